@@ -1,0 +1,74 @@
+# Everything a contributor runs. `make demo` and `make test` work on a machine that has python3 (with venv), git and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Extra arguments for pytest: `make unit ARGS="-k schema"`.
+ARGS ?=
+PYTEST := $(BIN)/python -m pytest -n 2
+MKDOCS := $(BIN)/python -m mkdocs
+
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.NOTPARALLEL:
+.PHONY: help demo test lint types generated unit slow bench docs format clean
+
+help:
+	@echo "demo    run examples/digits.py"
+	@echo "test    lint, types, generated code, and every test that is not slow"
+	@echo "slow    the slow tests, with many hypothesis examples"
+	@echo "bench   speed against the anchor and raw torch"
+	@echo "docs    build the site in build/docs"
+	@echo "format  rewrite sources as ruff wants them"
+	@echo "clean   remove caches and build products (not $(VENV))"
+
+# One stamp per set of dependencies; torch goes first so that no other package chooses its build.
+$(VENV)/.stamp: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet -c constraints.txt torch
+	$(PIP) install --quiet -c constraints.txt -e ".[examples]"
+	touch $@
+
+$(VENV)/.stamp-test: $(VENV)/.stamp
+	$(PIP) install --quiet -c constraints.txt -e ".[test]"
+	touch $@
+
+$(VENV)/.stamp-docs: $(VENV)/.stamp
+	$(PIP) install --quiet -c constraints.txt -e ".[docs]"
+	touch $@
+
+demo: $(VENV)/.stamp
+	$(BIN)/python examples/digits.py
+
+test: lint types generated unit
+
+lint: $(VENV)/.stamp-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.stamp-test
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+generated: $(VENV)/.stamp-test
+	$(BIN)/python -m tensorclass.ops._generate --check
+
+unit: $(VENV)/.stamp-test
+	$(PYTEST) -m "not slow" $(ARGS)
+
+slow: $(VENV)/.stamp-test
+	$(PYTEST) -m slow --hypothesis-profile=thorough $(ARGS)
+
+bench: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+docs: $(VENV)/.stamp-docs
+	$(MKDOCS) build --strict --config-file docs/site/mkdocs.yml
+
+format: $(VENV)/.stamp-test
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find tensorclass tests examples docs -name __pycache__ -type d -prune -exec rm -rf {} +

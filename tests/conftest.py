@@ -1,0 +1,34 @@
+"""Settings of the whole suite: hypothesis profiles, one torch thread per worker, the same seed before every test."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+from tests._sources import handwritten
+
+# A loaded machine is slow, not wrong: no deadlines, and generation may take its time.
+_SHARED = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("quick", max_examples=25, **_SHARED)
+settings.register_profile("thorough", max_examples=300, **_SHARED)
+settings.load_profile("quick")
+
+
+def pytest_configure() -> None:
+    """Workers run side by side: more threads than one each would only wait for each other."""
+    torch.set_num_threads(1)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test that draws random tensors draws the same ones alone, in order and on any worker."""
+    torch.manual_seed(0)
+
+
+def pytest_report_header() -> str:
+    """The size of the house, for whoever watches it grow."""
+    lengths = [source.lines for source in handwritten()]
+    median = int(statistics.median(lengths)) if lengths else 0
+    return f"tensorclass: {len(lengths)} hand-written files, {sum(lengths)} lines, median {median}"

@@ -1,0 +1,253 @@
+"""Dependencies point left only: the imports of every file are read, also those in functions and under TYPE_CHECKING."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests._sources import Source, sources
+
+# Rooms of one column do not know each other.
+COLUMNS = (
+    ("errors", "_config"),
+    ("_schema", "core"),
+    ("ops",),
+    ("store",),
+    ("classes",),
+    ("nn",),
+    ("io", "parallel"),
+    ("typecheck", "cli"),
+)
+BRIDGES = "store/_bridges.py"  # thin container methods whose work lives to the right
+OPTIONAL = "io/_optional.py"  # the one door to packages that may be missing
+PUBLIC_MODULES = {"nn/functional_modules.py"}  # a public module name that migrating programs import
+WHOLE = "(the whole package)"  # `import tensorclass` from inside it
+
+
+def _allowed() -> dict[str, set[str]]:
+    left: set[str] = set()
+    table: dict[str, set[str]] = {}
+    for column in COLUMNS:
+        table.update({room: {room} | left for room in column})
+        left |= set(column)
+    everything = left | {"typing"}
+    for room in ("classes", "nn", "io", "parallel"):
+        table[room].add("typing")
+    table["typing"] = {"_schema"}
+    table["typecheck"].add("typing")
+    table["cli"] = everything | {WHOLE}
+    table["mypy_plugin"] = everything
+    table["testing"] = everything | {WHOLE}
+    return table
+
+
+ALLOWED = _allowed()
+
+
+def room_of(name: str) -> str:
+    """`store/_dense.py` -> `store`, `errors.py` -> `errors`, `__init__.py` -> the whole package."""
+    first = name.partition("/")[0].removesuffix(".py")
+    return WHOLE if first == "__init__" else first
+
+
+def _package_of(name: str) -> list[str]:
+    return ["tensorclass", *name.split("/")[:-1]]
+
+
+def _room(module: list[str]) -> str | None:
+    if module[:1] != ["tensorclass"]:
+        return None
+    return module[1] if len(module) > 1 and module[1] in ALLOWED else WHOLE
+
+
+def _targets(node: ast.AST, name: str) -> Iterator[list[str]]:
+    """The modules that a node imports, as dotted parts; `from x import y` is `x.y`, since y may be a module."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name.split(".") for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        package = _package_of(name)
+        base = package[: len(package) - node.level + 1] if node.level else []
+        base = base + (node.module.split(".") if node.module else [])
+        yield from ([*base, alias.name] for alias in node.names)
+    elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        function = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        module = node.args[0].value
+        if function in ("import_module", "__import__") and isinstance(module, str):
+            yield module.split(".")
+
+
+def wrong_layers(source: Source) -> list[str]:
+    """Imports that point right."""
+    here = room_of(source.name)
+    if here == WHOLE or source.name == BRIDGES:
+        return []
+    if here not in ALLOWED:
+        return [f"{source.name}: `{here}` is no room of the house; see docs/internals.md"]
+    found = []
+    for node in ast.walk(source.tree):
+        rooms = {_room(target) for target in _targets(node, source.name)} - {None}
+        found += [(node.lineno, str(room)) for room in sorted(rooms, key=str) if room not in ALLOWED[here]]
+    return [f"{source.name}:{line}: `{here}` imports `{room}`" for line, room in found]
+
+
+def _is_type_checking(node: ast.AST) -> bool:
+    if not isinstance(node, ast.If):
+        return False
+    return isinstance(node.test, ast.Name | ast.Attribute) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def _imports_in(node: ast.AST, inside: bool) -> Iterator[int]:
+    inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    if _is_type_checking(node):
+        return
+    if inside and isinstance(node, ast.Import | ast.ImportFrom):
+        yield node.lineno
+    for child in ast.iter_child_nodes(node):
+        yield from _imports_in(child, inside)
+
+
+def late_imports(source: Source) -> list[str]:
+    """Imports inside functions."""
+    if source.name in (BRIDGES, OPTIONAL):
+        return []
+    return [f"{source.name}:{line}: import inside a function" for line in _imports_in(source.tree, False)]
+
+
+def _reexports(node: ast.stmt, listed: set[str]) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return all(a.asname is not None or a.name in listed or a.name.startswith("_") for a in node.names)
+    if isinstance(node, ast.Assign):
+        return all(isinstance(t, ast.Name) and t.id.startswith("__") for t in node.targets)
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _listed(tree: ast.Module) -> set[str]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def misplaced_code(source: Source) -> list[str]:
+    """Public file names in rooms, and `__init__.py` files that do more than re-export."""
+    *folders, file = source.name.split("/")
+    problems = []
+    if folders and not file.startswith("_") and source.name not in PUBLIC_MODULES:
+        problems.append(f"{source.name}: files of a room start with `_`")
+    if file == "__init__.py":
+        listed = _listed(source.tree)
+        bad = [node.lineno for node in source.tree.body if not _reexports(node, listed)]
+        problems += [f"{source.name}:{line}: `__init__.py` only re-exports (`from ._x import y as y`)" for line in bad]
+    return problems
+
+
+CHECKS = (wrong_layers, late_imports, misplaced_code)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_package(check):
+    """The package itself keeps each rule."""
+    problems = [problem for source in sources() for problem in check(source)]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("core/_a.py", "from ..store import TensorDict"),
+        ("core/_a.py", "from ..store._dense import TensorDict"),
+        ("core/_a.py", "from .. import ops"),
+        ("core/_a.py", "import tensorclass.classes._build"),
+        ("core/_a.py", "import tensorclass.nn as nn"),
+        ("core/_a.py", "from tensorclass import io"),
+        ("core/_a.py", "from tensorclass import TensorDict"),
+        ("core/_a.py", "import tensorclass"),
+        ("core/_a.py", "from .._schema import Schema"),
+        ("_schema/_a.py", "from ..core import keys"),
+        ("_schema/deep/_a.py", "from ...core import keys"),
+        ("io/_a.py", "from ..parallel import map"),
+        ("typecheck/_a.py", "from ..cli import main"),
+        ("errors.py", "from . import _config"),
+        ("errors.py", "from .core import x"),
+        ("typing.py", "from .core import x"),
+        ("ops/__init__.py", "from ..store import x as x"),
+        ("ops/_a.py", "if TYPE_CHECKING:\n    from ..store import TensorDict"),
+        ("ops/_a.py", "def f():\n    from ..store import TensorDict"),
+        ("ops/_a.py", "import importlib\nimportlib.import_module('tensorclass.store')"),
+        ("helpers/_a.py", "import torch"),
+        ("helpers.py", "import torch"),
+    ],
+)
+def test_wrong_layers_are_found(name, code):
+    """Every spelling of an import that points right is reported once."""
+    assert len(wrong_layers(Source(name, code))) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("core/_a.py", "import torch\nfrom ..errors import KeyPathError\nfrom .. import _config\nfrom ._b import f"),
+        ("ops/_a.py", "from ..core import keys\nfrom .._schema import Schema"),
+        ("store/_bridges.py", "def save(self):\n    from ..io import save"),
+        ("classes/_a.py", "from ..typing import Float32\nfrom tensorclass.store._dense import TensorDict"),
+        ("typing.py", "from typing import Annotated\nfrom ._schema import Shape as Shape"),
+        ("cli.py", "import tensorclass\nfrom tensorclass.typecheck import stubs"),
+        ("__init__.py", "from .nn import x as x"),
+    ],
+)
+def test_right_layers_pass(name, code):
+    """Imports that point left, other packages and the one bridge are no findings."""
+    assert wrong_layers(Source(name, code)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "count"),
+    [
+        ("nn/_a.py", "def f():\n    import torch", 1),
+        ("nn/_a.py", "class A:\n    async def f(self):\n        from . import _b", 1),
+        ("nn/_a.py", "def f():\n    if x:\n        import a\n        import b", 2),
+        ("nn/_a.py", "import torch\nif TYPE_CHECKING:\n    import a", 0),
+        ("nn/_a.py", "def f():\n    if typing.TYPE_CHECKING:\n        import a", 0),
+        ("io/_optional.py", "def f():\n    import h5py", 0),
+        ("store/_bridges.py", "def f():\n    from ..io import save", 0),
+    ],
+)
+def test_late_imports_are_found(name, code, count):
+    """An import inside a function is reported unless the file may."""
+    assert len(late_imports(Source(name, code))) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "count"),
+    [
+        ("ops/shape.py", "", 1),
+        ("ops/_shape.py", "", 0),
+        ("errors.py", "", 0),
+        ("ops/__init__.py", '"""Doc."""\nfrom ._x import y as y\nfrom . import _register\n__version__ = "1"', 0),
+        ("ops/__init__.py", "from ._x import y", 1),
+        ("ops/__init__.py", "from ._x import y\n__all__ = ['y']", 0),
+        ("ops/__init__.py", "from ._x import *", 1),
+        ("ops/__init__.py", "import torch", 1),
+        ("ops/__init__.py", "def f(): ...", 1),
+        ("ops/__init__.py", "table = {}", 1),
+    ],
+)
+def test_misplaced_code_is_found(name, code, count):
+    """Public file names in a room and code in `__init__.py` are reported."""
+    assert len(misplaced_code(Source(name, code))) == count
+
+
+def test_bad_tree_fails(tmp_path: Path):
+    """The checks see the files of a whole folder, with names relative to it."""
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "shape.py").write_text("def f():\n    from ..store import TensorDict\n")
+    (tmp_path / "__init__.py").write_text("from .core.shape import f as f\n")
+    problems = [problem for source in sources(tmp_path) for check in CHECKS for problem in check(source)]
+    assert [problem.partition(": ")[0] for problem in problems] == [
+        "core/shape.py:2",
+        "core/shape.py:2",
+        "core/shape.py",
+    ]
