@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import subprocess
 import tokenize
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "tensorclass"
+GENERATED = re.compile(r"(# *|\"{3})@?(this file is )?generated\b", re.I)
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Source:
     @property
     def generated(self) -> bool:
         """Generated files say so on their first line and are held by the generator's `--check`."""
-        return "generated" in self.text.partition("\n")[0].lower()
+        return GENERATED.match(self.text) is not None
 
 
 def sources(package: Path = PACKAGE) -> list[Source]:

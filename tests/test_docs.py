@@ -1,0 +1,171 @@
+"""Every Python block of the README and the docs runs, and so does every doctest of the package.
+
+The blocks of one page are one program, run top to bottom in an empty folder. A block that shows an error stands below
+`<!-- raises: ErrorName -->`; a block in another language, or `text`, is not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import doctest
+import importlib
+import io
+import re
+import sys
+import types
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests._sources import PACKAGE, ROOT
+
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__main__.py")
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[\w-]*)[^\n`]*\n(?P<code>.*?)^(?P=indent)```\s*$", re.M | re.S)
+RAISES = re.compile(r"<!-- raises: (?P<name>\w+) -->\s*\Z")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its code, the line of the page where the code starts, the error that it shows."""
+
+    code: str
+    line: int
+    raises: str | None
+
+
+def python_blocks(text: str) -> list[Block]:
+    """The blocks of a page that are programs."""
+    blocks = []
+    for fence in FENCE.finditer(text):
+        if fence["language"] not in ("python", "py"):
+            continue
+        raises = RAISES.search(text, 0, fence.start())
+        line = text.count("\n", 0, fence.start("code")) + 1
+        code = re.sub(f"^{fence['indent']}", "", fence["code"], flags=re.M)
+        blocks.append(Block(code, line, raises["name"] if raises else None))
+    return blocks
+
+
+def run_block(block: Block, path: Path, namespace: dict[str, object]) -> None:
+    """Run one block; tracebacks and `inspect.getsource` show the line of the page."""
+    program = compile(ast.parse("\n" * (block.line - 1) + block.code, str(path)), str(path), "exec")
+    if block.raises is None:
+        exec(program, namespace)
+        return
+    with pytest.raises(Exception) as info:  # the page announces it by name, compared below
+        exec(program, namespace)
+    names = [cls.__name__ for cls in info.type.__mro__]
+    assert block.raises in names, f"{path.name}:{block.line} raised {info.value!r}, not {block.raises}"
+
+
+def run_page(path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run a page as the program of a module that is registered while it runs; returns the number of blocks."""
+    module = types.ModuleType(f"page_{path.stem}")
+    module.__file__ = str(path)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    blocks = python_blocks(path.read_text("utf-8"))
+    for block in blocks:
+        run_block(block, path, module.__dict__)
+    return len(blocks)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page(page, tmp_path, monkeypatch):
+    """The Python blocks of a page run in order, as a reader would type them."""
+    monkeypatch.chdir(tmp_path)
+    run_page(page, monkeypatch)
+
+
+def test_readme_shows_a_program():
+    """The README leads with the decorator and has something to run."""
+    blocks = python_blocks((ROOT / "README.md").read_text("utf-8"))
+    assert "@tensorclass" in blocks[0].code
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@pytest.mark.parametrize("name", [_module_name(path) for path in MODULES])
+def test_doctests(name, tmp_path, monkeypatch):
+    """The examples in the docstrings of a module print what they say."""
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        failed, _ = doctest.testmod(module, optionflags=OPTIONS, report=True)
+    assert not failed, output.getvalue()
+
+
+PAGE = """
+Text.
+
+```python
+x = 1
+```
+
+```text
+not python at all
+```
+
+- a list
+
+  ```python
+  y = x + 1
+  ```
+
+<!-- raises: ArithmeticError -->
+```python
+y / 0
+```
+"""
+
+
+def test_blocks_are_found():
+    """Only Python counts; indented fences are dedented; the announced error is read."""
+    assert python_blocks(PAGE) == [
+        Block("x = 1\n", 5, None),
+        Block("y = x + 1\n", 15, None),
+        Block("y / 0\n", 20, "ArithmeticError"),
+    ]
+
+
+def test_page_runs_as_one_program(tmp_path, monkeypatch):
+    """Later blocks see earlier names, classes know their module, announced errors may be subclasses."""
+    page = tmp_path / "good.md"
+    page.write_text(PAGE + "```python\nclass A: ...\nimport sys\nassert sys.modules[A.__module__].x == 1\n```\n")
+    assert run_page(page, monkeypatch) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("```python\nassert 1 == 2\n```\n", AssertionError),
+        ("```python\nno_such_name\n```\n", NameError),
+        ("```python\nif\n```\n", SyntaxError),
+        ("<!-- raises: KeyError -->\n```python\n1 / 0\n```\n", AssertionError),
+        ("<!-- raises: KeyError -->\n```python\n1\n```\n", pytest.fail.Exception),
+    ],
+)
+def test_bad_page_fails(text, error, tmp_path, monkeypatch):
+    """A wrong block, a missing error and another error all fail."""
+    page = tmp_path / "bad.md"
+    page.write_text(text)
+    with pytest.raises(error):
+        run_page(page, monkeypatch)
+
+
+def test_traceback_names_the_line(tmp_path, monkeypatch):
+    """An error in a block points at the line of the page."""
+    page = tmp_path / "bad.md"
+    page.write_text("# Title\n\n```python\nx = 1\nx.missing\n```\n")
+    with pytest.raises(AttributeError) as info:
+        run_page(page, monkeypatch)
+    last = info.traceback[-1]
+    assert (Path(last.path).name, last.lineno + 1) == ("bad.md", 5)
