@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Extra arguments for pytest: `make unit ARGS="-k schema"`.
 ARGS ?=
 PYTEST := $(BIN)/python -m pytest -n 2
-MKDOCS := $(BIN)/python -m mkdocs
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 

@@ -1,0 +1,184 @@
+"""The repository around the code: one version, pinned dependencies, working commands, links that lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import metadata, version
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests._sources import PACKAGE, ROOT, sources, text_files, tracked_files
+
+FOLDERS = {".ci", "docs", "examples", "stubs", "tensorclass", "tests"}
+FILES = {
+    ".gitignore",
+    ".pre-commit-config.yaml",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "constraints.txt",
+    "pyproject.toml",
+}
+TARGETS = ["demo", "test", "lint", "types", "generated", "unit", "slow", "bench", "docs", "format", "clean"]
+# Written in pieces, or this file would name them.
+REGISTRIES = ["pypi" + ".org", "python" + "hosted", "npmjs" + ".org", "download.pytorch" + ".org"]
+FOREIGN_TOOLS = {"uv.lock", "poetry.lock", "setup.py", "setup.cfg", "requirements.txt"}
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!\w+:)(?P<target>[^)#\s]+)(?:#[^)]*)?\)")
+
+
+def _read(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def _pins() -> dict[str, str]:
+    """Package -> pinned version, as constraints.txt has them."""
+    lines = [line.partition("#")[0].strip() for line in _read("constraints.txt").splitlines()]
+    requirements = [Requirement(line) for line in lines if line]
+    return {canonicalize_name(r.name): str(r.specifier) for r in requirements}
+
+
+def _own_requirements() -> Iterator[Requirement]:
+    for line in metadata("tensorclass").get_all("Requires-Dist") or ():
+        requirement = Requirement(line)
+        if requirement.name != "tensorclass":
+            yield requirement
+
+
+def test_top_level_is_known():
+    """The top level holds what docs and CI know about, nothing left lying."""
+    names = {path.relative_to(ROOT).parts for path in tracked_files()}
+    assert {parts[0] for parts in names if len(parts) > 1} <= FOLDERS
+    assert {parts[0] for parts in names if len(parts) == 1} == FILES
+
+
+def test_one_version():
+    """The installed package, its `__version__` and the changelog agree."""
+    number = version("tensorclass")
+    assert f'version = "{number}"' in _read("pyproject.toml")
+    assert f"\n## {number}" in _read("CHANGELOG.md")
+    tree = ast.parse((PACKAGE / "__init__.py").read_text("utf-8"))
+    assigned = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
+    if "__version__" in assigned:
+        assert ast.literal_eval(assigned["__version__"]) == number
+
+
+def test_every_dependency_is_pinned():
+    """What the package or an extra asks for stands in constraints.txt, at a version that it accepts."""
+    pins = _pins()
+    for requirement in _own_requirements():
+        pin = pins.get(canonicalize_name(requirement.name), "")
+        assert pin.startswith("=="), f"{requirement.name} is not pinned in constraints.txt"
+        assert requirement.specifier.contains(pin.removeprefix("==")), f"{requirement} does not accept {pin}"
+
+
+def test_runtime_dependencies_are_few():
+    """A user's program installs these and what they need; everything else is an extra."""
+    names = {requirement.name for requirement in _own_requirements() if requirement.marker is None}
+    assert names == {"torch", "numpy", "pydantic", "typing_extensions"}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_make_knows_the_target(target):
+    """Every command that the documents name is one."""
+    done = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_ci_runs_the_tests():
+    """The entry point of CI is a program that shells accept and that calls `make test`."""
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    subprocess.run(["bash", "-n", str(script)], check=True)
+    assert "set -euo pipefail" in _read(".ci/run")
+    assert "\nmake test\n" in _read(".ci/run")
+
+
+def test_one_set_of_tools():
+    """pip, setuptools and make; no second lock file, no second place for settings."""
+    assert not {path.name for path in tracked_files()} & FOREIGN_TOOLS
+
+
+@pytest.mark.parametrize("host", REGISTRIES)
+def test_no_registry_is_named(host):
+    """Where packages come from is the machine's choice."""
+    assert [name for name, text in text_files() if host in text] == []
+
+
+def test_package_is_marked_typed():
+    """Checkers read inline types only beside `py.typed`."""
+    assert (PACKAGE / "py.typed").is_file()
+
+
+def test_links_lead_somewhere():
+    """Relative links of every Markdown file name a file of the repository."""
+    tracked = set(tracked_files())
+    broken = []
+    for page in (path for path in tracked if path.suffix == ".md"):
+        for link in LINK.finditer(page.read_text("utf-8")):
+            if (page.parent / link["target"]).resolve() not in tracked:
+                broken.append(f"{page.relative_to(ROOT)}: {link['target']}")
+    assert broken == []
+
+
+def test_links_are_recognised():
+    """Relative targets are read without their anchor; URLs and images are left out."""
+    text = "[a](x.md) [b](sub/y.md#part) [c](https://host/z.md) ![d](d.png) [e](#here)"
+    assert [link["target"] for link in LINK.finditer(text)] == ["x.md", "sub/y.md"]
+
+
+def test_site_shows_every_page():
+    """A page of docs/ that is not in the navigation would never be found."""
+    navigation = set(re.findall(r"^ +- [^:\n]+: (\S+\.md)$", _read("docs/site/mkdocs.yml"), re.M))
+    docs = ROOT / "docs"
+    pages = {
+        path.relative_to(docs).as_posix() for path in tracked_files() if path.suffix == ".md" and docs in path.parents
+    }
+    assert pages - navigation == set()
+
+
+def test_tests_are_plain_functions():
+    """No test classes, and every test says what must hold."""
+    wrong = []
+    for source in sources(ROOT / "tests"):
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+                wrong.append(f"{source.name}:{node.lineno}: a class")
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node):
+                wrong.append(f"{source.name}:{node.lineno}: no docstring")
+    assert wrong == []
+
+
+def test_import_stays_light():
+    """Importing the package brings in no optional package, no compiler and not the anchor."""
+    heavy = ["tensordict", "jaxtyping", "sklearn", "tqdm", "mypy", "hypothesis", "h5py", "torch._dynamo.eval_frame"]
+    before = "import sys, torch, numpy, pydantic; known = set(sys.modules)"
+    program = f"{before}; import tensorclass; print(*(set({heavy!r}) & (set(sys.modules) - known)))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+@pytest.mark.slow
+def test_wheel_holds_the_package(tmp_path):
+    """A wheel built from the checkout has every source file and the type marker, and nothing but the package."""
+    checkout = tmp_path / "checkout"  # setuptools leaves a build folder beside what it builds
+    shutil.copytree(PACKAGE, checkout / "tensorclass", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, checkout)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), "."]
+    subprocess.run(command, cwd=checkout, check=True)
+    (wheel,) = tmp_path.glob("tensorclass-*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    expected = {f"tensorclass/{source.name}" for source in sources()} | {"tensorclass/py.typed"}
+    assert expected <= names
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"tensorclass"}
