@@ -25,16 +25,16 @@ help:
 # One stamp per set of dependencies; torch goes first so that no other package chooses its build.
 $(VENV)/.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet -c constraints.txt torch
-	$(PIP) install --quiet -c constraints.txt -e ".[examples]"
+	$(PIP) install -qq -c constraints.txt torch
+	$(PIP) install -qq -c constraints.txt -e ".[examples]"
 	touch $@
 
 $(VENV)/.stamp-test: $(VENV)/.stamp
-	$(PIP) install --quiet -c constraints.txt -e ".[test]"
+	$(PIP) install -qq -c constraints.txt -e ".[test]"
 	touch $@
 
 $(VENV)/.stamp-docs: $(VENV)/.stamp
-	$(PIP) install --quiet -c constraints.txt -e ".[docs]"
+	$(PIP) install -qq -c constraints.txt -e ".[docs]"
 	touch $@
 
 demo: $(VENV)/.stamp
