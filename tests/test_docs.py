@@ -1,4 +1,4 @@
-"""Every Python block of the README and the docs runs, and so does every doctest of the package.
+"""Every Python block of the README and the docs runs, and so do the doctests and the examples.
 
 The blocks of one page are one program, run top to bottom in an empty folder. A block that shows an error stands below
 `<!-- raises: ErrorName -->`; a block in another language, or `text`, is not run.
@@ -11,7 +11,9 @@ import contextlib
 import doctest
 import importlib
 import io
+import os
 import re
+import subprocess
 import sys
 import types
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from tests._sources import PACKAGE, ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__main__.py")
+EXAMPLES = sorted((ROOT / "examples").glob("[!_]*.py"))
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[\w-]*)[^\n`]*\n(?P<code>.*?)^(?P=indent)```\s*$", re.M | re.S)
@@ -101,6 +104,16 @@ def test_doctests(name, tmp_path, monkeypatch):
     with contextlib.redirect_stdout(output):
         failed, _ = doctest.testmod(module, optionflags=OPTIONS, report=True)
     assert not failed, output.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", EXAMPLES, ids=lambda program: program.stem)
+def test_example(program, tmp_path):
+    """Every example runs to its end as a program of its own, from any folder."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(program)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 PAGE = """
