@@ -1,0 +1,207 @@
+"""One tree of errors: each says what was given, what was expected and what to do; each is also a builtin error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import FrozenInstanceError
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from typing_extensions import Self
+
+__all__ = [
+    "BatchDimError",
+    "BatchIndexError",
+    "BatchSizeError",
+    "BuildError",
+    "CastError",
+    "DimSyntaxError",
+    "FieldNotProducedError",
+    "FrozenError",
+    "KeyThroughLeafError",
+    "LockedError",
+    "MissingExtraError",
+    "MissingKeyError",
+    "Problem",
+    "SchemaError",
+    "StructureError",
+    "TensorClassError",
+    "UnknownFieldError",
+    "UnsupportedOperationError",
+    "did_you_mean",
+    "nearest",
+]
+
+
+class Problem(NamedTuple):
+    """One finding of a check: the field path, what was declared, what came, and what to do about it.
+
+    >>> print(Problem("label", 'Int64[""]', "float32 [32]", "convert with `.to(torch.int64)`"))
+    label
+      declared: Int64[""]
+      given:    float32 [32]
+      hint:     convert with `.to(torch.int64)`
+    """
+
+    path: str
+    declared: str
+    given: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        rows = (("declared: ", self.declared), ("given:    ", self.given), ("hint:     ", self.hint))
+        return "\n".join([self.path, *(f"  {title}{_indent(text)}" for title, text in rows if text)])
+
+
+def _indent(text: str) -> str:
+    return text.replace("\n", "\n" + " " * 12)
+
+
+class TensorClassError(Exception):
+    """The root of every error that this library raises on purpose."""
+
+    def __str__(self) -> str:
+        # KeyError prints the repr of its message, which escapes the quotes and line breaks of ours.
+        return str(self.args[0]) if len(self.args) == 1 else super().__str__()
+
+
+class SchemaError(TensorClassError, ValueError, TypeError):
+    """A declaration, or data that does not fit its declaration; `problems` lists everything that was found.
+
+    Args:
+        message: The whole text; `SchemaError.of` writes it from the problems.
+        problems: What was found, in field order.
+        cls_name: The class whose declaration was not met.
+    """
+
+    def __init__(self, message: str = "", problems: Iterable[Problem] = (), cls_name: str = "") -> None:
+        super().__init__(message)
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        self.cls_name = cls_name
+
+    @classmethod
+    def of(cls, cls_name: str, problems: Iterable[Problem]) -> Self:
+        """The error that prints every problem, one block each.
+
+        Args:
+            cls_name: The class whose declaration was not met.
+            problems: What was found; at least one.
+
+        >>> print(SchemaError.of("Digits", [Problem("label", 'Int64[""]', "nothing", "pass `label=`")]))
+        Digits: 1 problem
+        label
+          declared: Int64[""]
+          given:    nothing
+          hint:     pass `label=`
+        """
+        found = tuple(problems)
+        count = f"{len(found)} problem" + ("s" if len(found) != 1 else "")
+        return cls("\n".join([f"{cls_name}: {count}", *map(str, found)]), found, cls_name)
+
+
+class DimSyntaxError(TensorClassError, ValueError):
+    """A shape text that is outside the grammar of dims."""
+
+
+class FieldNotProducedError(TensorClassError, AttributeError):
+    """A produced field was read before a module filled it in."""
+
+
+class UnknownFieldError(TensorClassError, AttributeError):
+    """A field that the class does not declare."""
+
+
+class MissingKeyError(TensorClassError, KeyError):
+    """A key that the container does not hold."""
+
+
+class KeyThroughLeafError(TensorClassError, KeyError, TypeError):
+    """A nested key whose first part is a tensor or a value, which has no keys."""
+
+
+class LockedError(TensorClassError, RuntimeError):
+    """A structural write to a locked container."""
+
+
+class FrozenError(LockedError, FrozenInstanceError):
+    """Any write to an instance of a frozen class."""
+
+
+class BatchSizeError(TensorClassError, RuntimeError, ValueError):
+    """A tensor, container or batch size that does not fit the batch dims."""
+
+
+class BatchIndexError(TensorClassError, IndexError):
+    """An index that the batch dims do not admit."""
+
+
+class BatchDimError(TensorClassError, IndexError):
+    """A dim argument outside the batch dims."""
+
+
+class StructureError(TensorClassError, RuntimeError, ValueError):
+    """Containers of one operation that differ in keys, classes or shapes."""
+
+
+class CastError(TensorClassError, TypeError):
+    """A cast that would break a declared dtype."""
+
+
+class UnsupportedOperationError(TensorClassError, TypeError):
+    """An operation that this container does not have, on purpose."""
+
+
+class BuildError(TensorClassError, TypeError, ValueError):
+    """A pipeline that its build-time check rejects.
+
+    Args:
+        message: The findings as text.
+        diagnostics: The findings as records, notes included.
+    """
+
+    def __init__(self, message: str = "", diagnostics: Iterable[Any] = ()) -> None:
+        super().__init__(message)
+        self.diagnostics: tuple[Any, ...] = tuple(diagnostics)
+
+
+class MissingExtraError(TensorClassError, ImportError):
+    """An optional package that is not installed."""
+
+    @classmethod
+    def of(cls, feature: str, package: str, extra: str) -> Self:
+        """The error that names the extra to install.
+
+        Args:
+            feature: What the user asked for, as the start of a sentence.
+            package: The package that is missing.
+            extra: The extra of this library that brings it.
+
+        >>> print(MissingExtraError.of("An HDF5 file", "h5py", "hdf5"))
+        An HDF5 file needs `h5py`, which is not installed: pip install 'tensorclass[hdf5]'
+        """
+        return cls(f"{feature} needs `{package}`, which is not installed: pip install 'tensorclass[{extra}]'")
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that a misspelt name most likely means, or None.
+
+    >>> nearest("lable", ["image", "label"])
+    'label'
+    """
+    known = list(candidates)
+    for cutoff, same in ((0.6, lambda text: text), (0.8, str.lower)):
+        keys = {same(candidate): candidate for candidate in known}
+        found = get_close_matches(same(name), keys, n=1, cutoff=cutoff)
+        if found:
+            return keys[found[0]]
+    return None
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """The end of a message about an unknown name: empty, or the nearest name.
+
+    >>> did_you_mean("lable", ["image", "label"])
+    '; did you mean `label`?'
+    """
+    found = nearest(name, candidates)
+    return f"; did you mean `{found}`?" if found is not None else ""
