@@ -1,0 +1,367 @@
+"""The few functions that do the work of every pointwise operation, over the leaves of any container."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor
+
+from ..core import VALUES, TensorCollection
+from ..core._batch import broadcasts_to
+from ..errors import StructureError, UnsupportedOperationError
+from ._operands import OPERANDS, Default, Layout, Pointwise, Right, merged, operand, partial, show
+from ._operands import pair as pair
+from ._table import ROWS, UNSUPPORTED, Numbers, Row
+
+Function: TypeAlias = Callable[..., Any]
+C = TypeVar("C", bound="Pointwise")
+
+PLAIN_FLOATS: Final = (torch.float32, torch.float64)  # every operation on them exists and stays in the dtype
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A row of the table with its torch functions at hand.
+
+    Args:
+        name: the operation, for messages.
+        function: on one leaf and its operands.
+        foreach: the same on lists.
+        write: on one leaf, in place.
+        foreach_write: the same on lists.
+        numbers: which operands `function` takes as Python numbers.
+        checked: whether a typed class is asked to accept the result.
+        swap: whether `foreach` takes the operand first.
+    """
+
+    name: str
+    function: Function
+    foreach: Function | None = None
+    write: Function | None = None
+    foreach_write: Function | None = None
+    numbers: Numbers = "yes"
+    checked: bool = True
+    swap: bool = False
+
+
+def _writer(row: Row, function: Function) -> Function:
+    write: Function | None = getattr(Tensor, f"{row.torch_name}_", None)
+    return write or (lambda leaf, *operands: leaf.copy_(function(leaf, *operands)))
+
+
+def _kernel(row: Row) -> Kernel:
+    function = getattr(torch, row.torch_name)
+    foreach = getattr(torch, f"_foreach_{row.foreach}") if row.foreach else None
+    return Kernel(
+        row.name,
+        function,
+        foreach,
+        _writer(row, function) if row.in_place else None,
+        getattr(torch, f"_foreach_{row.foreach}_") if row.in_place and row.foreach else None,
+        row.numbers,
+        row.result != "bool",
+        row.swap,
+    )
+
+
+def _reflected(row: Row) -> Kernel:
+    function = getattr(operator, row.swapped)
+    foreach = getattr(torch, f"_foreach_{row.foreach}") if row.foreach else None
+    return Kernel(row.reflected, lambda leaf, other: function(other, leaf), foreach, swap=True)
+
+
+KERNELS: Final[Mapping[str, Kernel]] = {row.name: _kernel(row) for row in ROWS}
+REFLECTED: Final[Mapping[str, Kernel]] = {row.name: _reflected(row) for row in ROWS if row.swapped}
+
+
+# ---- the operations --------------------------------------------------------------------------------------------------
+
+
+def unary(self: C, kernel: Kernel) -> C:
+    """Apply a function to every leaf."""
+    leaves = self._leaves(VALUES)
+    try:
+        if kernel.foreach is not None and leaves and torch._C._functorch.peek_interpreter_stack() is None:
+            new: Sequence[Tensor] = kernel.foreach(leaves)
+        else:
+            new = [kernel.function(leaf) for leaf in leaves]
+    except RuntimeError as error:
+        raise _explained(self, kernel, leaves, (), {}, error) from error
+    if kernel.checked:
+        self._accept(leaves, new, kernel.name)
+    return self._make(new, self._batch_size, self._names, VALUES)
+
+
+def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, default: Default = None) -> C:
+    """Combine every leaf with a container, a tensor over the batch, or a number."""
+    leaves = self._leaves(VALUES)
+    template: Any = self
+    right: Right
+    if default is not None and isinstance(other, TensorCollection):
+        (template, leaves), right = merged(self, other, kernel.name, default)
+    else:
+        right = operand(self, leaves, other, kernel.name)
+    options = {} if alpha is None else {"alpha": alpha}
+    try:
+        new = _run(kernel, leaves, right, options)
+    except RuntimeError as error:
+        raise _explained(template, kernel, leaves, (right,), options, error) from error
+    if kernel.checked:
+        template._accept(leaves, new, kernel.name)
+    return template._make(new, self._batch_size, self._names, VALUES)  # type: ignore[no-any-return]  # a twin of self
+
+
+def dunder(self: C, other: object, kernel: Kernel) -> C:
+    """The operator form: a foreign operand is Python's business."""
+    if not isinstance(other, OPERANDS):
+        return NotImplemented
+    return binary(self, other, kernel)
+
+
+def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | None = None) -> C:
+    """Combine every leaf with two operands."""
+    leaves = self._leaves(VALUES)
+    rights = operand(self, leaves, first, kernel.name), operand(self, leaves, second, kernel.name)
+    options = {} if value is None else {"value": value}
+    try:
+        if _listable(kernel, leaves, rights, options):
+            new: Sequence[Tensor] = kernel.foreach(leaves, *rights, **options)  # type: ignore[misc]  # not None: listable
+        else:
+            columns = _columns(kernel, leaves, rights)
+            new = [kernel.function(*row, **options) for row in zip(leaves, *columns, strict=True)]
+    except RuntimeError as error:
+        raise _explained(self, kernel, leaves, rights, options, error) from error
+    self._accept(leaves, new, kernel.name)
+    return self._make(new, self._batch_size, self._names, VALUES)
+
+
+def clamp(self: C, low: Any, high: Any, out: Any, in_place: bool = False) -> C:
+    """Limit every leaf to a range with one or two ends."""
+    if low is None and high is None:
+        raise TypeError("clamp: give `min`, `max` or both, got neither")
+    name = "clamp_max" if low is None else "clamp_min" if high is None else "clamp"
+    given = [end for end in (low, high) if end is not None]
+    if in_place:
+        return write(self, KERNELS[name], *given)
+    result = ternary(self, low, high, KERNELS[name]) if len(given) == 2 else binary(self, given[0], KERNELS[name])
+    if out is None:
+        return result
+    out.copy_(result)
+    return out  # type: ignore[no-any-return]  # the caller's own container
+
+
+def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **given: complex | None) -> C:
+    """The in-place form: every leaf is checked before the first is written."""
+    self._refuse_frozen(f"{kernel.name}_")
+    leaves = self._leaves(VALUES)
+    paths: Layout | None = None
+    if default is not None and isinstance(operands[0], TensorCollection):
+        paths, leaves, rights = partial(self, leaves, operands[0], kernel.name, default)
+    else:
+        rights = tuple(operand(self, leaves, other, kernel.name) for other in operands)
+    options = {key: value for key, value in given.items() if value is not None}
+    columns = _columns(kernel, leaves, rights)
+    _require_writable(self, kernel, leaves, columns, options, paths)
+    if kernel.foreach_write is not None and _listable(kernel, leaves, rights, options):
+        kernel.foreach_write(leaves, *rights, **options)
+    elif kernel.write is not None:
+        for row in zip(leaves, *columns, strict=True):
+            kernel.write(*row, **options)
+    return self
+
+
+def write_dunder(self: C, other: object, kernel: Kernel) -> C:
+    """The augmented operator."""
+    if not isinstance(other, OPERANDS):
+        return NotImplemented
+    return write(self, kernel, other)
+
+
+def _run(kernel: Kernel, leaves: list[Tensor], right: Right, options: dict[str, Any]) -> Sequence[Tensor]:
+    if _listable(kernel, leaves, (right,), options):
+        pair = (right, leaves) if kernel.swap else (leaves, right)
+        return kernel.foreach(*pair, **options)  # type: ignore[misc,no-any-return]  # not None: listable
+    if type(right) is list:
+        return [kernel.function(leaf, other, **options) for leaf, other in zip(leaves, right, strict=True)]
+    if kernel.numbers == "yes" or isinstance(right, Tensor):
+        return [kernel.function(leaf, right, **options) for leaf in leaves]
+    return [kernel.function(leaf, _scalar(leaf, right), **options) for leaf in leaves]
+
+
+def _listable(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], options: dict[str, Any]) -> bool:
+    """Whether foreach computes what the loop would: it has no batching rule, and takes no empty list."""
+    if kernel.foreach is None or not leaves:
+        return False
+    for right in rights:
+        if type(right) is not list:
+            if isinstance(right, Tensor) or options or (kernel.swap and kernel.foreach is not torch._foreach_pow):
+                return False
+            if kernel.numbers != "yes" and (kernel.numbers != "last" or right is not rights[-1]):
+                return False
+    return torch._C._functorch.peek_interpreter_stack() is None
+
+
+def _columns(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...]) -> list[list[Any]]:
+    """Each operand as one value for each leaf; a number as a tensor where torch takes no number."""
+    plain = [not isinstance(right, (list, Tensor)) for right in rights]
+    columns: list[list[Any]] = []
+    for i, right in enumerate(rights):
+        kept = kernel.numbers == "yes" or (kernel.numbers == "together" and all(plain))
+        if isinstance(right, list):
+            columns.append(right)
+        elif not plain[i] or kept or (kernel.numbers == "last" and i == len(rights) - 1):
+            columns.append([right] * len(leaves))
+        else:
+            columns.append([_scalar(leaf, right) for leaf in leaves])
+    return columns
+
+
+def _scalar(leaf: Tensor, number: Any) -> Tensor:
+    """A number as a 0-d tensor that promotes with the leaf as the number does."""
+    return torch.as_tensor(number, dtype=torch.result_type(leaf, number), device=leaf.device)
+
+
+# ---- what can go wrong -----------------------------------------------------------------------------------------------
+
+
+def _require_writable(
+    self: Pointwise, kernel: Kernel, leaves: list[Tensor], columns: list[list[Any]], options: dict[str, Any],
+    paths: Layout | None,
+) -> None:  # fmt: skip
+    """Refuse an in-place operation that would fail or lose something in any leaf."""
+    tracked = torch.is_grad_enabled()
+    probed: list[Any] = []
+    for i, row in enumerate(zip(leaves, *columns, strict=True)):
+        problem = _unwritable(row[0], tracked) or _misshapen(row)
+        if not problem and not _plain(row):
+            kind = [(x.dtype, x.device, x.ndim > 0) if isinstance(x, Tensor) else x for x in row]
+            if kind not in probed:
+                problem = _rejected(kernel, row, options)
+                probed.append(kind)
+        if problem:
+            where = show((paths or self._layout())[i])
+            kind_of = UnsupportedOperationError if "shape" not in problem else StructureError
+            raise kind_of(f"{kernel.name}_: `{where}` {problem}; nothing was written")
+
+
+def _unwritable(leaf: Tensor, tracked: bool) -> str:
+    """Why torch can't write this tensor in place; empty when it can."""
+    if tracked and leaf.requires_grad and leaf.is_leaf:
+        return "requires grad and is an autograd leaf: write under `torch.no_grad()`, or detach it"
+    if tracked and not torch.compiler.is_compiling() and leaf._is_view():
+        base = leaf._base
+        if base is not None and base.requires_grad and (base.is_leaf or not leaf.requires_grad):
+            return "is a view of a tensor that requires grad: write under `torch.no_grad()`, or into a `clone()`"
+        if leaf.grad_fn is not None and leaf.grad_fn.name().startswith(("Unbind", "Split")):
+            return "is one of several views of one tensor under autograd: write into a `clone()`"
+    if not leaf.is_contiguous() and any(s == 0 and n > 1 for s, n in zip(leaf.stride(), leaf.shape, strict=True)):
+        return "is expanded, so several elements share memory: write into a `clone()`"
+    if leaf.is_inference() and not torch.is_inference_mode_enabled():
+        return "was made in inference mode: write in inference mode, or into a `clone()`"
+    return ""
+
+
+def _misshapen(row: Sequence[Any]) -> str:
+    """Why the result would not have the leaf's shape; empty when it has."""
+    shape = row[0].shape
+    for other in row[1:]:
+        if isinstance(other, Tensor) and other.shape != shape and not broadcasts_to(other.shape, shape):
+            return f"has shape {list(shape)}, which an operand of shape {list(other.shape)} does not broadcast to"
+    return ""
+
+
+def _plain(row: Sequence[Any]) -> bool:
+    """Whether all operands are of one dtype that every operation knows and keeps."""
+    dtype, device = row[0].dtype, row[0].device
+    if dtype not in PLAIN_FLOATS:
+        return False
+    for other in row[1:]:
+        if isinstance(other, Tensor):
+            if other.dtype is not dtype or other.device != device:
+                return False
+        elif isinstance(other, complex):
+            return False
+    return True
+
+
+def _rejected(kernel: Kernel, row: Sequence[Any], options: dict[str, Any]) -> str:
+    """Why torch refuses these dtypes in place: it is asked, on tensors without elements."""
+    probes = [x.new_zeros((0,) * (x.ndim > 0)) if isinstance(x, Tensor) else x for x in row]
+    try:
+        if kernel.write is not None:
+            with torch.no_grad():
+                kernel.write(*probes, **options)
+    except RuntimeError as error:
+        return f"of {row[0].dtype} can't take the result in place ({error}); use `{kernel.name}`"
+    return ""
+
+
+def _explained(
+    self: Pointwise, kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], options: dict[str, Any],
+    error: RuntimeError,
+) -> Exception:  # fmt: skip
+    """The error that names the leaf where torch failed, or torch's own when no single leaf did."""
+    if isinstance(error, (torch.OutOfMemoryError, StructureError, UnsupportedOperationError)):
+        return error
+    columns = _columns(kernel, leaves, rights)
+    for path, row in zip(self._layout(), zip(leaves, *columns, strict=True), strict=True):
+        tensors = [x for x in row if isinstance(x, Tensor)]
+        given = ", ".join(f"{list(x.shape)} of {x.dtype}" for x in tensors)
+        try:
+            kernel.function(*row, **options)
+        except RuntimeError as cause:
+            try:
+                torch.broadcast_shapes(*[x.shape for x in tensors])  # type: ignore[no-untyped-call]  # torch's
+            except RuntimeError:
+                return StructureError(f"{kernel.name}: the shapes at `{show(path)}` do not broadcast: {given}")
+            return UnsupportedOperationError(f"{kernel.name}: `{show(path)}` (operands {given}): {cause}")
+    return error
+
+
+# ---- torch functions -------------------------------------------------------------------------------------------------
+
+
+def torch_handlers() -> dict[Any, Function]:
+    """Handlers for `__torch_function__`: `torch.sin(batch)`, `torch.add(batch, 1)`, `tensor - batch`."""
+    handlers: dict[Any, Function] = {}
+    for row in ROWS:
+        for name in (row.torch_name, *row.aliases, *([row.forward] if row.name.startswith("bitwise") else [])):
+            for owner in (torch, Tensor):
+                function = getattr(owner, name, None)
+                if function is not None:
+                    handlers[function] = _handler(row)
+    handlers[Tensor.__floordiv__] = handlers[torch.floor_divide]
+    for item in UNSUPPORTED:
+        if hasattr(torch, item.name):
+            handlers[getattr(torch, item.name)] = _refusal(item.name, item.instead)
+    return handlers
+
+
+MIRRORED: Final = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "sub": "rsub", "rsub": "sub"}
+
+
+def _handler(row: Row) -> Function:
+    def handle(input: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(input, TensorCollection):
+            return getattr(input, row.name)(*args, **kwargs)
+        other = args[0] if args else kwargs.pop("other", None)
+        if row.arity != 1 or not isinstance(other, TensorCollection) or (kwargs and row.name not in ("sub", "rsub")):
+            raise UnsupportedOperationError(
+                f"torch.{row.torch_name}: the first argument is the container, got {type(input).__name__}"
+            )
+        if row.name in REFLECTED:
+            return dunder(other, input, REFLECTED[row.name])  # type: ignore[type-var]  # containers have the operations
+        return getattr(other, MIRRORED.get(row.name, row.name))(input, *args[1:], **kwargs)
+
+    return handle
+
+
+def _refusal(name: str, instead: str) -> Function:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise UnsupportedOperationError(f"torch.{name} is not defined on containers: {instead}")
+
+    return refuse

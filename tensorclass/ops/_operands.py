@@ -1,0 +1,239 @@
+"""Operands: each becomes one value for each leaf of the container it meets, aligned by key and by batch dim."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core import VALUES, TensorCollection, join_path
+from ..core._batch import broadcasts_to, over_events
+from ..core._keys import Path
+from ..errors import BatchSizeError, StructureError, did_you_mean
+from ._inplace import InplaceOps
+
+Operand: TypeAlias = "TensorCollection | Tensor | complex | np.number[Any] | np.bool_"
+"""What an operation combines a container with: another of the same keys, a tensor over the batch, or a number."""
+Default: TypeAlias = "Tensor | complex | Literal['intersection'] | None"
+"""What stands in for an entry that only one operand has."""
+
+Layout: TypeAlias = "tuple[str | Path, ...]"
+Right: TypeAlias = "list[Tensor] | Tensor | complex"
+NUMBERS: Final = (int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
+SCALARS: Final = (*NUMBERS, np.number, np.bool_)
+OPERANDS: Final = (TensorCollection, Tensor, *SCALARS)
+
+
+class Pointwise(InplaceOps):
+    """What the kernels ask of a container besides the primitives."""
+
+    __slots__ = ()
+
+    def _layout(self) -> Layout:
+        """The key or path of each `VALUES` leaf, in order; a store that knows it at once overrides this."""
+        paths: list[str | Path] = []
+        for key, value in self._entries().items():
+            if isinstance(value, Tensor):
+                paths.append(key)
+            elif isinstance(value, Pointwise):
+                paths += [(key, path) if isinstance(path, str) else (key, *path) for path in value._layout()]
+            elif hasattr(type(value), "_batch_shape"):
+                paths += [key] * len(value._leaves(VALUES))
+        return tuple(paths)
+
+
+def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str) -> Right:
+    """An operand aligned with the leaves: a list with one tensor each, a 0-d tensor or a number."""
+    if isinstance(other, TensorCollection):
+        return aligned(self, leaves, other, op)
+    if isinstance(other, Tensor):
+        return _spread(self, leaves, other, op) if other.ndim else other
+    if isinstance(other, NUMBERS):
+        return other  # type: ignore[return-value]  # a symbolic number is as good as one
+    if isinstance(other, (np.number, np.bool_)):
+        return other.item()  # type: ignore[no-any-return]  # numpy types it as Any
+    raise TypeError(
+        f"{op}: an operand is a container of the same keys, a tensor that broadcasts to the batch size or a number, "
+        f"got {type(other).__name__}: {other!r:.60}"
+    )
+
+
+def _spread(self: Pointwise, leaves: list[Tensor], other: Tensor, op: str) -> list[Tensor]:
+    """A tensor over the batch dims, with event dims of size one for each leaf."""
+    size = self._batch_size
+    if not broadcasts_to(other.shape, size):
+        raise BatchSizeError(
+            f"{op}: a tensor operand broadcasts to the batch size {list(size)} without enlarging it and is applied to "
+            f"all event dims alike, got shape {list(other.shape)}; combine one field with it instead, or "
+            "expand the batch first"
+        )
+    for path, value in zip(self._layout(), _batchless(self), strict=True):
+        if value:
+            raise StructureError(
+                f"{op}: `{show(path)}` has no batch dims, so a tensor over the batch can't be applied to it; give a "
+                "number, or a container with one value for each entry"
+            )
+    dims = len(size)
+    by_rank: dict[int, Tensor] = {}
+    for leaf in leaves:
+        if leaf.ndim not in by_rank:
+            by_rank[leaf.ndim] = over_events(other, leaf.ndim - dims)
+    return [by_rank[leaf.ndim] for leaf in leaves]
+
+
+def _batchless(collection: TensorCollection) -> list[bool]:
+    """For each `VALUES` leaf, whether the batch dims pass it by."""
+    flags: list[bool] = []
+    for value in collection._entries().values():
+        if isinstance(value, Tensor):
+            flags.append(False)
+        elif isinstance(value, TensorCollection):
+            flags += _batchless(value)
+        elif hasattr(type(value), "_batch_shape"):
+            flags += [value._batch_shape is None] * len(value._leaves(VALUES))
+    return flags
+
+
+def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str) -> list[Tensor]:
+    """The other container's leaves in the order of one's own, by key."""
+    theirs: list[Tensor] = other._leaves(VALUES)
+    mine, layout = self._layout(), other._layout()
+    if mine != layout:
+        _require_same_keys(self, other, mine, layout, op)
+        found = dict(zip(layout, theirs, strict=True))
+        theirs = [found[path] for path in mine]
+    if self._batch_size != other._batch_size or [v.ndim for v in leaves] != [v.ndim for v in theirs]:
+        _require_aligned(self, other, mine, leaves, theirs, op)
+    return theirs
+
+
+def _require_same_keys(self: Pointwise, other: Any, mine: Layout, theirs: Layout, op: str) -> None:
+    left, right = set(mine), set(theirs)
+    if left == right:
+        return
+    hints = "".join(did_you_mean(show(p), [show(q) for q in left - right]) for p in theirs if p not in left)
+    raise StructureError(
+        f"{op}: both containers have the same entries; only the left {type(self).__name__} has "
+        f"{listed(p for p in mine if p not in right)}, only the right {type(other).__name__} has "
+        f"{listed(p for p in theirs if p not in left)}{hints}; `{op.strip('_')}(..., default=0)` fills in absent ones, "
+        '`default="intersection"` drops them'
+    )
+
+
+def _require_aligned(
+    self: Pointwise, other: Any, layout: Layout, left: list[Tensor], right: list[Tensor], op: str
+) -> None:
+    mine, theirs = self._batch_size, other._batch_size
+    if not broadcasts_to(theirs, mine):
+        raise StructureError(
+            f"{op}: the right container's batch size {list(theirs)} does not broadcast to the left's {list(mine)} "
+            "without enlarging it; index or expand one of them first"
+        )
+    for path, a, b in zip(layout, left, right, strict=True):
+        if a.ndim - len(mine) != b.ndim - len(theirs):
+            raise StructureError(
+                f"{op}: `{show(path)}` has event shape {list(a.shape[len(mine) :])} on the left and "
+                f"{list(b.shape[len(theirs) :])} on the right; leaves that are combined have the same number of dims"
+            )
+
+
+# ---- entries that only one side has ----------------------------------------------------------------------------------
+
+
+def pair(
+    self: Pointwise, other: Any, op: str, default: Default = None
+) -> tuple[tuple[Pointwise, list[Tensor]], list[Any]]:
+    """Both operands leaf by leaf, and the container whose structure the result has."""
+    leaves = self._leaves(VALUES)
+    if default is not None and isinstance(other, TensorCollection):
+        return merged(self, other, op, default)
+    right = operand(self, leaves, other, op)
+    return (self, leaves), right if isinstance(right, list) else [right] * len(leaves)
+
+
+def merged(
+    self: Pointwise, other: Any, op: str, default: Default
+) -> tuple[tuple[Pointwise, list[Tensor]], list[Tensor]]:
+    """Operands with absent entries filled in or dropped, and a container of the resulting structure."""
+    left = dict(zip(self._layout(), self._leaves(VALUES), strict=True))
+    right = dict(zip(other._layout(), other._leaves(VALUES), strict=True))
+    common = [path for path in left if path in right]
+    if left.keys() == right.keys():
+        return (self, list(left.values())), aligned(self, list(left.values()), other, op)
+    _require_aligned(self, other, tuple(common), [left[p] for p in common], [right[p] for p in common], op)
+    if isinstance(default, str):
+        _require_intersection(default, op)
+        template = _assembled(self, None, {path: left[path] for path in common}, ())
+    else:
+        if self._batch_size != other._batch_size:
+            raise StructureError(f"{op}: with a default both containers have the same batch size")
+        template = _assembled(self, other, {**right, **left}, ())
+    paths = template._layout()
+    lefts = [left[p] if p in left else _filler(self, right[p], default, op) for p in paths]
+    return (template, lefts), [right[p] if p in right else _filler(self, left[p], default, op) for p in paths]
+
+
+def partial(
+    self: Pointwise, leaves: list[Tensor], other: Any, op: str, default: Default
+) -> tuple[Layout, list[Tensor], tuple[Right, ...]]:
+    """What an in-place operation with a default writes: own leaves only."""
+    left = dict(zip(self._layout(), leaves, strict=True))
+    right = dict(zip(other._layout(), other._leaves(VALUES), strict=True))
+    common = [path for path in left if path in right]
+    _require_aligned(self, other, tuple(common), [left[p] for p in common], [right[p] for p in common], op)
+    if isinstance(default, str):
+        _require_intersection(default, op)
+        return tuple(common), [left[p] for p in common], ([right[p] for p in common],)
+    if len(common) < len(right):
+        extra = listed(p for p in right if p not in left)
+        raise StructureError(f"{op}_: an in-place operation adds no entries, only the right container has {extra}")
+    filled = [right[p] if p in right else _filler(self, left[p], default, op) for p in left]
+    return tuple(left), leaves, (filled,)
+
+
+def _require_intersection(default: str, op: str) -> None:
+    if default != "intersection":
+        raise ValueError(f"{op}: default is a number, a tensor, 'intersection' or None, got {default!r}")
+
+
+def _filler(self: Pointwise, like: Tensor, default: Any, op: str) -> Tensor:
+    """A default next to the leaf that the other operand has."""
+    if not isinstance(default, Tensor):
+        return torch.as_tensor(default, device=like.device)
+    if not broadcasts_to(default.shape, self._batch_size):
+        raise BatchSizeError(
+            f"{op}: a default broadcasts to the batch size {list(self._batch_size)}, got shape {list(default.shape)}"
+        )
+    return over_events(default, like.ndim - len(self._batch_size))
+
+
+def _assembled(
+    self: TensorCollection, other: TensorCollection | None, leaves: dict[Any, Tensor], prefix: Path
+) -> Pointwise:
+    """An untyped container of the entries that have a leaf, and of what is no tensor."""
+    result: Any = self._bare(self._batch_size, self._names)
+    entries = {**({} if other is None else other._entries()), **self._entries()}
+    order = [*self._entries(), *(key for key in entries if key not in self._entries())]
+    for key in order:
+        value, path = entries[key], (*prefix, key)
+        leaf = leaves.get(path if prefix else key)
+        if isinstance(value, TensorCollection):
+            partner = other._entries().get(key) if other is not None and key in self._entries() else None
+            nested = partner if isinstance(partner, TensorCollection) else None
+            result._put(key, _assembled(value, nested, leaves, path))
+        elif isinstance(value, Tensor):
+            if leaf is not None:
+                result._put(key, leaf)
+        elif leaf is not None or not (hasattr(type(value), "_batch_shape") and value._leaves(VALUES)):
+            result._put(key, value)
+    return result  # type: ignore[no-any-return]  # what `_bare` makes has the operations
+
+
+def show(path: str | Path) -> str:
+    return path if isinstance(path, str) else join_path(path)
+
+
+def listed(paths: Any) -> str:
+    return ", ".join(f"`{show(path)}`" for path in paths) or "no more"
