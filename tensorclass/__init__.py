@@ -1,0 +1,18 @@
+"""Typed, schema-validated batches and model pipelines for PyTorch.
+
+Declare a batch once with `@tensorclass`; get the constructor, validation of dtype, shape and symbolic dims, and a
+container that indexes, stacks, moves and compiles like a tensor. Wire modules by field with `tensorclass.nn`.
+"""
+
+from .core import KEY_SEPARATOR as KEY_SEPARATOR
+from .core import NestedKey as NestedKey
+from .core import TensorCollection as TensorCollection
+from .core import unravel_key as unravel_key
+from .core import unravel_key_list as unravel_key_list
+from .core import unravel_key_to_tuple as unravel_key_to_tuple
+from .core import unravel_keys as unravel_keys
+from .ops import cat as cat
+from .ops import stack as stack
+from .store import NonTensorStack as NonTensorStack
+from .store import TensorDict as TensorDict
+from .store import TensorDictBase as TensorDictBase

@@ -1,0 +1,23 @@
+"""The contract that every container keeps: primitives, keys, batch and device rules, locking, pytree, repr.
+
+One idea: a container is a list of leaves in order plus a way to build a twin of itself around new leaves.
+"""
+
+from ._base import BATCHED as BATCHED
+from ._base import STORAGE as STORAGE
+from ._base import VALUES as VALUES
+from ._base import Kind as Kind
+from ._base import TensorCollection as TensorCollection
+from ._batch import as_batch_size as as_batch_size
+from ._batch import batch_dim as batch_dim
+from ._batch import batch_dims as batch_dims
+from ._keys import KEY_SEPARATOR as KEY_SEPARATOR
+from ._keys import Key as Key
+from ._keys import NestedKey as NestedKey
+from ._keys import Path as Path
+from ._keys import is_key as is_key
+from ._keys import join_path as join_path
+from ._keys import unravel_key as unravel_key
+from ._keys import unravel_key_list as unravel_key_list
+from ._keys import unravel_key_to_tuple as unravel_key_to_tuple
+from ._keys import unravel_keys as unravel_keys

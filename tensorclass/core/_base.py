@@ -1,0 +1,279 @@
+"""TensorCollection: the primitives that a container supplies and the few properties that follow from them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias, overload
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..errors import BatchSizeError, UnsupportedOperationError
+from ._batch import as_batch_size, batch_dim
+
+Kind: TypeAlias = int
+BATCHED: Final = 0
+"""Leaves that carry the batch dims: what shape, index and join operations touch."""
+VALUES: Final = 1
+"""Leaves that the user calls tensors: what arithmetic and casts touch."""
+STORAGE: Final = 2
+"""Every tensor there is: what moves, pinning, sharing and accounting touch."""
+
+Names: TypeAlias = "tuple[str | None, ...] | None"
+Handler: TypeAlias = Callable[..., Any]
+
+
+class TensorCollection:
+    """What every container is: leaves in order, a batch size, and a way to make a twin around new leaves.
+
+    Not meant to be instantiated. `isinstance(x, TensorCollection)` holds for every container, typed or not.
+
+    >>> from tensorclass import TensorCollection, TensorDict
+    >>> isinstance(TensorDict(a=torch.zeros(3), batch_size=[3]), TensorCollection)
+    True
+    """
+
+    __slots__ = ()
+    __tensor_collection__: ClassVar[bool] = True
+    _torch_functions: ClassVar[dict[Any, Handler]] = {}
+
+    _batch_size: torch.Size
+    _device: torch.device | None
+    _names: Names
+
+    # ---- what a container supplies -------------------------------------------------------------------------------
+
+    def _leaves(self, kind: Kind = BATCHED) -> list[Tensor]:
+        raise NotImplementedError
+
+    def _make(
+        self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
+    ) -> Self:
+        raise NotImplementedError
+
+    def _entries(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _live(self) -> dict[str, Any]:
+        """The entries for reading on the spot: no copy where the store has a dict of its own."""
+        return self._entries()
+
+    def _entry(self, key: str) -> Any:
+        raise NotImplementedError
+
+    def _put(self, key: str, value: Any) -> None:
+        raise NotImplementedError
+
+    def _drop(self, key: str) -> None:
+        raise NotImplementedError
+
+    def _check(self, key: str, value: Any) -> Any:
+        raise NotImplementedError
+
+    def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorCollection:
+        raise NotImplementedError
+
+    @classmethod
+    def _from_entries(
+        cls, entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names
+    ) -> Self:
+        raise NotImplementedError
+
+    def _placed(self) -> frozenset[str]:
+        """Keys under which tree_map has put what holds no tensor, so that it is a leaf of the pytree nevertheless."""
+        return frozenset()
+
+    def _place(self, keys: frozenset[str]) -> None:
+        raise NotImplementedError
+
+    def _set_lock(self, owner: object | None) -> None:
+        raise NotImplementedError
+
+    def _release_lock(self, owner: object | None) -> None:
+        raise NotImplementedError
+
+    # ---- what a container may refine -----------------------------------------------------------------------------
+
+    def _check_all(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Check several top-level values that are written together."""
+        return {key: self._check(key, value) for key, value in values.items()}
+
+    def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str) -> None:
+        """Refuse the result of an operation on `VALUES` leaves; a container that declares nothing accepts all."""
+
+    def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
+        """Which `VALUES` leaves a cast to `dtype` touches; a container that declares nothing casts all."""
+        return [True] * len(leaves)
+
+    def _require_unlocked(self, what: str) -> None:
+        raise NotImplementedError
+
+    # ---- what follows --------------------------------------------------------------------------------------------
+
+    @property
+    def batch_size(self) -> torch.Size:
+        """The leading dims that all leaves share.
+
+        Setting it checks every leaf against the new size.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3, 4), batch_size=[3]).batch_size
+        torch.Size([3])
+        """
+        return self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, size: Sequence[int] | int) -> None:
+        self._require_unlocked("change the batch size")
+        self._resize(as_batch_size(size), ())
+
+    def _resize(self, size: torch.Size, path: tuple[str, ...]) -> None:
+        """Set another batch size on this container and on nested ones that are too short for it."""
+        self._check_size(size, path)
+        for value in self._entries().values():
+            if isinstance(value, TensorCollection) and value._batch_size[: len(size)] != size:
+                value._resize(size, path)
+        if len(size) != len(self._batch_size):
+            self._names = None if self._names is None else (*self._names, *[None] * len(size))[: len(size)]
+        self._batch_size = size
+
+    def _check_size(self, size: torch.Size, path: tuple[str, ...]) -> None:
+        for key, value in self._entries().items():
+            here = (*path, key)
+            if isinstance(value, TensorCollection):
+                if value._batch_size[: len(size)] != size:
+                    value._check_size(size, here)
+                continue
+            shape = getattr(value, "_batch_shape", None) if not isinstance(value, Tensor) else value.shape
+            if shape is not None and shape[: len(size)] != size:
+                raise BatchSizeError(
+                    f"{type(self).__name__}: batch_size {list(size)} does not fit field `{'.'.join(here)}` of shape "
+                    f"{list(shape)}; its leading dims must be the batch size"
+                )
+
+    @property
+    def shape(self) -> torch.Size:
+        """The batch size, under the name that tensors use."""
+        return self._batch_size
+
+    @property
+    def batch_dims(self) -> int:
+        """The number of batch dims."""
+        return len(self._batch_size)
+
+    @property
+    def ndim(self) -> int:
+        """The number of batch dims."""
+        return len(self._batch_size)
+
+    def dim(self) -> int:
+        """The number of batch dims."""
+        return len(self._batch_size)
+
+    def ndimension(self) -> int:
+        """The number of batch dims."""
+        return len(self._batch_size)
+
+    @overload
+    def size(self) -> torch.Size: ...
+    @overload
+    def size(self, dim: int) -> int: ...
+    def size(self, dim: int | None = None) -> torch.Size | int:
+        """The batch size, or its entry at one batch dim.
+
+        Raises:
+            BatchDimError: when `dim` is no batch dim.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3, 4), batch_size=[3]).size(0)
+        3
+        """
+        size = self._batch_size
+        return size if dim is None else size[batch_dim(dim, len(size), op="size")]
+
+    def numel(self) -> int:
+        """The number of elements of the batch: the product of the batch size.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(batch_size=[3, 4]).numel()
+        12
+        """
+        return self._batch_size.numel()
+
+    @property
+    def device(self) -> torch.device | None:
+        """The device imposed on every write, or None when leaves may live anywhere."""
+        return self._device
+
+    @property
+    def names(self) -> list[str | None]:
+        """The names of the batch dims, None for a dim without a name.
+
+        Raises:
+            ValueError: on setting, for another number of names than batch dims, or a name given twice.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(batch_size=[3, 4], names=["time", None]).names
+        ['time', None]
+        """
+        return [None] * len(self._batch_size) if self._names is None else list(self._names)
+
+    @names.setter
+    def names(self, names: Sequence[str | None] | None) -> None:
+        self._names = check_names(names, len(self._batch_size))
+
+    def __len__(self) -> int:
+        """The size of the first batch dim; 0 when there is none."""
+        return self._batch_size[0] if self._batch_size else 0
+
+    def __bool__(self) -> NoReturn:
+        """Refuse: neither "has entries" nor "all true" is what every reader expects."""
+        raise UnsupportedOperationError(
+            f"the truth value of a {type(self).__name__} is ambiguous: use `len(batch.keys())` or `is_empty()` to ask "
+            "for entries, `equal(a, b)` to compare, `(a == b).all()` to reduce"
+        )
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Route a torch function to the operation of the same name; the table of operations registers them."""
+        handler = cls._torch_functions.get(func)
+        if handler is None:
+            raise unsupported(func)
+        return handler(*args, **(kwargs or {}))
+
+
+def unsupported(func: Any) -> UnsupportedOperationError:
+    """The error for a torch function without a meaning on containers."""
+    name = getattr(func, "__name__", str(func))
+    return UnsupportedOperationError(
+        f"torch.{name} is not defined on containers; apply it to the leaves with "
+        f"`batch.apply(lambda t: torch.{name}(t, ...))` or to one field"
+    )
+
+
+def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
+    """Normalise dim names: one for each batch dim, no name twice; all None is None."""
+    if names is None:
+        return None
+    if isinstance(names, str) or len(names) != ndim:
+        raise ValueError(f"names are a sequence with one entry for each of the {ndim} batch dims, got {names!r}")
+    given = [name for name in names if name is not None]
+    if not all(isinstance(name, str) for name in given):
+        raise TypeError(f"a dim name is a string or None, got {list(names)!r}")
+    if len(set(given)) != len(given):
+        raise ValueError(f"dim names are distinct, got {list(names)!r}")
+    return tuple(names) if given else None
+
+
+def walk(
+    collection: TensorCollection, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any, TensorCollection]]:
+    """Every entry below a container, depth first: its path, its value, and the container that holds it."""
+    for key, value in collection._entries().items():
+        here = (*path, key)
+        yield here, value, collection
+        if isinstance(value, TensorCollection):
+            yield from walk(value, here)

@@ -1,0 +1,19 @@
+"""Devices: one normal form, so that comparing two of them means what a user expects."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import torch
+
+Device: TypeAlias = "torch.device | str | int | None"
+
+
+def as_device(device: Device) -> torch.device | None:
+    """A torch device with its index filled in where the accelerator has a current one; None stays None."""
+    if device is None:
+        return None
+    result = device if isinstance(device, torch.device) else torch.device(device)
+    if result.type not in ("cpu", "meta") and result.index is None:
+        return torch.empty((), device=result).device
+    return result

@@ -1,0 +1,99 @@
+"""Keys: strings, arbitrarily nested tuples of strings, and field references, all normalised to a path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+
+@runtime_checkable
+class FieldPath(Protocol):
+    """Anything that names a field by its path, such as the reference `Digits.inputs.image`."""
+
+    @property
+    def __field_path__(self) -> tuple[str, ...]: ...
+
+
+Path: TypeAlias = tuple[str, ...]
+NestedKey: TypeAlias = "str | tuple[Any, ...]"
+Key: TypeAlias = "str | tuple[Any, ...] | FieldPath | Any"  # Any: a checker sees `Digits.image` as the field's type
+
+KEY_SEPARATOR = "."
+
+
+def is_key(index: object) -> bool:
+    """Whether `index` is a key rather than an index over the batch dims."""
+    kind = type(index)
+    if kind is str:
+        return True
+    if kind is tuple:
+        return bool(index) and all(is_key(part) for part in index)  # type: ignore[attr-defined]  # a tuple, by its type
+    return isinstance(index, str) or hasattr(kind, "__field_path__")
+
+
+def unravel_key_to_tuple(key: Key) -> Path:
+    """Flatten a key to the tuple of its parts.
+
+    Raises:
+        TypeError: when a part is neither a string, a tuple nor a field reference, or the key is empty.
+
+    >>> unravel_key_to_tuple(("a", ("b", ("c",))))
+    ('a', 'b', 'c')
+    """
+    if type(key) is str:
+        return (key,)
+    parts: list[str] = []
+    _collect(key, key, parts)
+    if not parts:
+        raise TypeError("a key is a string or a non-empty tuple of strings, got an empty tuple")
+    return tuple(parts)
+
+
+def _collect(key: Key, whole: Key, parts: list[str]) -> None:
+    if isinstance(key, str):
+        parts.append(str(key))
+    elif isinstance(key, tuple):
+        for part in key:
+            _collect(part, whole, parts)
+    elif hasattr(type(key), "__field_path__"):
+        parts.extend(key.__field_path__)
+    else:
+        raise TypeError(
+            f"a key is a string, a tuple of strings or a field reference, got {key!r} of type "
+            f"{type(key).__name__}" + (f" inside {whole!r}" if key is not whole else "")
+        )
+
+
+def unravel_key(key: Key) -> str | Path:
+    """Flatten a key; a path of one part becomes a plain string.
+
+    >>> unravel_key((("a",),)), unravel_key(("a", ("b",)))
+    ('a', ('a', 'b'))
+    """
+    path = unravel_key_to_tuple(key)
+    return path[0] if len(path) == 1 else path
+
+
+def unravel_key_list(keys: Sequence[Key]) -> list[str | Path]:
+    """Flatten each key of a list.
+
+    >>> unravel_key_list(["a", ("b", ("c",))])
+    ['a', ('b', 'c')]
+    """
+    if isinstance(keys, str):
+        raise TypeError(f"a sequence of keys is expected, got the single key {keys!r}")
+    return [unravel_key(key) for key in keys]
+
+
+def unravel_keys(*keys: Key) -> str | Path | tuple[str | Path, ...]:
+    """Flatten one or several keys given as arguments.
+
+    >>> unravel_keys(("a", ("b",)), "c")
+    (('a', 'b'), 'c')
+    """
+    return unravel_key(keys[0]) if len(keys) == 1 else tuple(unravel_key(key) for key in keys)
+
+
+def join_path(path: Sequence[str]) -> str:
+    """A path as it is printed in messages: `inputs.image`."""
+    return KEY_SEPARATOR.join(path)

@@ -1,0 +1,148 @@
+"""Views of a container's keys, values and items. Iterating gives a snapshot: another thread may write meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from ._base import TensorCollection
+from ._keys import Key, is_key, unravel_key, unravel_key_to_tuple
+
+T = TypeVar("T")
+LeafTest: TypeAlias = "Callable[[type], bool] | None"
+
+
+def default_is_leaf(cls: type) -> bool:
+    """Whether a value of this class is a leaf: anything but a container.
+
+    >>> from tensorclass import TensorDict
+    >>> from torch import Tensor
+    >>> default_is_leaf(Tensor), default_is_leaf(TensorDict)
+    (True, False)
+    """
+    return not issubclass(cls, TensorCollection)
+
+
+class View(Generic[T]):
+    """What keys, values and items share: the walk over entries."""
+
+    __slots__ = ("_collection", "_is_leaf", "_leaves_only", "_nested", "_sort")
+
+    def __init__(
+        self, collection: TensorCollection, nested: bool, leaves_only: bool, is_leaf: LeafTest, sort: bool
+    ) -> None:
+        self._collection = collection
+        self._nested = nested
+        self._leaves_only = leaves_only
+        self._is_leaf = is_leaf or default_is_leaf
+        self._sort = sort
+
+    def _pairs(self) -> list[tuple[Any, Any]]:
+        """A snapshot of (key, value): a plain key at the top level, a path below."""
+        pairs: list[tuple[Any, Any]] = []
+        if self._nested or self._leaves_only:
+            self._walk(self._collection, (), pairs)
+        else:
+            pairs += self._collection._entries().items()
+        pairs = [(key, value._read() if hasattr(type(value), "_read") else value) for key, value in pairs]
+        if self._sort:
+            pairs.sort(key=lambda pair: (pair[0],) if isinstance(pair[0], str) else pair[0])
+        return pairs
+
+    def _walk(self, collection: TensorCollection, path: tuple[str, ...], pairs: list[tuple[Any, Any]]) -> None:
+        for key, value in collection._entries().items():
+            here = (*path, key)
+            leaf = self._is_leaf(type(value))
+            if self._nested and isinstance(value, TensorCollection) and not leaf:
+                self._walk(value, here, pairs)
+            if leaf or not self._leaves_only:
+                pairs.append((here if path else key, value))
+
+    def __len__(self) -> int:
+        return len(self._pairs())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self)!r})"
+
+    def __iter__(self) -> Iterator[T]:
+        raise NotImplementedError
+
+
+class KeysView(View["str | tuple[str, ...]"]):
+    """The keys of a container, at the top level or all the way down."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[str | tuple[str, ...]]:
+        return iter([key for key, _ in self._pairs()])
+
+    def __contains__(self, key: object) -> bool:
+        if not is_key(key):
+            return False
+        path = unravel_key_to_tuple(key)
+        if len(path) > 1 and not self._nested:
+            return False
+        node: Any = self._collection
+        for part in path:
+            if not isinstance(node, TensorCollection):
+                return False
+            node = node._entries().get(part, _ABSENT)
+            if node is _ABSENT:
+                return False
+        return not self._leaves_only or self._is_leaf(type(node))
+
+    def __eq__(self, other: object) -> bool:
+        return set(self) == {unravel_key(k) for k in other} if _is_keys(other) else NotImplemented
+
+    def __and__(self, other: Any) -> set[Any]:
+        return set(self) & set(other)
+
+    def __or__(self, other: Any) -> set[Any]:
+        return set(self) | set(other)
+
+    def __sub__(self, other: Any) -> set[Any]:
+        return set(self) - set(other)
+
+    def __xor__(self, other: Any) -> set[Any]:
+        return set(self) ^ set(other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __rsub__(self, other: Any) -> set[Any]:
+        return set(other) - set(self)
+
+    def isdisjoint(self, other: Any) -> bool:
+        """Whether no key is in `other`."""
+        return set(self).isdisjoint(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as for a dict's keys
+
+
+class ValuesView(View[Any]):
+    """The values of a container."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([value for _, value in self._pairs()])
+
+
+class ItemsView(View["tuple[str | tuple[str, ...], Any]"]):
+    """The (key, value) pairs of a container."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[tuple[str | tuple[str, ...], Any]]:
+        return iter(self._pairs())
+
+
+_ABSENT = object()
+
+
+def _is_keys(other: object) -> bool:
+    return isinstance(other, (KeysView, set, frozenset, type({}.keys())))
+
+
+def keys_of(collection: TensorCollection) -> list[Key]:
+    """The top-level keys, for messages."""
+    return list(collection._entries())

@@ -1,0 +1,12 @@
+"""Every operation once: a table, the kernels, the generated methods, and the rooms for shape, index, join and keys.
+
+Nothing here knows a store: operations are written over the primitives of `core.TensorCollection`.
+"""
+
+from . import _torch as _torch
+from ._container import Container as Container
+from ._index import Index as Index
+from ._join import Join as Join
+from ._join import cat as cat
+from ._join import stack as stack
+from ._mapping import UNSET as UNSET

@@ -1,0 +1,296 @@
+"""Functions mapped over leaves: `apply`, `named_apply`, and pytree conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import TensorCollection, as_batch_size, join_path
+from ..core._base import check_names
+from ..core._device import Device, as_device
+from ..core._keys import Path
+from ..core._views import LeafTest
+from ..errors import BatchSizeError, StructureError
+from ._keys import KeyOps
+from ._mapping import UNSET
+
+
+class Mapper:
+    """One call of `apply`: its function, its options, and the walk over one or several containers."""
+
+    __slots__ = ("call_on_nested", "default", "fn", "inplace", "is_leaf", "named", "nested_keys")
+
+    def __init__(
+        self, fn: Callable[..., Any], default: Any, inplace: bool, call_on_nested: bool, is_leaf: LeafTest,
+        named: bool, nested_keys: bool,
+    ) -> None:  # fmt: skip
+        self.fn = fn
+        self.default = default
+        self.inplace = inplace
+        self.call_on_nested = call_on_nested
+        self.is_leaf = is_leaf
+        self.named = named
+        self.nested_keys = nested_keys
+
+    def leafs(self, value: Any) -> bool:
+        """Whether the function is called on a value rather than on what lies below it."""
+        if not isinstance(value, TensorCollection):
+            return isinstance(value, Tensor)
+        return self.call_on_nested or (self.is_leaf is not None and self.is_leaf(type(value)))
+
+    def call(self, path: Path, value: Any, others: list[Any]) -> Any:
+        """Call the function, with the key first where it wants it."""
+        if not self.named:
+            return self.fn(value, *others)
+        key: Any = (path if len(path) > 1 else path[0]) if self.nested_keys else path[-1]
+        return self.fn(key, value, *others)
+
+    def counterparts(self, key: str, path: Path, others: Sequence[Any]) -> list[Any]:
+        """The entries of the other containers under a key, or the default where one lacks it."""
+        found = []
+        for position, other in enumerate(others):
+            value = other._entries().get(key, UNSET) if isinstance(other, TensorCollection) else UNSET
+            if value is UNSET:
+                if self.default is UNSET:
+                    raise StructureError(
+                        f"apply: container {position + 1} has no `{join_path(path)}`; give `default=` for absent keys"
+                    )
+                value = self.default
+            found.append(value)
+        return found
+
+
+class ApplyOps(KeyOps):
+    """`apply` and its kin."""
+
+    __slots__ = ()
+
+    def apply(
+        self, fn: Callable[..., Any], *others: Any, batch_size: Sequence[int] | None = None, device: Device = UNSET,
+        names: Sequence[str | None] | None = UNSET, inplace: bool = False, default: Any = UNSET,
+        filter_empty: bool | None = None, propagate_lock: bool = False, call_on_nested: bool = False,
+        is_leaf: LeafTest = None, out: Any = None, **constructor_kwargs: Any,
+    ) -> Self:  # fmt: skip
+        """Map a function over the leaves of one or several containers.
+
+        Args:
+            fn: called with a leaf, and with the leaves of `others` under the same key; None drops the entry.
+            *others: containers of the same keys.
+            batch_size: the result's batch size, where the function changes it.
+            device: the result's device.
+            names: the result's dim names.
+            inplace: write the results into this container.
+            default: stands in for keys that one of `others` lacks.
+            filter_empty: True drops containers that end up without leaves, and gives None when nothing is left.
+            propagate_lock: lock the result when this container is locked.
+            call_on_nested: call the function on nested containers instead of their leaves.
+            is_leaf: decides by class on which containers the function is called.
+            out: a container that receives the results.
+            **constructor_kwargs: not supported; named to give a clear error.
+
+        Raises:
+            SchemaError: when a typed class declares another dtype or shape than the function gives.
+            BatchSizeError: when a result does not have the batch dims.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2), batch_size=[2]).apply(lambda leaf: leaf + 1)["a"]
+        tensor([1., 1.])
+        """
+        mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, False, False)
+        options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
+        return self._run(mapper, others, *options)
+
+    def named_apply(
+        self, fn: Callable[..., Any], *others: Any, nested_keys: bool = False, batch_size: Sequence[int] | None = None,
+        device: Device = UNSET, names: Sequence[str | None] | None = UNSET, inplace: bool = False,
+        default: Any = UNSET, filter_empty: bool | None = None, propagate_lock: bool = False,
+        call_on_nested: bool = False, is_leaf: LeafTest = None, out: Any = None, **constructor_kwargs: Any,
+    ) -> Self:  # fmt: skip
+        """Map a function of key and leaf over the leaves; the other arguments are those of `apply`.
+
+        Args:
+            fn: called with the key, a leaf and the leaves of `others`.
+            *others: containers of the same keys.
+            nested_keys: give the whole path of a nested leaf instead of its last key.
+            batch_size: as for `apply`, like all that follow.
+            device: see `apply`.
+            names: see `apply`.
+            inplace: see `apply`.
+            default: see `apply`.
+            filter_empty: see `apply`.
+            propagate_lock: see `apply`.
+            call_on_nested: see `apply`.
+            is_leaf: see `apply`.
+            out: see `apply`.
+            **constructor_kwargs: see `apply`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2), b=torch.zeros(2), batch_size=[2])
+        >>> data.named_apply(lambda key, leaf: leaf + (key == "a"))["a"]
+        tensor([1., 1.])
+        """
+        mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, True, nested_keys)
+        options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
+        return self._run(mapper, others, *options)
+
+    def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
+        """Map a function over the leaves, in place; arguments as for `apply`."""
+        return self.apply(fn, *others, inplace=True, **kwargs)
+
+    def _run(
+        self, mapper: Mapper, others: Sequence[Any], batch_size: Any, device: Any, names: Any,
+        filter_empty: bool | None, propagate_lock: bool, out: Any, constructor_kwargs: dict[str, Any],
+    ) -> Any:  # fmt: skip
+        if constructor_kwargs:
+            raise TypeError(f"apply() has no argument {sorted(constructor_kwargs)[0]!r}")
+        size = self._batch_size if batch_size is None else as_batch_size(batch_size)
+        if mapper.inplace:
+            return self._write_mapped(mapper, others)
+        result = self._map(mapper, others, (), size, filter_empty)
+        if result is None:
+            return None
+        if names is not UNSET:
+            result.names = names
+        elif size == self._batch_size:
+            result._names = self._names if names is UNSET else check_names(names, len(size))
+        if device is not UNSET:
+            result = result._on(as_device(device))
+        if out is not None:
+            return out.update(result, inplace=True)
+        return result.lock_() if propagate_lock and self.is_locked else result
+
+    def _map(
+        self, mapper: Mapper, others: Sequence[Any], path: Path, size: torch.Size, filter_empty: bool | None
+    ) -> Any:
+        """A twin around mapped entries; None where nothing is left and empty containers are dropped."""
+        entries: dict[str, Any] = {}
+        changed_size = size != self._batch_size
+        called = dropped = False
+        for key, value in self._entries().items():
+            here = (*path, key)
+            if mapper.leafs(value):
+                called = True
+                new = mapper.call(here, value, mapper.counterparts(key, here, others))
+                dropped = dropped or new is None
+            elif isinstance(value, ApplyOps):
+                inner = size if changed_size else value._batch_size
+                new = value._map(mapper, mapper.counterparts(key, here, others), here, inner, filter_empty)
+                called = True
+            else:
+                new = value
+            if new is not None:
+                entries[key] = new
+        if not entries and called and (filter_empty or (filter_empty is None and dropped)):
+            return None
+        return self._mapped(entries, size, path)
+
+    def _mapped(self, entries: dict[str, Any], size: torch.Size, path: Path) -> Any:
+        """A twin around entries that a function gave: their batch dims are checked, a typed class checks its schema."""
+        for key, value in entries.items():
+            if isinstance(value, Tensor) and value.shape[: len(size)] != size:
+                raise BatchSizeError(
+                    f"apply: `{join_path((*path, key))}` came back with shape {list(value.shape)}, whose leading dims are "
+                    f"not the batch size {list(size)}; give `batch_size=` when the function changes it"
+                )
+        return self._from_entries(entries, size, None if size != self._batch_size else self._device, None)
+
+    def _write_mapped(self, mapper: Mapper, others: Sequence[Any]) -> Self:
+        """In place: results that are the leaves themselves are kept, others are copied in."""
+        results: dict[Path, Any] = {}
+        self._collect(mapper, others, (), results)
+        changed = {path: new for path, (old, new) in results.items() if new is not None and new is not old}
+        same_shape = {p: v for p, v in changed.items() if isinstance(v, Tensor) and v.shape == results[p][0].shape}
+        self.update_(same_shape)
+        rest = {path: value for path, value in changed.items() if path not in same_shape}
+        return self.update(rest) if rest else self
+
+    def _collect(self, mapper: Mapper, others: Sequence[Any], path: Path, results: dict[Path, Any]) -> None:
+        for key, value in self._entries().items():
+            here = (*path, key)
+            found = mapper.counterparts(key, here, others) if others else []
+            if mapper.leafs(value):
+                results[here] = (value, mapper.call(here, value, found))
+            elif isinstance(value, ApplyOps):
+                value._collect(mapper, found, here, results)
+
+    def _on(self, device: torch.device | None) -> Self:
+        raise NotImplementedError
+
+    def to_pytree(self) -> dict[str, Any]:
+        """Plain nested dicts around the same tensors.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": {"b": 1}}).to_pytree()
+        {'a': {'b': tensor(1)}}
+        """
+        return {k: v.to_pytree() if isinstance(v, ApplyOps) else v for k, v in self.items()}
+
+    @classmethod
+    def from_pytree(
+        cls, pytree: Any, *, batch_size: Sequence[int] | None = None, auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+    ) -> Self:  # fmt: skip
+        """A container from nested dicts, lists and tuples of tensors; positions in sequences become keys.
+
+        Args:
+            pytree: the nesting.
+            batch_size: the leading dims that all tensors share.
+            auto_batch_size: find the longest batch size that all tensors share.
+            batch_dims: at most this many batch dims when they are found.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_pytree({"a": [torch.zeros(2), torch.ones(2)]}, batch_size=[2])["a", "1"]
+        tensor([1., 1.])
+        """
+        source = _as_mapping(pytree)
+        if not isinstance(source, dict):
+            raise StructureError(f"from_pytree takes a nesting of dicts, lists and tuples, got a {type(pytree).__name__}")
+        result: Self = cls(source, batch_size=batch_size)  # type: ignore[call-arg]  # an untyped container's constructor
+        return result.auto_batch_size_(batch_dims) if auto_batch_size else result
+
+    def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
+        """Set the batch size to the longest leading shape that all leaves share, in place.
+
+        Args:
+            batch_dims: at most this many dims.
+            keep_compliant_size: leave nested batch sizes alone that fit already.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3, 4), b=torch.zeros(3)).auto_batch_size_().batch_size
+        torch.Size([3])
+        """
+        self._require_unlocked("change the batch size")
+        shapes = [leaf.shape for leaf in self._leaves()]
+        shared: list[int] = []
+        for sizes in zip(*shapes, strict=False):
+            if len(set(sizes)) != 1 or len(shared) == batch_dims:
+                break
+            shared.append(sizes[0])
+        self._batch_size_down(torch.Size(shared), keep_compliant_size)
+        return self
+
+    def _batch_size_down(self, size: torch.Size, keep: bool) -> None:
+        for value in self._entries().values():
+            if isinstance(value, ApplyOps) and not (keep and value._batch_size[: len(size)] == size):
+                value._batch_size_down(size, keep)
+        if size != self._batch_size:
+            self._resize(size, ())
+
+
+def _as_mapping(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {str(key): _as_mapping(value) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return {key: _as_mapping(getattr(tree, key)) for key in tree._fields}
+    if isinstance(tree, (list, tuple)):
+        return {str(i): _as_mapping(value) for i, value in enumerate(tree)}
+    return tree
+

@@ -1,0 +1,86 @@
+"""Container: every operation together. Untyped stores and typed classes derive from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from typing_extensions import Self
+
+from ..core._repr import represent
+from ._kernels import pair
+from ._new import NewOps
+from ._pointwise import PointwiseOps
+
+Undo: TypeAlias = "Callable[[Any], object]"
+
+
+class Container(PointwiseOps, NewOps):
+    """A container with all operations; a store supplies the primitives."""
+
+    __slots__ = ()
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return represent(self)
+
+    def _pair(self, other: Any, op: str, default: Any) -> Any:
+        return pair(self, other, op, default)
+
+    # ---- locking -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether structural writes are refused."""
+        raise NotImplementedError
+
+    def lock_(self) -> Self:
+        """Refuse structural writes here and in nested containers; values may still be written in place.
+
+        As a context manager it unlocks at the end of the block.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=1).lock_()
+        >>> data.set("b", 2)
+        Traceback (most recent call last):
+        tensorclass.errors.LockedError: cannot write (field `b`): this TensorDict is locked. ...
+        """
+        changed = not self.is_locked
+        if changed:
+            self._set_lock(None)
+        self._frames()[0] = Container.unlock_ if changed else None
+        return self
+
+    def unlock_(self) -> Self:
+        """Allow structural writes again; as a context manager it locks at the end of the block.
+
+        Raises:
+            LockedError: when a locked container holds this one.
+        """
+        changed = self.is_locked
+        self._release_lock(None)
+        self._frames()[0] = Container.lock_ if changed else None
+        return self
+
+    def _frames(self) -> list[Undo | None]:
+        """What ends of `with` blocks undo: first what the last call leaves to undo, then one entry for each block."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        frames = self._frames()
+        frames.append(frames[0])
+        frames[0] = None
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        frames = self._frames()
+        undo = frames.pop()
+        if undo is not None:
+            undo(self)
+        frames[0] = None
+
+    def clear_refs_for_compile_(self) -> Self:
+        """Drop what a compiled region can't hold; nothing here needs it, the name is kept for those who migrate."""
+        return self
+

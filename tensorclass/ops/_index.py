@@ -1,0 +1,235 @@
+"""Indexing: one normal form for every index torch accepts, held to the batch dims, then the leaves in one comprehension."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import TensorCollection
+from ..core._base import Names
+from ..core._batch import over_events
+from ..errors import BatchIndexError
+from ._mapping import UNSET, MappingOps
+
+Index: TypeAlias = Any
+
+
+def normalise(index: Index, size: torch.Size) -> tuple[Any, ...]:
+    """An index as a tuple of parts over the batch dims, `...` expanded, lists and arrays as tensors.
+
+    Raises:
+        BatchIndexError: for more indices than batch dims, a second `...`, or a part that indexes nothing.
+    """
+    given = index if isinstance(index, tuple) else (index,)
+    parts = [_part(part) for part in given]
+    used = sum(_consumes(part) for part in parts)
+    dots = [i for i, part in enumerate(parts) if part is Ellipsis]
+    if len(dots) > 1:
+        raise BatchIndexError(f"an index has at most one `...`, got {len(dots)} in {index!r}")
+    if used > len(size):
+        raise BatchIndexError(
+            f"index {index!r} has {used} indices but the container has {len(size)} batch dims (batch_size "
+            f"{list(size)}); index a field to reach its own dims" + ("" if size else ". Give `batch_size=` to index it")
+        )
+    if dots:
+        parts[dots[0] : dots[0] + 1] = [slice(None)] * (len(size) - used)
+    _check_bounds(parts, size, index)
+    return tuple(parts)
+
+
+def _part(part: Any) -> Any:
+    if isinstance(part, (list, np.ndarray, range)):
+        if isinstance(part, range):
+            return torch.tensor(list(part), dtype=torch.int64)
+        tensor = torch.as_tensor(part)
+        return tensor.long() if tensor.numel() == 0 and tensor.dtype.is_floating_point else _index_tensor(tensor, part)
+    if isinstance(part, Tensor):
+        return _index_tensor(part, part)
+    if isinstance(part, (int, slice, np.integer, torch.SymInt, None.__class__)) or part is Ellipsis:
+        return int(part) if isinstance(part, np.integer) else part
+    raise BatchIndexError(
+        f"an index is made of ints, slices, `...`, None, bool masks, int tensors, lists or ranges; got {part!r} of type "
+        f"{type(part).__name__}"
+    )
+
+
+def _index_tensor(tensor: Tensor, given: Any) -> Tensor:
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+        raise BatchIndexError(f"an index tensor holds ints or bools, got dtype {tensor.dtype} in {given!r}")
+    return tensor
+
+
+def _consumes(part: Any) -> int:
+    if part is None or part is Ellipsis or isinstance(part, bool):
+        return 0
+    if isinstance(part, Tensor) and part.dtype is torch.bool:
+        return part.ndim
+    return 1
+
+
+def _check_bounds(parts: list[Any], size: torch.Size, index: Any) -> None:
+    dim = 0
+    for part in parts:
+        if isinstance(part, Tensor) and part.dtype is torch.bool:
+            if part.shape != size[dim : dim + part.ndim]:
+                raise BatchIndexError(
+                    f"a bool mask has the shape of the batch dims it selects from: expected "
+                    f"{list(size[dim : dim + part.ndim])}, got {list(part.shape)}"
+                )
+        elif isinstance(part, int) and not isinstance(part, bool) and not -size[dim] <= part < size[dim]:
+            raise BatchIndexError(f"index {part} is out of range for batch dim {dim} of size {size[dim]} in {index!r}")
+        dim += _consumes(part)
+
+
+def indexed_size(parts: tuple[Any, ...], size: torch.Size, leaf: Tensor | None, result: Tensor | None) -> torch.Size:
+    """The batch size after an index: read off a leaf, or off an empty tensor where there is no leaf."""
+    if leaf is None or result is None:
+        return torch.empty((*size, 0)).expand(*size, 0)[parts].shape[:-1]
+    return result.shape[: result.ndim - leaf.ndim + len(size)]
+
+
+def indexed_names(parts: tuple[Any, ...], names: Names, ndim: int) -> Names:
+    """Names after an index: a slice keeps a name, an int drops it, anything else makes unnamed dims."""
+    if names is None:
+        return None
+    kept: list[str | None] = []
+    advanced = [p for p in parts if isinstance(p, Tensor)]
+    dim = 0
+    for part in parts:
+        if part is None or isinstance(part, slice):
+            kept.append(None if part is None else names[dim])
+        elif isinstance(part, Tensor) and len(advanced) == 1:
+            kept += [names[dim]] if part.ndim == 1 else [None] * (1 if part.dtype is torch.bool else part.ndim)
+        dim += _consumes(part)
+    kept += names[dim:]
+    if len(kept) != ndim:
+        return None
+    return tuple(kept) if any(name is not None for name in kept) else None
+
+
+def rows(leaves: list[Tensor], index: Tensor) -> list[Tensor]:
+    """Gather rows of the first dim; `index_select` is several times faster than advanced indexing on the CPU."""
+    if index.numel() >= 16 and index.device.type == "cpu" and not torch.compiler.is_compiling():
+        try:
+            return [leaf.index_select(0, index) for leaf in leaves]
+        except (IndexError, RuntimeError):  # negative entries, functorch wrappers: the general path says what is wrong
+            pass
+    return [leaf[index] for leaf in leaves]
+
+
+def apply_index(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
+    """Index each leaf with the same parts."""
+    if len(parts) == 1:
+        part = parts[0]
+        if isinstance(part, Tensor) and part.ndim == 1:
+            if part.dtype is torch.bool and not torch.compiler.is_compiling():
+                return rows(leaves, part.nonzero().reshape(-1)) if _is_plain(part) else [v[part] for v in leaves]
+            if part.dtype is torch.int64:
+                return rows(leaves, part)
+        return [leaf[part] for leaf in leaves]
+    return [leaf[parts] for leaf in leaves]
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    return type(tensor) is Tensor and torch._C._functorch.peek_interpreter_stack() is None
+
+
+class IndexOps(MappingOps):
+    """Reading by index, mask and gather."""
+
+    __slots__ = ()
+
+    def _index(self, index: Index) -> Self:
+        size = self._batch_size
+        if type(index) is int:
+            if not size or not -size[0] <= index < size[0]:
+                normalise(index, size)
+            names = self._names
+            return self._make([v[index] for v in self._leaves()], size[1:], names and names[1:])
+        if type(index) is slice and size:
+            leaves = self._leaves()
+            if leaves:
+                new = [v[index] for v in leaves]
+                return self._make(new, torch.Size((new[0].shape[0], *size[1:])), self._names)
+        parts = normalise(index, size)
+        leaves = self._leaves()
+        new = apply_index(leaves, parts)
+        new_size = indexed_size(parts, size, leaves[0] if leaves else None, new[0] if new else None)
+        return self._make(new, new_size, indexed_names(parts, self._names, len(new_size)))
+
+    def __getitems__(self, index: list[int]) -> Self:
+        """Gather several elements of the first batch dim at once; what a DataLoader calls.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(3), batch_size=[3]).__getitems__([0, 2])["a"]
+        tensor([0, 2])
+        """
+        return self._index(torch.as_tensor(index, dtype=torch.int64))
+
+    def get_at(self, key: Any, index: Index, default: Any = None) -> Any:
+        """The value of one entry at an index over the batch dims; `default` when the key is absent.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(6).reshape(3, 2), batch_size=[3]).get_at("a", 1)
+        tensor([2, 3])
+        """
+        value = self.get(key, UNSET)
+        if value is UNSET:
+            return default
+        parts = normalise(index, self._batch_size)
+        return value[parts] if isinstance(value, (Tensor, TensorCollection)) or hasattr(value, "_batch_shape") else value
+
+    def masked_select(self, mask: Tensor, *, inplace: bool = False) -> Self:
+        """The elements where a mask over leading batch dims is true, along one new batch dim.
+
+        Args:
+            mask: bool tensor with the shape of the leading batch dims.
+            inplace: replace this container's leaves instead of making a new container.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(3), batch_size=[3]).masked_select(torch.tensor([True, False, True]))["a"]
+        tensor([0, 2])
+        """
+        if mask.dtype is not torch.bool:
+            raise BatchIndexError(f"masked_select takes a bool mask, got dtype {mask.dtype}")
+        result = self._index(mask)
+        return self._become(result) if inplace else result
+
+    def gather(self, dim: int, index: Tensor, out: Self | None = None, *, inplace: bool = False) -> Self:
+        """Gather elements along a batch dim, with an index of as many dims as the batch.
+
+        Args:
+            dim: the batch dim.
+            index: int64 tensor with `batch_dims` dims; the result has its shape as batch size.
+            out: a container of the result's structure that receives the values.
+            inplace: replace this container's leaves instead of making a new container.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(3), batch_size=[3]).gather(0, torch.tensor([2, 0]))["a"]
+        tensor([2, 0])
+        """
+        size = self._batch_size
+        dim = self._dim(dim, "gather")
+        if index.dtype is not torch.int64 or index.ndim != len(size):
+            raise BatchIndexError(
+                f"gather takes an int64 index with {len(size)} dims, one for each batch dim; got dtype {index.dtype} "
+                f"and shape {list(index.shape)}"
+            )
+        new = []
+        for leaf in self._leaves():
+            event = leaf.shape[len(size) :]
+            wide = over_events(index, len(event)).expand(index.shape + event)
+            new.append(leaf.gather(dim, wide))
+        result = self._make(new, index.shape, self._names)
+        if out is not None:
+            return out.copy_(result)
+        return self._become(result) if inplace else result
+

@@ -1,0 +1,443 @@
+"""Writes that keep the storage of leaves: each is planned and validated whole before the first leaf is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
+from ..core._batch import as_batch_size, broadcasts_to, over_events
+from ..core._keys import Key, Path
+from ..errors import BatchSizeError, MissingKeyError, StructureError, UnsupportedOperationError, did_you_mean
+from ._index import Index, IndexOps, indexed_size, normalise
+
+Copy = tuple[Tensor, Tensor, Path]
+
+
+class InplaceOps(IndexOps):
+    """`set_`, `update_`, `copy_`, index assignment and their kin."""
+
+    __slots__ = ()
+
+    def _refuse_frozen(self, what: str) -> None:
+        """A frozen container refuses in-place writes as well; others allow them, locked or not."""
+
+    # ---- whole entries -------------------------------------------------------------------------------------------
+
+    def set_(self, key: Key, item: Any, *, non_blocking: bool = False) -> Self:
+        """Copy a value into the tensor of an existing entry.
+
+        Args:
+            key: an entry that is present.
+            item: a number, or a tensor that broadcasts to the entry without enlarging it.
+            non_blocking: whether the copy may be asynchronous.
+
+        Raises:
+            MissingKeyError: when the key is absent.
+            BatchSizeError: when the shapes do not agree.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2), batch_size=[2]).set_("a", torch.ones(2))["a"]
+        tensor([1., 1.])
+        """
+        return self.update_({unravel_key_to_tuple(key): item}, non_blocking=non_blocking)
+
+    def update_(
+        self, input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None, clone: bool = False, *,
+        non_blocking: bool = False, keys_to_update: Sequence[Key] | None = None, **kwargs: Any,
+    ) -> Self:  # fmt: skip
+        """Copy values into the tensors of existing entries, all of them or none; legal on a locked container.
+
+        Raises:
+            MissingKeyError: for a key that is absent.
+            BatchSizeError: when a value does not fit its entry.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2), b=torch.zeros(2), batch_size=[2]).update_({"a": 1.0})["a"]
+        tensor([1., 1.])
+        """
+        if input_dict_or_td is not None and kwargs:
+            raise TypeError("update_: give one mapping or keyword arguments, not both")
+        source = kwargs if input_dict_or_td is None else input_dict_or_td
+        self._write(self._plan(source, (), None, None, _paths(keys_to_update)), non_blocking)
+        return self
+
+    def copy_(self, tensordict: Any, non_blocking: bool = False) -> Self:
+        """Copy every leaf of another container of the same keys into this one's tensors.
+
+        Raises:
+            MissingKeyError: when either has a key that the other lacks.
+        """
+        self._require_same_keys(tensordict, "copy_")
+        self._write(self._plan(tensordict, (), None, None, None), non_blocking)
+        return self
+
+    def fill_(self, key: Key, value: float | bool) -> Self:
+        """Fill one entry with a number; a container is filled all the way down.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2), batch_size=[2]).fill_("a", 3)["a"]
+        tensor([3., 3.])
+        """
+        entry = self._read(unravel_key_to_tuple(key))
+        if isinstance(entry, TensorCollection):
+            targets = entry._leaves(VALUES)
+            self._write([(leaf, _scalar_like(value, leaf), unravel_key_to_tuple(key)) for leaf in targets])
+            return self
+        return self.set_(key, value)
+
+    def zero_(self) -> Self:
+        """Fill every leaf with zero."""
+        self._refuse_frozen("zero_")
+        leaves = self._leaves(VALUES)
+        for leaf in leaves:
+            _require_writable(leaf, ())
+        if leaves:
+            torch._foreach_zero_(leaves) if _foreach_is_safe() else [leaf.zero_() for leaf in leaves]
+        return self
+
+    # ---- at an index ---------------------------------------------------------------------------------------------
+
+    def set_at_(self, key: Key, value: Any, index: Index, *, non_blocking: bool = False) -> Self:
+        """Copy a value into the elements of one entry at an index over the batch dims.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3), batch_size=[3]).set_at_("a", 1.0, 1)["a"]
+        tensor([0., 1., 0.])
+        """
+        return self.update_at_({unravel_key_to_tuple(key): value}, index, non_blocking=non_blocking)
+
+    def update_at_(
+        self, input_dict_or_td: Mapping[Any, Any] | TensorCollection, idx: Index, clone: bool = False, *,
+        non_blocking: bool = False, keys_to_update: Sequence[Key] | None = None,
+    ) -> Self:  # fmt: skip
+        """Copy values into the elements of existing entries at an index, all of them or none."""
+        self._set_at(idx, input_dict_or_td, _paths(keys_to_update), non_blocking)
+        return self
+
+    def copy_at_(self, tensordict: Any, idx: Index, non_blocking: bool = False, *, fast: bool = True) -> Self:
+        """Copy every leaf of another container into this one's elements at an index."""
+        self._require_same_keys(tensordict, "copy_at_")
+        self._set_at(idx, tensordict, None, non_blocking)
+        return self
+
+    def _set_index(self, index: Index, value: Any) -> None:
+        if isinstance(value, TensorCollection) and not self._entries():
+            return self._preallocate(index, value)
+        if isinstance(value, (TensorCollection, Mapping)):
+            self._require_same_keys(value, "index assignment")
+        self._set_at(index, value, None, False)
+
+    def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
+        parts = normalise(index, self._batch_size)
+        leaves = self._leaves()
+        first = leaves[0] if leaves else None
+        size = indexed_size(parts, self._batch_size, first, None if first is None else first[parts])
+        self._refuse_frozen("write by index")
+        plan = self._plan(value, (), parts, size, wanted)
+        self._write(plan, non_blocking, parts)
+
+    def _preallocate(self, index: Index, value: TensorCollection) -> None:
+        """Fill an empty container with zeroed buffers of what `value` holds, then write the elements."""
+        self._require_unlocked("allocate")
+        parts = normalise(index, self._batch_size)
+        size = indexed_size(parts, self._batch_size, None, None)
+        if not broadcasts_to(value._batch_size, size):
+            raise _size_error("index assignment", (), value._batch_size, size)
+        dims = len(value._batch_size)
+        device = self._device
+        buffers = [leaf.new_zeros(self._batch_size + leaf.shape[dims:], device=device) for leaf in value._leaves()]
+        twin = value._make(buffers, self._batch_size)
+        for key, entry in self._check_all(twin._entries()).items():
+            self._put(key, entry)
+        self._set_at(index, value, None, False)
+
+    # ---- planning and writing ------------------------------------------------------------------------------------
+
+    def _require_same_keys(self, source: Any, op: str) -> None:
+        if not isinstance(source, (TensorCollection, Mapping)):
+            raise StructureError(f"{op} takes a container or a mapping, got a {type(source).__name__}")
+        lacking = sorted(self._entries().keys() - _keys(source))
+        if lacking:
+            raise MissingKeyError(
+                f"{op}: the source lacks {', '.join(f'`{key}`' for key in lacking)}; use `update_` or `update_at_` to "
+                "write some of the entries"
+            )
+
+    def _plan(
+        self, source: Any, prefix: Path, parts: tuple[Any, ...] | None, size: torch.Size | None,
+        wanted: list[Path] | None,
+    ) -> list[Copy]:  # fmt: skip
+        """The copies that a write takes, each checked: (destination, source spread over it, path)."""
+        self._refuse_frozen("write in place")
+        target = self._batch_size if size is None else size
+        entries = self._entries()
+        if not isinstance(source, (TensorCollection, Mapping)):
+            source = dict.fromkeys((k for k, v in entries.items() if _writable_entry(v)), source)
+        elif isinstance(source, TensorCollection) and not broadcasts_to(source._batch_size, target):
+            raise _size_error("in-place write", prefix, source._batch_size, target)
+        source_dims = len(source._batch_size) if isinstance(source, TensorCollection) else None
+        plan: list[Copy] = []
+        for key, value in _pairs(source):
+            path = unravel_key_to_tuple(key)
+            here = (*prefix, *path)
+            if wanted is not None and not any(w[: len(here)] == here or here[: len(w)] == w for w in wanted):
+                continue
+            if path[0] not in entries:
+                raise MissingKeyError(
+                    f"in-place write: `{join_path((*prefix, path[0]))}` is not an entry of this "
+                    f"{type(self).__name__}{did_you_mean(path[0], list(entries))}; `update` adds keys"
+                )
+            if len(path) > 1:
+                value, path = {path[1:]: value}, path[:1]
+            plan += self._plan_entry(entries[path[0]], value, (*prefix, path[0]), parts, target, source_dims, wanted)
+        return plan
+
+    def _plan_entry(
+        self, entry: Any, value: Any, path: Path, parts: tuple[Any, ...] | None, size: torch.Size,
+        source_dims: int | None, wanted: list[Path] | None,
+    ) -> list[Copy]:  # fmt: skip
+        if isinstance(entry, InplaceOps):
+            inner = entry._batch_size[len(self._batch_size) :]
+            return entry._plan(value, path, parts, None if parts is None else size + inner, wanted)
+        if isinstance(entry, Tensor):
+            event = entry.shape[len(self._batch_size) :]
+            source = _as_source(value, entry, path)
+            self._check_write(path, entry, source, value)
+            return [(entry, spread(source, size, event, source_dims, path), path)]
+        return self._plan_object(entry, value, path, parts, size)
+
+    def _check_write(self, path: Path, entry: Tensor, source: Tensor, value: Any) -> None:
+        """Refuse a value whose dtype the entry can't hold; a typed class asks for its declaration."""
+        if source.dtype is not entry.dtype and not torch.can_cast(source.dtype, entry.dtype):
+            raise StructureError(
+                f"in-place write: `{join_path(path)}` holds {entry.dtype}, got {source.dtype}, which it can't hold "
+                f"without loss; convert the value with `.to({entry.dtype})`"
+            )
+        _require_writable(entry, path)
+
+    def _plan_object(
+        self, entry: Any, value: Any, path: Path, parts: tuple[Any, ...] | None, size: torch.Size
+    ) -> list[Copy]:
+        """Entries without tensors: a stack of objects is written through, a shared value must stay what it is."""
+        if hasattr(type(entry), "_plan_write"):
+            return [(entry, entry._plan_write(value, parts, size, path), path)]
+        same = value is entry or (type(value) is type(entry) and bool(value == entry))
+        if not same:
+            raise StructureError(
+                f"in-place write: `{join_path(path)}` is one {type(entry).__name__} shared by the batch ({entry!r:.60}), "
+                f"got {value!r:.60}; set the entry itself, or hold one object for each element"
+            )
+        return []
+
+    def _write(self, plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any, ...] | None = None) -> None:
+        """Carry a checked plan out."""
+        targets, sources = [], []
+        for entry, source, _ in plan:
+            if not isinstance(entry, Tensor):
+                entry._commit(source)  # an entry node
+            elif parts is None or all(not isinstance(part, (Tensor, bool)) for part in parts):
+                targets.append(entry if parts is None else entry[parts])
+                sources.append(source)
+            else:
+                entry[parts] = source
+        if len(targets) > 1 and _foreach_is_safe():
+            torch._foreach_copy_(targets, sources, non_blocking)
+        else:
+            for target, source in zip(targets, sources, strict=True):
+                target.copy_(source, non_blocking)
+
+    # ---- masks ---------------------------------------------------------------------------------------------------
+
+    def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
+        """Fill the elements where a mask over leading batch dims is true.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2), batch_size=[2]).masked_fill_(torch.tensor([True, False]), 1)["a"]
+        tensor([1., 0.])
+        """
+        self._refuse_frozen("masked_fill_")
+        leaves = self._leaves(VALUES)
+        masks = [self._mask_over(mask, leaf) for leaf in leaves]
+        for leaf in leaves:
+            _scalar_like(value, leaf)
+            _require_writable(leaf, ())
+        for leaf, wide in zip(leaves, masks, strict=True):
+            leaf.masked_fill_(wide, value)
+        return self
+
+    def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
+        """A copy in which the elements where a mask over leading batch dims is true hold a number."""
+        leaves = self._leaves(VALUES)
+        for leaf in leaves:
+            _scalar_like(value, leaf)
+        new = [leaf.masked_fill(self._mask_over(mask, leaf), value) for leaf in leaves]
+        return self._make(new, self._batch_size, self._names, VALUES)
+
+    def _mask_over(self, mask: Tensor, leaf: Tensor) -> Tensor:
+        size = self._batch_size
+        if mask.dtype is not torch.bool or mask.shape != size[: mask.ndim]:
+            raise BatchSizeError(
+                f"a mask is a bool tensor over leading batch dims of {list(size)}, got dtype {mask.dtype} and shape "
+                f"{list(mask.shape)}"
+            )
+        return over_events(mask, leaf.ndim - mask.ndim)
+
+    def where(
+        self, condition: Tensor, other: Any, *, out: Any = None, pad: int | bool | None = None,
+        update_batch_size: bool = False,
+    ) -> Self:  # fmt: skip
+        """This container's elements where a condition over the batch dims holds, the other's elsewhere.
+
+        Args:
+            condition: bool tensor that broadcasts to the batch size, aligned with its leading dims.
+            other: container of the same keys, number or tensor.
+            out: a container that receives the values.
+            pad: stands in for entries that one side lacks.
+            update_batch_size: set `out`'s batch size to the result's.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2), batch_size=[2])
+        >>> data.where(torch.tensor([True, False]), data + 1)["a"]
+        tensor([0., 1.])
+        """
+        left, right = self._pair(other, "where", pad)
+        dims = len(self._batch_size)
+        shape = condition.shape + (1,) * (dims - condition.ndim)
+        if condition.dtype is not torch.bool or not broadcasts_to(shape, self._batch_size):
+            raise BatchSizeError(
+                f"where: the condition is a bool tensor that broadcasts to the batch size {list(self._batch_size)}, got "
+                f"dtype {condition.dtype} and shape {list(condition.shape)}"
+            )
+        wide = condition.reshape(shape)
+        new = [torch.where(over_events(wide, a.ndim - dims), a, b) for a, b in zip(left[1], right, strict=True)]
+        self._accept(left[1], new, "where")
+        result: Self = left[0]._make(new, self._batch_size, self._names, VALUES)
+        if out is None:
+            return result
+        if update_batch_size:
+            out.batch_size = result.batch_size
+        out.update(result, inplace=True)
+        return out  # type: ignore[no-any-return]  # the caller's own container
+
+    def _pair(self, other: Any, op: str, default: Any) -> tuple[tuple[Any, list[Tensor]], list[Any]]:
+        """A container and the aligned leaves of both operands; the pointwise kernels say how."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_schema(
+        cls, schema: Mapping[Any, tuple[Sequence[int], torch.dtype]], *, batch_size: Sequence[int] | int | None = None,
+        storage: str | None = None, device: Any = None, **kwargs: Any,
+    ) -> Self:  # fmt: skip
+        """Zeroed buffers from a mapping of keys to (event shape, dtype).
+
+        Args:
+            schema: key -> (shape of one element, dtype); nested keys are tuples.
+            batch_size: the leading dims of every buffer.
+            storage: None for memory, "shared" for shared memory.
+            device: where the buffers live.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_schema({"a": ([3], torch.float32)}, batch_size=[4])["a"].shape
+        torch.Size([4, 3])
+        """
+        if storage not in (None, "shared") or kwargs:
+            extra = f" with {sorted(kwargs)}" if kwargs else ""
+            raise UnsupportedOperationError(f"from_schema: storage is None or 'shared', got {storage!r}{extra}")
+        size = as_batch_size(batch_size)
+        result = cls(batch_size=size, device=device)  # type: ignore[call-arg]  # an untyped container's constructor
+        for key, (shape, dtype) in schema.items():
+            buffer = torch.zeros(*size, *shape, dtype=dtype, device=device)
+            result.set(key, buffer.share_memory_() if storage == "shared" else buffer)
+        return result
+
+
+def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int | None, path: Path) -> Tensor:
+    """A source tensor expanded over the batch dims of its destination, never over its event dims."""
+    target = size + event
+    shape = source.shape
+    if shape == target:
+        return source
+    dims = len(shape) - len(event) if source_dims is None else source_dims
+    if source.ndim and (shape[max(dims, 0) :] != event or dims < 0 or not broadcasts_to(shape[:dims], size)):
+        raise BatchSizeError(
+            f"in-place write: `{join_path(path)}` takes shape {list(target)} (batch {list(size)}, event {list(event)}), "
+            f"got {list(shape)}; a value broadcasts over batch dims, never over event dims"
+        )
+    return source.expand(target)
+
+
+def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, (bool, int, float, complex)):
+        return _scalar_like(value, entry, path)
+    try:
+        return torch.as_tensor(value, device=entry.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise StructureError(
+            f"in-place write: `{join_path(path)}` is a tensor of {entry.dtype}, got a {type(value).__name__}: {value!r:.60}"
+        ) from error
+
+
+def _scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
+    """A number as a 0-d tensor of the leaf's dtype; refused where the leaf can't hold it."""
+    dtype = torch.result_type(torch.empty((), dtype=leaf.dtype), value)
+    if dtype is not leaf.dtype and not torch.can_cast(dtype, leaf.dtype):
+        where = f"`{join_path(path)}`" if path else "a leaf"
+        raise StructureError(f"in-place write: {where} holds {leaf.dtype}, which can't hold {value!r}")
+    return torch.tensor(value, dtype=leaf.dtype, device=leaf.device)
+
+
+def _require_writable(leaf: Tensor, path: Path) -> None:
+    """Refuse a tensor that torch can't write in place, before any other leaf is written."""
+    where = f"`{join_path(path)}`" if path else "a leaf"
+    if leaf.requires_grad and leaf.is_leaf and torch.is_grad_enabled():
+        raise UnsupportedOperationError(
+            f"in-place write: {where} requires grad and is an autograd leaf; write under `torch.no_grad()` or detach it"
+        )
+    if not leaf.is_contiguous() and any(s == 0 and n > 1 for s, n in zip(leaf.stride(), leaf.shape, strict=True)):
+        raise UnsupportedOperationError(
+            f"in-place write: {where} is expanded: several elements share memory; write into a `clone()`"
+        )
+
+
+def _foreach_is_safe() -> bool:
+    """Foreach kernels have no batching rule: under functorch the leaves are written one by one."""
+    return torch._C._functorch.peek_interpreter_stack() is None
+
+
+def _writable_entry(value: Any) -> bool:
+    return isinstance(value, (Tensor, TensorCollection))
+
+
+def _keys(source: Any) -> set[str]:
+    if isinstance(source, TensorCollection):
+        return set(source._entries())
+    return {unravel_key_to_tuple(key)[0] for key in source}
+
+
+def _pairs(source: Any) -> list[tuple[Any, Any]]:
+    return list(source._entries().items()) if isinstance(source, TensorCollection) else list(source.items())
+
+
+def _paths(keys: Sequence[Key] | None) -> list[Path] | None:
+    return None if keys is None else [unravel_key_to_tuple(key) for key in keys]
+
+
+def _size_error(op: str, path: Path, given: torch.Size, target: torch.Size) -> BatchSizeError:
+    where = f" at `{join_path(path)}`" if path else ""
+    return BatchSizeError(f"{op}{where}: the value's batch size {list(given)} does not broadcast to {list(target)}")
+
+

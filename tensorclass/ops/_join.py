@@ -1,0 +1,403 @@
+"""Joining containers and cutting them apart along batch dims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import TensorCollection, batch_dim, join_path, unravel_key_to_tuple
+from ..core._base import Names
+from ..core._keys import Key, Path
+from ..errors import BatchDimError, BatchSizeError, StructureError
+from ._shape import ShapeOps
+
+Joiner = Callable[[list[Tensor], int], Tensor]
+
+
+class JoinOps(ShapeOps):
+    """`stack`, `cat`, `split`, `unbind` and their kin."""
+
+    __slots__ = ()
+
+    # ---- joining -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _join(cls, items: Sequence[Any], dim: int, size: torch.Size, names: Names, how: Join) -> Any:
+        """Join containers of one class entry by entry; a class may have its own policy for a field."""
+        first = items[0]
+        entries = [item._live() for item in items]
+        keys = entries[0].keys()
+        for position, other in enumerate(entries):
+            if len(other) != len(keys) or other.keys() != keys:
+                raise how.different_keys(keys, other.keys(), position)
+        how.sizes, how.cls = [item._batch_size for item in items], cls
+        data = {key: how.entry(key, [other[key] for other in entries], dim) for key in list(keys)}
+        return first._from_entries(data, size, first._device, names)
+
+    @classmethod
+    def _join_objects(cls, key: str, values: list[Any], dim: int, how: Join) -> Any:
+        """Join Python objects shared by their batches that are not the same."""
+        raise how.different_objects(key, values)
+
+    @classmethod
+    def stack(cls, input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
+        """Join containers along a new batch dim.
+
+        Args:
+            input: containers of one class, the same keys, batch size and event shapes.
+            dim: where the new dim goes, from 0 to the number of batch dims.
+            out: a container that receives the result.
+
+        Raises:
+            StructureError: for different classes, keys or event shapes; names the field.
+            BatchSizeError: for different batch sizes.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(3), batch_size=[3])
+        >>> TensorDict.stack([data, data], 1)["a"].shape
+        torch.Size([3, 2])
+        """
+        return stack(input, dim, out=out)
+
+    @classmethod
+    def cat(cls, input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
+        """Join containers along an existing batch dim.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(3), batch_size=[3])
+        >>> TensorDict.cat([data, data])["a"].shape
+        torch.Size([6])
+        """
+        return cat(input, dim, out=out)
+
+    @classmethod
+    def maybe_dense_stack(cls, input: Sequence[Any], dim: int = 0, *, out: Any = None, **kwargs: Any) -> Any:
+        """Stack densely; containers that can't be stacked densely are refused with the reason."""
+        return stack(input, dim, out=out)
+
+    def _tensors(self, keys: Sequence[Key] | None) -> list[Tensor]:
+        if keys is None:
+            return [value for value in self.values(True, True) if isinstance(value, Tensor)]
+        return [self._read(unravel_key_to_tuple(key)) for key in keys]
+
+    def _ordered(self, sorted: bool | Sequence[Key] | None) -> list[Tensor]:
+        """All leaves in lexical order of their keys (the default), in insertion order, or in a given order."""
+        if sorted is None or isinstance(sorted, bool):
+            keys = self.keys(True, True, sort=sorted is not False)
+            return self._tensors(list(keys))
+        return self._tensors(sorted)
+
+    def stack_from_tensordict(
+        self, dim: int = 0, *, sorted: bool | Sequence[Key] | None = None, out: Tensor | None = None
+    ) -> Tensor:
+        """Stack all entries into one tensor.
+
+        Args:
+            dim: where the new dim goes in the result.
+            sorted: True (default) for lexical order of the keys, False for insertion order, or the keys in order.
+            out: a tensor that receives the result.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2), b=torch.ones(2), batch_size=[2]).stack_from_tensordict(1)
+        tensor([[0., 1.],
+                [0., 1.]])
+        """
+        return torch.stack(self._ordered(sorted), dim, out=out)
+
+    def cat_from_tensordict(
+        self, dim: int = 0, *, sorted: bool | Sequence[Key] | None = None, out: Tensor | None = None
+    ) -> Tensor:
+        """Concatenate all entries into one tensor; arguments as for `stack_from_tensordict`."""
+        return torch.cat(self._ordered(sorted), dim, out=out)
+
+    def _join_entries(self, keys: tuple[Key, ...], out_key: Key, value: Tensor, keep: bool) -> Self:
+        path = unravel_key_to_tuple(out_key)
+        self._require_unlocked("write", join_path(path))
+        if not keep:
+            for key in keys:
+                self.del_(key)
+        return self.set(path, value)
+
+    def stack_tensors(self, *keys: Key, out_key: Key, dim: int = 0, keep_entries: bool = False) -> Self:
+        """Stack several entries into a new one.
+
+        Args:
+            *keys: the entries, of one shape.
+            out_key: where the result goes.
+            dim: where the new dim goes, counted over all dims of the result; it must lie behind the batch dims.
+            keep_entries: keep the entries that were stacked.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2), b=torch.ones(2), batch_size=[2])
+        >>> data.stack_tensors("a", "b", out_key="c", dim=-1)["c"]
+        tensor([[0., 1.],
+                [0., 1.]])
+        """
+        value = torch.stack(self._tensors(keys), dim)
+        self._check(unravel_key_to_tuple(out_key)[-1], value)
+        return self._join_entries(keys, out_key, value, keep_entries)
+
+    def cat_tensors(self, *keys: Key, out_key: Key, dim: int = 0, keep_entries: bool = False) -> Self:
+        """Concatenate several entries along an event dim into a new one; `dim` counts over all dims.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2, 3), b=torch.ones(2, 1), batch_size=[2])
+        >>> data.cat_tensors("a", "b", out_key="c", dim=1)["c"].shape
+        torch.Size([2, 4])
+        """
+        value = torch.cat(self._tensors(keys), dim)
+        self._check(unravel_key_to_tuple(out_key)[-1], value)
+        return self._join_entries(keys, out_key, value, keep_entries)
+
+    # ---- cutting -------------------------------------------------------------------------------------------------
+
+    def _cut(self, dim: int, cut: Callable[[Tensor], Sequence[Tensor]], names: Names) -> tuple[Self, ...]:
+        """Containers from the pieces of every leaf; the batch sizes come from the pieces of an empty tensor."""
+        size = self._batch_size
+        leaves = self._leaves()
+        probe = leaves[0] if leaves else torch.empty((*size, 0))
+        extra = probe.ndim - len(size)
+        pieces = [cut(leaf) for leaf in (leaves or [probe])]
+        sizes = [piece.shape[: piece.ndim - extra] for piece in pieces[0]]
+        columns = list(zip(*pieces, strict=True)) if leaves else [()] * len(sizes)
+        return tuple(self._make(column, part, names) for column, part in zip(columns, sizes, strict=True))
+
+    def split(self, split_size: int | Sequence[int], dim: int | str = 0) -> tuple[Self, ...]:
+        """Cut a batch dim into pieces of a size, or of given sizes, as views.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> [part.batch_size[0] for part in TensorDict(a=torch.zeros(5), batch_size=[5]).split(2)]
+        [2, 2, 1]
+        """
+        at = self._dim(dim, "split")
+        total = self._batch_size[at]
+        if isinstance(split_size, int):
+            if split_size <= 0 and not (split_size == 0 and total == 0):
+                raise BatchSizeError(f"split: a piece has a positive size, got {split_size}")
+        elif any(n < 0 for n in split_size) or sum(split_size) != total:
+            raise BatchSizeError(f"split: sizes {list(split_size)} do not add up to {total}, the size of batch dim {at}")
+        sizes = split_size if isinstance(split_size, int) else list(split_size)
+        return self._cut(at, lambda leaf: leaf.split(sizes, at), self._names)  # type: ignore[no-untyped-call]  # torch leaves split untyped
+
+    def tensor_split(self, indices_or_sections: Any, dim: int | str = 0) -> tuple[Self, ...]:
+        """Cut a batch dim at given positions, or into a number of nearly equal pieces.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> [part.batch_size[0] for part in TensorDict(a=torch.zeros(5), batch_size=[5]).tensor_split([1, 3])]
+        [1, 2, 2]
+        """
+        at = self._dim(dim, "tensor_split")
+        return self._cut(at, lambda leaf: leaf.tensor_split(indices_or_sections, at), self._names)
+
+    def chunk(self, chunks: int, dim: int | str = 0) -> tuple[Self, ...]:
+        """Cut a batch dim into at most a number of equal pieces; the last may be smaller.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> [part.batch_size[0] for part in TensorDict(a=torch.zeros(5), batch_size=[5]).chunk(2)]
+        [3, 2]
+        """
+        at = self._dim(dim, "chunk")
+        if chunks < 1:
+            raise BatchSizeError(f"chunk: the number of pieces is at least 1, got {chunks}")
+        return self._cut(at, lambda leaf: leaf.chunk(chunks, at), self._names)
+
+    def unbind(self, dim: int | str = 0) -> tuple[Self, ...]:
+        """One container for each position along a batch dim, as views.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> [row["a"].item() for row in TensorDict(a=torch.arange(3), batch_size=[3]).unbind(0)]
+        [0, 1, 2]
+        """
+        at = self._dim(dim, "unbind")
+        names = self._names and (*self._names[:at], *self._names[at + 1 :])
+        size = torch.Size((*self._batch_size[:at], *self._batch_size[at + 1 :]))
+        leaves = self._leaves()
+        if not leaves:
+            return tuple(self._make([], size, names) for _ in range(self._batch_size[at]))
+        columns = zip(*[leaf.unbind(at) for leaf in leaves], strict=True)
+        return tuple([self._make(column, size, names) for column in columns])
+
+
+class Join:
+    """How one entry of several containers becomes one entry of their join."""
+
+    __slots__ = ("cls", "new_dim", "op", "path", "sizes", "torch_fn")
+    cls: type[JoinOps]
+    sizes: list[torch.Size]
+
+    def __init__(self, op: str, torch_fn: Joiner, new_dim: bool, path: Path = ()) -> None:
+        self.op = op
+        self.torch_fn = torch_fn
+        self.new_dim = new_dim
+        self.path = path
+
+    def entry(self, key: str, values: list[Any], dim: int) -> Any:
+        """Join the values of one key."""
+        first = values[0]
+        if isinstance(first, Tensor):
+            try:
+                return self.torch_fn(values, dim)
+            except (RuntimeError, TypeError) as error:
+                raise self.mismatch(key, values) from error
+        if isinstance(first, JoinOps):
+            return self.containers(key, values, dim)
+        if any(hasattr(type(value), "_join_nodes") for value in values):
+            return self.nodes(key, values, dim)
+        return self.objects(key, values, dim)
+
+    def containers(self, key: str, values: list[Any], dim: int) -> Any:
+        """Join nested containers, which may have more batch dims than their holder."""
+        inner = Join(self.op, self.torch_fn, self.new_dim, (*self.path, key))
+        inner.require_same_class(values)
+        size = joined_size([value._batch_size for value in values], dim, inner)
+        return type(values[0])._join(values, dim, size, None, inner)
+
+    def nodes(self, key: str, values: list[Any], dim: int) -> Any:
+        """Join entry nodes by their own rule."""
+        if all(type(value) is type(values[0]) for value in values):
+            return values[0]._join_nodes(values, dim, self, key)
+        return self.cls._join_objects(key, values, dim, self)
+
+    def objects(self, key: str, values: list[Any], dim: int) -> Any:
+        """Join values shared by their batches: the same object stays, others are for the class to say."""
+        first = values[0]
+        for value in values:
+            if value is not first and not (type(value) is type(first) and bool(value == first)):
+                return self.cls._join_objects(key, values, dim, self)
+        return first
+
+    def different_objects(self, key: str, values: list[Any]) -> StructureError:
+        """The error for values shared by their batches that differ."""
+        first = values[0]
+        at = next((i for i, v in enumerate(values) if type(v) is not type(first) or not bool(v == first)), 0)
+        return StructureError(
+            f"{self.op}: field `{self.at(key)}` is one value shared by the batch, and the values differ: {first!r:.60} at "
+            f"position 0, {values[at]!r:.60} at position {at}. Declare it `PerElement[...]` to hold one value for each "
+            "element"
+        )
+
+    def at(self, key: str) -> str:
+        """A key as it is printed in messages."""
+        return join_path((*self.path, key))
+
+    def mismatch(self, key: str, values: list[Any]) -> StructureError:
+        """The error for values that do not join; names the first that differs."""
+        first = values[0]
+        for position, value in enumerate(values):
+            if not isinstance(value, type(first)) and not isinstance(first, type(value)):
+                what = f"a {type(first).__name__} at position 0, a {type(value).__name__} at position {position}"
+                return StructureError(f"{self.op}: field `{self.at(key)}` is {what}")
+            if isinstance(first, Tensor) and isinstance(value, Tensor) and value.shape != first.shape:
+                what = f"shapes differ: {list(first.shape)} at position 0, {list(value.shape)} at position {position}"
+                return StructureError(f"{self.op}: field `{self.at(key)}`: {what}")
+        devices = {str(getattr(value, "device", None)) for value in values}
+        return StructureError(f"{self.op}: the values of field `{self.at(key)}` do not join (devices {sorted(devices)})")
+
+    def different_keys(self, mine: Any, theirs: Any, position: int) -> StructureError:
+        """The error for containers with different keys."""
+        only = [f"`{self.at(k)}` only at position 0" for k in mine if k not in theirs]
+        only += [f"`{self.at(k)}` only at position {position}" for k in theirs if k not in mine]
+        return StructureError(f"{self.op} joins containers of the same keys: {', '.join(only)}")
+
+    def require_same_class(self, items: Sequence[Any]) -> None:
+        """Refuse containers of different classes."""
+        for position, item in enumerate(items):
+            if type(item) is not type(items[0]):
+                where = f" at `{join_path(self.path)}`" if self.path else ""
+                raise StructureError(
+                    f"{self.op} joins containers of one class{where}: {type(items[0]).__name__} at position 0, "
+                    f"{type(item).__name__} at position {position}"
+                )
+
+
+def joined_size(sizes: Sequence[torch.Size], dim: int, how: Join) -> torch.Size:
+    """The batch size of the join of containers with these batch sizes."""
+    first = sizes[0]
+    where = f" at `{join_path(how.path)}`" if how.path else ""
+    for position, size in enumerate(sizes):
+        same = size == first if how.new_dim else _same_but(size, first, dim)
+        if not same:
+            rule = "the same batch size" if how.new_dim else f"batch sizes that agree but for dim {dim}"
+            raise BatchSizeError(
+                f"{how.op} joins containers of {rule}{where}: {list(first)} at position 0, {list(size)} at position "
+                f"{position}"
+            )
+    if how.new_dim:
+        return torch.Size((*first[:dim], len(sizes), *first[dim:]))
+    return torch.Size((*first[:dim], sum(size[dim] for size in sizes), *first[dim + 1 :]))
+
+
+def _same_but(a: torch.Size, b: torch.Size, dim: int) -> bool:
+    return len(a) == len(b) and a[:dim] == b[:dim] and a[dim + 1 :] == b[dim + 1 :]
+
+
+def _prepare(input: Any, op: str) -> list[Any]:
+    items = list(input)
+    if not items:
+        raise StructureError(f"{op} joins at least one container, got an empty sequence")
+    for position, item in enumerate(items):
+        if not isinstance(item, JoinOps):
+            raise StructureError(
+                f"{op} joins containers, got a {type(item).__name__} at position {position}; take the field first"
+            )
+    return items
+
+
+def stack(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
+    """Join containers along a new batch dim; what `torch.stack` does with containers.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, stack
+    >>> data = TensorDict(a=torch.zeros(3), batch_size=[3])
+    >>> stack([data, data]).batch_size
+    torch.Size([2, 3])
+    """
+    items = _prepare(input, "stack")
+    how = Join("stack", torch.stack, True)
+    how.require_same_class(items)
+    first = items[0]
+    at = batch_dim(dim, len(first._batch_size), op="stack", extra=1)
+    size = joined_size([item._batch_size for item in items], at, how)
+    names = first._names and (*first._names[:at], None, *first._names[at:])
+    return _deliver(type(first)._join(items, at, size, names, how), out)
+
+
+def cat(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
+    """Join containers along an existing batch dim; what `torch.cat` does with containers.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, cat
+    >>> data = TensorDict(a=torch.zeros(3), batch_size=[3])
+    >>> cat([data, data]).batch_size
+    torch.Size([6])
+    """
+    items = _prepare(input, "cat")
+    how = Join("cat", torch.cat, False)
+    how.require_same_class(items)
+    first = items[0]
+    if not first._batch_size:
+        raise BatchDimError("cat: the containers have no batch dim to join along; `stack` makes one")
+    at = first._dim(dim, "cat")
+    size = joined_size([item._batch_size for item in items], at, how)
+    return _deliver(type(first)._join(items, at, size, first._names, how), out)
+
+
+def _deliver(result: Any, out: Any) -> Any:
+    if out is None:
+        return result
+    if out.is_empty():
+        return out.update(result, update_batch_size=True)
+    return out.copy_(result)

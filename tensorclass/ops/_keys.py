@@ -1,0 +1,272 @@
+"""Other key layouts around the same leaves: select, exclude, rename, flatten, unflatten, partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import TensorCollection, join_path, unravel_key_to_tuple
+from ..core._keys import KEY_SEPARATOR, Key, Path
+from ..core._views import LeafTest, default_is_leaf
+from ..errors import StructureError
+from ._join import JoinOps
+from ._mapping import UNSET
+
+
+class KeyOps(JoinOps):
+    """Containers with another key layout. Of a typed class the result is untyped: it is another schema."""
+
+    __slots__ = ()
+
+    def _adopt(self, result: Any) -> Self:
+        """Make this container hold what another one holds."""
+        self._require_unlocked("change the keys")
+        new = result._entries()
+        for key in self._entries():
+            if key not in new:
+                self._drop(key)
+        for key, value in new.items():
+            self._put(key, value)
+        return self
+
+    def _relaid(self, leaves: Sequence[tuple[Path, Any]]) -> Any:
+        """An untyped container of the same batch size from paths and values; nested containers are made anew."""
+        result: Any = self._bare(self._batch_size, self._names)
+        for path, value in leaves:
+            node = result
+            mine: Any = self
+            for part in path[:-1]:
+                mine = mine._entries().get(part) if isinstance(mine, TensorCollection) else None
+                child = node._entries().get(part)
+                if child is None:
+                    source = mine if isinstance(mine, TensorCollection) else self
+                    child = source._bare(source._batch_size, source._names)
+                    node._put(part, child)
+                node = child
+            node._put(path[-1], value)
+        return result
+
+    def select(self, *keys: Key, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Any:
+        """A container of some of the entries, around the same tensors.
+
+        Args:
+            *keys: what to keep; a nested key keeps the containers above it.
+            inplace: drop the others from this container.
+            strict: raise for a key that is absent; else skip it.
+            as_tensordict: accepted for compatibility; the result is untyped anyway.
+
+        Raises:
+            MissingKeyError: for an absent key when strict.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict(a=1, b=2).select("a").keys())
+        ['a']
+        """
+        found: list[tuple[Path, Any]] = []
+        for key in keys:
+            path = unravel_key_to_tuple(key)
+            if strict or path in self:
+                found.append((path, _shallow(self._read(path))))
+        result = self._relaid(found)
+        return self._adopt(result) if inplace else result
+
+    def exclude(self, *keys: Key, inplace: bool = False) -> Any:
+        """A container without some of the entries; absent keys are ignored.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict(a=1, b=2).exclude("a").keys())
+        ['b']
+        """
+        paths = {unravel_key_to_tuple(key) for key in keys}
+        result = self._without(paths)
+        return self._adopt(result) if inplace else result
+
+    def _without(self, paths: set[Path]) -> Any:
+        result: Any = self._bare(self._batch_size, self._names)
+        for key, value in self._entries().items():
+            below = {path[1:] for path in paths if path[0] == key}
+            if () in below:
+                continue
+            result._put(key, value._without(below) if below and isinstance(value, KeyOps) else _shallow(value))
+        return result
+
+    def rename_key_(self, old_key: Key, new_key: Key, safe: bool = False) -> Self:
+        """Move an entry to another key, in place.
+
+        Raises:
+            StructureError: with `safe=True`, when the new key is taken.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict(a=1).rename_key_("a", "b").keys())
+        ['b']
+        """
+        old, new = unravel_key_to_tuple(old_key), unravel_key_to_tuple(new_key)
+        value = self._read(old)
+        if old == new:
+            return self
+        if safe and new in self:
+            raise StructureError(f"rename_key_: `{join_path(new)}` is already an entry")
+        if new[: len(old)] == old:
+            raise StructureError(f"rename_key_: `{join_path(new)}` lies inside `{join_path(old)}`")
+        self.set(new, value)
+        return self.del_(old)
+
+    def rename_keys(self, mapping: Mapping[Key, Key], *, strict: bool = True) -> Any:
+        """A container with several entries under other keys; renames take effect at once, so keys may swap.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict(a=1, b=2).rename_keys({"a": "c"}).keys())
+        ['b', 'c']
+        """
+        pairs = [(unravel_key_to_tuple(old), unravel_key_to_tuple(new)) for old, new in mapping.items()]
+        values = [(new, self._read(old)) for old, new in pairs if strict or old in self]
+        result = self._without({old for old, _ in pairs})
+        for new, value in values:
+            if new in result:
+                raise StructureError(f"rename_keys: `{join_path(new)}` is already an entry")
+            result.set(new, _shallow(value))
+        return result
+
+    def flatten_keys(
+        self, separator: str = KEY_SEPARATOR, inplace: bool = False, is_leaf: LeafTest = None
+    ) -> Any:  # fmt: skip
+        """A container of one level; nested keys are joined by a separator.
+
+        Raises:
+            StructureError: when two keys would become the same.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"a": {"b": 1}, "c": 2}).flatten_keys().keys())
+        ['a.b', 'c']
+        """
+        result: Any = self._bare(self._batch_size, self._names)
+        for path, value in _flat(self, (), is_leaf or default_is_leaf):
+            key = separator.join(path)
+            if key in result._entries():
+                raise StructureError(f"flatten_keys: several keys would become `{key}`; choose another separator")
+            result._put(key, value)
+        return self._adopt(result) if inplace else result
+
+    def unflatten_keys(self, separator: str = KEY_SEPARATOR, inplace: bool = False) -> Any:
+        """A nested container; keys are cut at a separator.
+
+        Raises:
+            StructureError: when a key would be an entry and a container at once.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a.b": 1}).unflatten_keys()["a", "b"]
+        tensor(1)
+        """
+        result: Any = self._bare(self._batch_size, self._names)
+        for key, value in self._entries().items():
+            path = tuple(key.split(separator))
+            here = value.unflatten_keys(separator) if isinstance(value, KeyOps) else value
+            for depth in range(1, len(path) + 1):
+                taken = result.get(path[:depth], UNSET) if path[:depth] in result else UNSET
+                last = depth == len(path)
+                if taken is not UNSET and (last or not isinstance(taken, TensorCollection)):
+                    raise StructureError(f"unflatten_keys: `{join_path(path[:depth])}` would be written twice")
+            result.set(path, here)
+        return self._adopt(result) if inplace else result
+
+    def split_keys(
+        self, *key_sets: Sequence[Key], inplace: bool = False, default: Any = UNSET, strict: bool = True,
+        reproduce_struct: bool = False,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """Partition the entries: one container for each set of keys, and one for the rest.
+
+        Args:
+            *key_sets: disjoint sets of keys.
+            inplace: keep the rest in this container, which is then the last result.
+            default: stands in for absent keys.
+            strict: raise for an absent key that has no default.
+            reproduce_struct: keep nested containers that end up empty.
+
+        >>> from tensorclass import TensorDict
+        >>> [sorted(part.keys()) for part in TensorDict(a=1, b=2, c=3).split_keys(["a"], ["b"])]
+        [['a'], ['b'], ['c']]
+        """
+        sets = [[unravel_key_to_tuple(key) for key in keys] for keys in key_sets]
+        every = [path for paths in sets for path in paths]
+        if len(set(every)) != len(every):
+            raise StructureError("split_keys: a key stands in more than one set")
+        parts = []
+        for paths in sets:
+            found = [(path, _shallow(self._read(path))) for path in paths if path in self or (strict and default is UNSET)]
+            part = self.empty(recurse=True) if reproduce_struct else self._bare(self._batch_size, self._names)
+            lacking = [path for path in paths if path not in self]
+            for path, value in [*found, *[(path, default) for path in lacking if default is not UNSET]]:
+                part.set(path, value)
+            parts.append(part)
+        rest = self._without(set(every))
+        if not reproduce_struct:
+            rest.filter_empty_()
+        if inplace:
+            rest = self._adopt(rest)
+        return (*parts, rest)
+
+    def separates(
+        self, *keys: Key, default: Any = UNSET, strict: bool = True, filter_empty: bool = True
+    ) -> Any:  # fmt: skip
+        """Take entries out of this container, in place, and give them as another one.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=1, b=2)
+        >>> sorted(data.separates("a").keys()), sorted(data.keys())
+        (['a'], ['b'])
+        """
+        self._require_unlocked("take entries out")
+        part, _ = self.split_keys(keys, default=default, strict=strict)
+        for key in keys:
+            self.pop(key, None)
+        if filter_empty:
+            self.filter_empty_()
+        return part
+
+    def filter_empty_(self) -> Self:
+        """Drop nested containers without leaves, in place."""
+        self._require_unlocked("drop empty containers")
+        for key, value in self._entries().items():
+            if isinstance(value, KeyOps):
+                if value.is_empty():
+                    self._drop(key)
+                else:
+                    value.filter_empty_()
+        return self
+
+    def filter_non_tensor_data(self) -> Any:
+        """A container of the tensors alone, at every depth.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict(a=torch.zeros(2), s="x", batch_size=[2]).filter_non_tensor_data().keys())
+        ['a']
+        """
+        result: Any = self._bare(self._batch_size, self._names)
+        for key, value in self._entries().items():
+            if isinstance(value, KeyOps):
+                result._put(key, value.filter_non_tensor_data())
+            elif isinstance(value, Tensor):
+                result._put(key, value)
+        return result
+
+
+def _flat(node: TensorCollection, path: Path, is_leaf: Any) -> list[tuple[Path, Any]]:
+    found: list[tuple[Path, Any]] = []
+    for key, value in node._entries().items():
+        here = (*path, key)
+        if isinstance(value, TensorCollection) and not is_leaf(type(value)):
+            found += _flat(value, here, is_leaf)
+        else:
+            found.append((here, value))
+    return found
+
+
+def _shallow(value: Any) -> Any:
+    """A nested container is given as a new one around the same tensors: structure is never shared."""
+    return value.copy() if isinstance(value, KeyOps) else value
+
+

@@ -1,0 +1,538 @@
+"""A container as a dict: get, set, pop, update, views, copies. Values are checked before the first is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import STORAGE, TensorCollection, batch_dim, is_key, join_path, unravel_key_to_tuple
+from ..core._base import check_names
+from ..core._device import Device, as_device
+from ..core._keys import Key, Path
+from ..core._views import ItemsView, KeysView, LeafTest, ValuesView
+from ..errors import KeyThroughLeafError, MissingKeyError, StructureError, UnsupportedOperationError
+
+
+class Unset(Enum):
+    """The default of an argument for which None means something; an enum, because dynamo knows those."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return "<unset>"
+
+
+UNSET: Any = Unset.UNSET
+
+
+class MappingOps(TensorCollection):
+    """Dict behaviour over top-level and nested keys."""
+
+    __slots__ = ()
+
+    def _index(self, index: Any) -> Self:
+        raise NotImplementedError
+
+    def _set_index(self, index: Any, value: Any) -> None:
+        raise NotImplementedError
+
+    def _become(self, other: Self) -> Self:
+        """Take over another container's entries and batch size, keeping this object's identity."""
+        self._require_unlocked("replace the leaves")
+        for key, value in other._entries().items():
+            self._put(key, value)
+        self._batch_size, self._names = other._batch_size, other._names
+        return self
+
+    def _dim(self, dim: int | str, op: str, extra: int = 0) -> int:
+        """A batch dim given by number or by name, as a non-negative number."""
+        if isinstance(dim, str):
+            if self._names is None or dim not in self._names:
+                raise ValueError(f"{op}: no batch dim is named {dim!r}; the names are {self.names}")
+            return self._names.index(dim)
+        return batch_dim(dim, len(self._batch_size), op=op, extra=extra)
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Any:
+        """An entry for a key (a string, a tuple of strings, a field reference), else a container for an index.
+
+        Raises:
+            MissingKeyError: for an absent key; names the nearest one.
+            KeyThroughLeafError: for a path that goes through a leaf.
+            BatchIndexError: for an index that reaches past the batch dims or out of range.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(3, 4), b={"c": torch.ones(3)}, batch_size=[3])
+        >>> data["b", "c"].shape, data[0].batch_size, data[1:]["a"].shape
+        (torch.Size([3]), torch.Size([]), torch.Size([2, 4]))
+        """
+        kind = type(index)
+        if kind is str:
+            return self._entry(index)
+        if kind is int or kind is slice or not is_key(index):
+            return self._index(index)
+        return self._read(unravel_key_to_tuple(index))
+
+    def _read(self, path: Path) -> Any:
+        node: Any = self
+        for depth, part in enumerate(path):
+            if not isinstance(node, TensorCollection):
+                raise KeyThroughLeafError(
+                    f"`{join_path(path[:depth])}` is a {type(node).__name__}, not a container, so it has no entry "
+                    f"`{join_path(path[depth:])}`"
+                )
+            node = node._entry(part)
+        return node
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write an entry for a key, or the elements at an index in place.
+
+        An index assignment broadcasts over the batch dims, never over event dims, and writes all leaves or none.
+        A container without entries is filled: buffers of its batch size are allocated for what the value holds.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> buffer = TensorDict(batch_size=[2])
+        >>> buffer[0] = TensorDict(a=torch.ones(3))
+        >>> buffer["a"]
+        tensor([[1., 1., 1.],
+                [0., 0., 0.]])
+        """
+        if is_key(index):
+            self.set(index, value)
+        else:
+            self._set_index(index, value)
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """The value of a key, or `default` when it is absent.
+
+        Raises:
+            KeyThroughLeafError: when the path goes through a leaf.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(batch_size=[]).get("a", 3)
+        3
+        """
+        try:
+            return self._read(unravel_key_to_tuple(key))
+        except MissingKeyError:
+            return default
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a top-level or nested key is present. Only keys are looked up: values are compared with `==`."""
+        if not is_key(key):
+            raise TypeError(
+                f"`in` looks up keys (strings, tuples of strings, field references), got a {type(key).__name__}; "
+                "compare values with `(batch == value).any()`"
+            )
+        return key in KeysView(self, True, False, None, False)
+
+    def __iter__(self) -> Iterator[Self]:
+        """Iterate over the first batch dim.
+
+        Raises:
+            TypeError: when there is no batch dim.
+        """
+        if not self._batch_size:
+            raise TypeError(
+                f"iteration over a {type(self).__name__} without batch dims; use keys(), values() or items() for its "
+                "entries, or give a batch_size"
+            )
+        return iter([self._index(i) for i in range(self._batch_size[0])])
+
+    def __reversed__(self) -> Iterator[Self]:
+        """Iterate over the first batch dim from the end."""
+        return reversed(list(self))
+
+    def keys(
+        self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
+    ) -> KeysView:
+        """The keys; nested ones are tuples.
+
+        Args:
+            include_nested: list what nested containers hold as well.
+            leaves_only: leave containers out.
+            is_leaf: decides by class what counts as a leaf.
+            sort: in lexical order instead of insertion order.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"a": 1, "b": {"c": 2}}).keys(include_nested=True, leaves_only=True))
+        ['a', ('b', 'c')]
+        """
+        return KeysView(self, include_nested, leaves_only, is_leaf, sort)
+
+    def values(
+        self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
+    ) -> ValuesView:
+        """The values, in the order of `keys` with the same arguments."""
+        return ValuesView(self, include_nested, leaves_only, is_leaf, sort)
+
+    def items(
+        self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
+    ) -> ItemsView:
+        """The (key, value) pairs, in the order of `keys` with the same arguments."""
+        return ItemsView(self, include_nested, leaves_only, is_leaf, sort)
+
+    @property
+    def sorted_keys(self) -> list[Any]:
+        """The top-level keys in lexical order."""
+        return sorted(self._entries())
+
+    def is_empty(self) -> bool:
+        """Whether there is no leaf at any depth."""
+        return not any(not isinstance(v, TensorCollection) or not v.is_empty() for v in self._entries().values())  # type: ignore[attr-defined]  # every container has the operations
+
+    def entry_class(self, key: Key) -> type:
+        """The class of an entry.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=1).entry_class("a")
+        <class 'torch.Tensor'>
+        """
+        return type(self._read(unravel_key_to_tuple(key)))
+
+    def get_item_shape(self, key: Key) -> torch.Size:
+        """The shape of an entry: batch dims and event dims."""
+        shape: torch.Size = self._read(unravel_key_to_tuple(key)).shape
+        return shape
+
+    @property
+    def depth(self) -> int:
+        """How many levels of containers lie below this one."""
+        inner = [v.depth for v in self._entries().values() if isinstance(v, MappingOps)]
+        return 1 + max(inner) if inner else 0
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def _holder(self, path: Path, create: bool) -> MappingOps:
+        """The container that holds the last part of a path."""
+        node: MappingOps = self
+        for depth, part in enumerate(path[:-1]):
+            child = node._entries().get(part)
+            if child is None and create:
+                node._require_unlocked("add a key")
+                child = node._check(part, node._bare(node._batch_size))
+                node._put(part, child)
+            elif child is None:
+                node._entry(part)
+            if not isinstance(child, MappingOps):
+                raise KeyThroughLeafError(
+                    f"`{join_path(path[: depth + 1])}` is a {type(child).__name__}, not a container, so it can't hold "
+                    f"`{join_path(path[depth + 1 :])}`"
+                )
+            node = child
+        return node
+
+    def set(
+        self, key: Key, item: Any, inplace: bool = False, *, non_blocking: bool = False, **kwargs: Any
+    ) -> Self:  # fmt: skip
+        """Write an entry; nested containers on the way are made.
+
+        Args:
+            key: where to write.
+            item: tensor with the batch dims first, container, mapping, number or Python object.
+            inplace: copy into the existing tensor when there is one.
+            non_blocking: whether a copy to the container's device may be asynchronous.
+
+        Raises:
+            BatchSizeError: when the leading dims are not the batch size.
+            LockedError: when the container is locked and the write is not in place.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(batch_size=[2]).set(("a", "b"), torch.zeros(2))["a", "b"]
+        tensor([0., 0.])
+        """
+        if kwargs:
+            raise TypeError(f"set() has no argument {sorted(kwargs)[0]!r}; values are given as `set(key, value)`")
+        path = unravel_key_to_tuple(key)
+        if inplace and path in KeysView(self, True, False, None, False):
+            return self.set_(key, item, non_blocking=non_blocking)
+        if len(path) == 1:
+            self._require_unlocked("write", path[0])
+            self._put(path[0], self._check(path[0], item))
+            return self
+        self._check_path(path, item)
+        holder = self._holder(path, create=True)
+        holder._require_unlocked("write", join_path(path))
+        holder._put(path[-1], holder._check(path[-1], item))
+        return self
+
+    def _check_path(self, path: Path, item: Any) -> None:
+        """Check a nested write before any container is made for it."""
+        node: MappingOps = self
+        for part in path[:-1]:
+            child = node._entries().get(part)
+            if not isinstance(child, MappingOps):
+                break
+            node = child
+        node._check(path[-1], item) if node._batch_size == self._batch_size else None
+
+    def _require_unlocked(self, what: str, key: str | None = None) -> None:
+        raise NotImplementedError
+
+    def set_(self, key: Key, item: Any, *, non_blocking: bool = False) -> Self:
+        raise NotImplementedError
+
+    def setdefault(self, key: Key, default: Any, inplace: bool = False) -> Any:
+        """The value of a key, written first when it is absent.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(batch_size=[2]).setdefault("a", torch.zeros(2))
+        tensor([0., 0.])
+        """
+        if key not in self:
+            self.set(key, default, inplace=inplace)
+        return self._read(unravel_key_to_tuple(key))
+
+    def pop(self, key: Key, default: Any = UNSET) -> Any:
+        """Remove an entry and give its value; `default` when it is absent.
+
+        Raises:
+            MissingKeyError: when it is absent and there is no default.
+        """
+        path = unravel_key_to_tuple(key)
+        if default is not UNSET and key not in self:
+            return default
+        value = self._read(path)
+        self.del_(path)
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the last entry and give its key and value."""
+        entries = self._entries()
+        if not entries:
+            raise MissingKeyError(f"popitem(): this {type(self).__name__} has no entries")
+        key = next(reversed(entries))
+        return key, self.pop(key)
+
+    def del_(self, key: Key) -> Self:
+        """Remove an entry.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict(a=1, b=2).del_("a").keys())
+        ['b']
+        """
+        path = unravel_key_to_tuple(key)
+        self._read(path)
+        holder = self._holder(path, create=False)
+        holder._require_unlocked("delete", join_path(path))
+        holder._drop(path[-1])
+        return self
+
+    def __delitem__(self, key: Key) -> None:
+        """Remove an entry."""
+        if not is_key(key):
+            raise UnsupportedOperationError(f"del removes an entry by its key, got {key!r}; select elements by index")
+        self.del_(key)
+
+    def clear(self) -> Self:
+        """Remove all entries."""
+        self._require_unlocked("clear")
+        for key in self._entries():
+            self._drop(key)
+        return self
+
+    def update(
+        self,
+        input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None,
+        clone: bool = False,
+        inplace: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Sequence[Key] | None = None,
+        is_leaf: Callable[[type], bool] | None = None,
+        update_batch_size: bool = False,
+        ignore_lock: bool = False,
+        **kwargs: Any,
+    ) -> Self:
+        """Write several entries, all of them or none; nested mappings merge into nested containers.
+
+        Args:
+            input_dict_or_td: mapping or container of new values; or give them by keyword.
+            clone: write copies of the tensors.
+            inplace: copy into the existing tensors where there are some.
+            non_blocking: whether copies may be asynchronous.
+            keys_to_update: write these keys only.
+            is_leaf: classes of containers that replace instead of merging.
+            update_batch_size: take over the source's batch size.
+            ignore_lock: write even when locked.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2), batch_size=[2]).update(b=torch.ones(2))
+        >>> sorted(data.keys())
+        ['a', 'b']
+        """
+        source = kwargs if input_dict_or_td is None else input_dict_or_td
+        if input_dict_or_td is not None and kwargs:
+            raise TypeError("update: give one mapping or keyword arguments, not both")
+        if source is self:
+            return self
+        if update_batch_size and isinstance(source, TensorCollection):
+            return self._replace_all(source, clone)
+        wanted = None if keys_to_update is None else [unravel_key_to_tuple(key) for key in keys_to_update]
+        plan: list[tuple[MappingOps, dict[str, Any]]] = []
+        in_place: dict[Path, Any] = {}
+        self._plan_update(source, (), wanted, inplace, is_leaf, plan, in_place)
+        if not ignore_lock:
+            for holder, values in plan:
+                if values:
+                    holder._require_unlocked("write", next(iter(values)))
+        if in_place:
+            self.update_(in_place, non_blocking=non_blocking)
+        for holder, values in plan:
+            for key, value in values.items():
+                holder._put(key, _cloned(value) if clone else value)
+        return self
+
+    def _plan_update(
+        self, source: Any, prefix: Path, wanted: list[Path] | None, inplace: bool, is_leaf: Any,
+        plan: list[tuple[MappingOps, dict[str, Any]]], in_place: dict[Path, Any],
+    ) -> None:  # fmt: skip
+        values: dict[str, Any] = {}
+        own = self._entries()
+        for key, value in _items(source):
+            path = unravel_key_to_tuple(key)
+            here = (*prefix, *path)
+            if wanted is not None and not any(w[: len(here)] == here or here[: len(w)] == w for w in wanted):
+                continue
+            if len(path) > 1:
+                value, path = _nest(path[1:], value), path[:1]
+            mine = own.get(path[0])
+            merges = isinstance(mine, MappingOps) and isinstance(value, (Mapping, TensorCollection))
+            if merges and not (is_leaf is not None and is_leaf(type(value))):
+                mine._plan_update(value, (*prefix, path[0]), wanted, inplace, is_leaf, plan, in_place)  # type: ignore[union-attr]  # merges says so
+            elif inplace and isinstance(mine, Tensor):
+                in_place[(*prefix, path[0])] = value
+            elif path[0] in values and isinstance(value, Mapping):
+                values[path[0]] = {**values[path[0]], **value}
+            else:
+                values[path[0]] = value
+        plan.append((self, self._check_all(values)))
+
+    def _replace_all(self, source: TensorCollection, clone: bool) -> Self:
+        self._require_unlocked("update")
+        for key in self._entries():
+            if key not in source._entries():
+                self._resize(source._batch_size, ())
+                break
+        self._batch_size = source._batch_size
+        for key, value in self._check_all(source._entries()).items():
+            self._put(key, _cloned(value) if clone else value)
+        return self
+
+    def update_(self, input_dict_or_td: Any = None, clone: bool = False, **kwargs: Any) -> Self:
+        raise NotImplementedError
+
+    def replace(self, *args: Any, **kwargs: Any) -> Self:
+        """A shallow copy with some entries replaced.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2), batch_size=[2]).replace(a=torch.ones(2))["a"]
+        tensor([1., 1.])
+        """
+        return self.copy().update(*args, **kwargs)
+
+    # ---- copies --------------------------------------------------------------------------------------------------
+
+    def clone(self, recurse: bool = True, **kwargs: Any) -> Self:
+        """A new container, around copies of the tensors or, with `recurse=False`, around the same tensors.
+
+        Args:
+            recurse: copy the tensors too.
+            **kwargs: `memory_format`, as for `Tensor.clone`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2), batch_size=[2])
+        >>> data.clone()["a"] is data["a"], data.clone(recurse=False)["a"] is data["a"]
+        (False, True)
+        """
+        leaves = self._leaves(STORAGE)
+        if recurse:
+            leaves = _clone_leaves(leaves, kwargs)
+        return self._make(leaves, self._batch_size, self._names, STORAGE)
+
+    def copy(self) -> Self:
+        """A new container around the same tensors."""
+        return self.clone(recurse=False)
+
+    def __copy__(self) -> Self:
+        return self.clone(recurse=False)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        from_memo = memo.get(id(self))
+        if from_memo is not None:
+            return from_memo  # type: ignore[no-any-return]  # deepcopy's own table
+        result = self._deepcopy(memo)
+        memo[id(self)] = result
+        return result
+
+    def _deepcopy(self, memo: dict[int, Any]) -> Self:
+        raise NotImplementedError
+
+    def empty(
+        self, recurse: bool = False, *, batch_size: Any = None, device: Device = UNSET, names: Any = UNSET
+    ) -> Any:
+        """A container of the same batch size and device without entries.
+
+        Args:
+            recurse: keep nested containers, empty.
+            batch_size: another batch size.
+            device: another device.
+            names: other dim names.
+        """
+        size = self._batch_size if batch_size is None else torch.Size(batch_size)
+        keep = self._names if names is UNSET and size == self._batch_size else None
+        result: Any = self._bare(size, keep if names is UNSET else check_names(names, len(size)))
+        if device is not UNSET:
+            result._device = as_device(device)
+        if recurse:
+            for key, value in self._entries().items():
+                if isinstance(value, MappingOps):
+                    result._put(key, value.empty(recurse=True))
+        return result
+
+    def create_nested(self, key: Key) -> Self:
+        """Make an empty nested container under a key.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(batch_size=[3]).create_nested(("a", "b"))["a", "b"].batch_size
+        torch.Size([3])
+        """
+        return self.set(key, self._bare(self._batch_size, self._names))
+
+
+def _items(source: Any) -> list[tuple[Any, Any]]:
+    if isinstance(source, TensorCollection):
+        return list(source._entries().items())
+    if isinstance(source, Mapping):
+        return list(source.items())
+    raise StructureError(f"update takes a mapping or a container, got a {type(source).__name__}: {source!r:.80}")
+
+
+def _nest(path: Path, value: Any) -> dict[str, Any]:
+    for part in reversed(path):
+        value = {part: value}
+    return value  # type: ignore[no-any-return]  # a path has at least one part
+
+
+def _cloned(value: Any) -> Any:
+    return value.clone() if isinstance(value, (Tensor, MappingOps)) else value
+
+
+def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> list[Tensor]:
+    unknown = sorted(kwargs.keys() - {"memory_format"})
+    if unknown:
+        raise TypeError(f"clone() has no argument {unknown[0]!r}; it takes `recurse` and `memory_format`")
+    return [leaf.clone(**kwargs) for leaf in leaves]

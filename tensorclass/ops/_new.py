@@ -1,0 +1,143 @@
+"""Containers of the same structure with fresh leaves: `new_zeros` and its kin, `zeros_like` and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import as_batch_size
+from ..core._device import Device, as_device
+from ..core._keys import Key
+from ._device import DeviceOps
+from ._mapping import UNSET
+
+
+class NewOps(DeviceOps):
+    """Fresh leaves around the structure of this container."""
+
+    __slots__ = ()
+
+    def _fresh(self, size: Any, make: Callable[[Tensor, torch.Size], Tensor], device: Device) -> Self:
+        target = as_batch_size(size)
+        dims = len(self._batch_size)
+        leaves = self._leaves()
+        new = [make(leaf, target + leaf.shape[dims:]) for leaf in leaves]
+        self._accept(leaves, new, "new")
+        result = self._make(new, target)
+        if device is not UNSET:
+            result._set_device(as_device(device))
+        return result
+
+    def _options(
+        self, dtype: torch.dtype | None, device: Device, requires_grad: bool, layout: Any, pin_memory: bool | None
+    ) -> dict[str, Any]:
+        options: dict[str, Any] = {"requires_grad": requires_grad}
+        if dtype is not None:
+            options["dtype"] = dtype
+        if device is not UNSET and device is not None:
+            options["device"] = as_device(device)
+        if layout is not torch.strided:
+            options["layout"] = layout
+        if pin_memory:
+            options["pin_memory"] = True
+        return options
+
+    def new_zeros(
+        self, *size: Any, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
+        layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
+    ) -> Self:  # fmt: skip
+        """A container of the same structure with a new batch size and zeros.
+
+        Args:
+            *size: the batch size, as ints or one sequence.
+            dtype: another dtype for all leaves.
+            device: another device.
+            requires_grad: whether the leaves record gradients.
+            layout: the memory layout of the leaves.
+            pin_memory: whether the leaves are pinned.
+            empty_lazy: accepted for compatibility.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.ones(2, 3), batch_size=[2]).new_zeros(1)["a"]
+        tensor([[0., 0., 0.]])
+        """
+        options = self._options(dtype, device, requires_grad, layout, pin_memory)
+        return self._fresh(_size(size), lambda leaf, shape: leaf.new_zeros(shape, **options), device)
+
+    def new_ones(
+        self, *size: Any, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
+        layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
+    ) -> Self:  # fmt: skip
+        """A container of the same structure with a new batch size and ones; arguments as for `new_zeros`."""
+        options = self._options(dtype, device, requires_grad, layout, pin_memory)
+        return self._fresh(_size(size), lambda leaf, shape: leaf.new_ones(shape, **options), device)
+
+    def new_empty(
+        self, *size: Any, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
+        layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
+    ) -> Self:  # fmt: skip
+        """A container of the same structure with a new batch size and memory as found; see `new_zeros`."""
+        options = self._options(dtype, device, requires_grad, layout, pin_memory)
+        return self._fresh(_size(size), lambda leaf, shape: leaf.new_empty(shape, **options), device)
+
+    def new_full(
+        self, size: Sequence[int], fill_value: Any, *, dtype: torch.dtype | None = None, device: Device = UNSET,
+        requires_grad: bool = False, layout: Any = torch.strided, pin_memory: bool | None = None,
+        empty_lazy: bool = False,
+    ) -> Self:  # fmt: skip
+        """A container of the same structure with a new batch size, filled with a number; see `new_zeros`."""
+        options = self._options(dtype, device, requires_grad, layout, pin_memory)
+        return self._fresh(size, lambda leaf, shape: leaf.new_full(shape, fill_value, **options), device)
+
+    def new_tensor(
+        self, data: Any, *, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
+        pin_memory: bool | None = None,
+    ) -> Any:  # fmt: skip
+        """Data copied to this container's device: a container stays one, anything else becomes a tensor."""
+        where = self._device if device is UNSET else as_device(device)
+        if isinstance(data, NewOps):
+            copy = data.clone() if dtype is None else data.clone()._cast(dtype)
+            result: Any = copy if where is None else copy._on(where)
+            return result.apply(lambda leaf: leaf.requires_grad_()) if requires_grad else result
+        tensor = torch.as_tensor(data, dtype=dtype, device=where).detach().clone()
+        return tensor.pin_memory() if pin_memory else tensor.requires_grad_(requires_grad)
+
+    @classmethod
+    def fromkeys(cls, keys: Sequence[Key], value: Any = 0) -> Self:
+        """A container without batch dims that holds one value under each key.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.fromkeys(["a", "b"], 1)["b"]
+        tensor(1)
+        """
+        result = cls()
+        for key in keys:
+            result.set(key, value)
+        return result
+
+
+def _size(size: tuple[Any, ...]) -> Any:
+    return size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+
+
+def like(fn: Callable[..., Tensor]) -> Callable[..., Any]:
+    """A torch function such as `zeros_like`, mapped over the leaves."""
+
+    def handler(input: NewOps, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
+        leaves = input._leaves()
+        new = [fn(leaf, *args, dtype=dtype or leaf.dtype, **kwargs) for leaf in leaves]
+        input._accept(leaves, new, fn.__name__)
+        return input._make(new, input._batch_size, input._names)
+
+    return handler
+
+
+LIKE: tuple[Any, ...] = (
+    torch.zeros_like, torch.ones_like, torch.empty_like, torch.full_like, torch.rand_like, torch.randn_like,
+)  # fmt: skip
+HANDLERS: dict[Any, Callable[..., Any]] = {fn: like(fn) for fn in LIKE}

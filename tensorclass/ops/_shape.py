@@ -1,0 +1,449 @@
+"""Shape operations over the batch dims. Feature dims are out of reach; the result is always a new container."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import TensorCollection, as_batch_size, batch_dims
+from ..core._base import Names
+from ..core._batch import infer_shape
+from ..errors import BatchDimError, BatchSizeError
+from ._inplace import InplaceOps
+
+
+class ShapeOps(InplaceOps):
+    """`view`, `permute`, `expand`, ... on batch dims."""
+
+    __slots__ = ()
+
+    def _reshaped(self, fn: Callable[[Tensor], Tensor], size: torch.Size, names: Names = None) -> Self:
+        """A twin whose leaves went through `fn`; without leaves the given size stands."""
+        return self._make([fn(leaf) for leaf in self._leaves()], size, names)
+
+    def _like_torch(self, fn: Callable[[Tensor], Tensor], names: Names = None) -> Self:
+        """A twin whose batch size is what `fn` does to a tensor of the batch shape."""
+        dims = len(self._batch_size)
+        leaves = self._leaves()
+        if not leaves:
+            return self._make([], fn(torch.empty((*self._batch_size, 0)).expand(*self._batch_size, 0)).shape[:-1], names)
+        new = [fn(leaf) for leaf in leaves]
+        return self._make(new, new[0].shape[: new[0].ndim - leaves[0].ndim + dims], names)
+
+    # ---- another arrangement of the same elements ----------------------------------------------------------------
+
+    def reshape(self, *shape: Any) -> Self:
+        """Another batch shape with the same elements, as views where possible.
+
+        Args:
+            *shape: the new batch size, as ints or one sequence; one entry may be -1.
+
+        Raises:
+            BatchSizeError: when the element counts differ.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).reshape(-1)["a"].shape
+        torch.Size([6, 4])
+        """
+        size = self._batch_size
+        new = infer_shape(_sizes(shape), size.numel(), op="reshape")
+        dims = len(size)
+        leaves = [leaf.reshape(new + leaf.shape[dims:]) for leaf in self._leaves()]
+        return self._make(leaves, new, self._names if new == size else None)
+
+    def view(self, *shape: Any, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None) -> Self:
+        """Another batch shape over the same memory, or, given a dtype, the same memory read as another dtype.
+
+        Args:
+            *shape: the new batch size, as ints or one sequence; or one torch dtype.
+            size: the new batch size by keyword.
+            batch_size: the batch size that results, where a dtype changes none of the batch dims.
+
+        Raises:
+            BatchSizeError: when the element counts differ.
+            RuntimeError: from torch, when a leaf's memory layout allows no view; `reshape` copies then.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).view(3, 2)["a"].shape
+        torch.Size([3, 2, 4])
+        """
+        if len(shape) == 1 and isinstance(shape[0], torch.dtype):
+            leaves = self._leaves()
+            new = [leaf.view(shape[0]) for leaf in leaves]
+            self._accept(leaves, new, "view")
+            return self._make(new, self._batch_size, self._names)
+        target = infer_shape(_sizes(shape) if size is None else size, self._batch_size.numel(), op="view")
+        if batch_size is not None and as_batch_size(batch_size) != target:
+            raise BatchSizeError(f"view: batch_size {list(batch_size)} is not the shape {list(target)}")
+        dims = len(self._batch_size)
+        names = self._names if target == self._batch_size else None
+        return self._reshaped(lambda leaf: leaf.view(target + leaf.shape[dims:]), target, names)
+
+    def flatten(self, start_dim: int | None = None, end_dim: int | None = None, *, inplace: bool = False) -> Self:
+        """Merge a range of batch dims into one.
+
+        Args:
+            start_dim: the first dim; all from the start when omitted.
+            end_dim: the last dim, inclusive.
+            inplace: take the result over instead of making a new container.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).flatten(0, 1).batch_size
+        torch.Size([6])
+        """
+        size = self._batch_size
+        if not size:
+            result = self.unsqueeze(0)
+            return self._become(result) if inplace else result
+        first = self._dim(0 if start_dim is None else start_dim, "flatten")
+        last = self._dim(-1 if end_dim is None else end_dim, "flatten")
+        if last < first:
+            raise BatchDimError(f"flatten: the start dim {first} lies behind the end dim {last}")
+        merged = torch.Size([size[first : last + 1].numel()])
+        names = self._names and (*self._names[:first], *_merged(self._names[first : last + 1]), *self._names[last + 1 :])
+        new = torch.Size((*size[:first], *merged, *size[last + 1 :]))
+        result = self._reshaped(lambda leaf: leaf.flatten(first, last), new, _or_none(names))
+        return self._become(result) if inplace else result
+
+    def unflatten(self, dim: int | str, unflattened_size: Sequence[int], *, inplace: bool = False) -> Self:
+        """Split one batch dim into several.
+
+        Args:
+            dim: the batch dim.
+            unflattened_size: what it becomes; one entry may be -1.
+            inplace: take the result over instead of making a new container.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(6, 4), batch_size=[6]).unflatten(0, (2, -1)).batch_size
+        torch.Size([2, 3])
+        """
+        at = self._dim(dim, "unflatten")
+        size = self._batch_size
+        parts = infer_shape(unflattened_size, size[at], op="unflatten")
+        new = torch.Size((*size[:at], *parts, *size[at + 1 :]))
+        names = self._names and (*self._names[:at], *[None] * len(parts), *self._names[at + 1 :])
+        dims = len(size)
+        result = self._reshaped(lambda leaf: leaf.reshape(new + leaf.shape[dims:]), new, _or_none(names))
+        return self._become(result) if inplace else result
+
+    def unsqueeze(self, dim: int) -> Self:
+        """Insert a batch dim of size one.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2, 4), batch_size=[2]).unsqueeze(-1)["a"].shape
+        torch.Size([2, 1, 4])
+        """
+        at = self._dim(dim, "unsqueeze", extra=1)
+        size = self._batch_size
+        names = self._names and (*self._names[:at], None, *self._names[at:])
+        leaves = [leaf.unsqueeze(at) for leaf in self._leaves()]
+        return self._make(leaves, torch.Size((*size[:at], 1, *size[at:])), names)
+
+    def squeeze(self, dim: int | str | None = None) -> Self:
+        """Drop a batch dim of size one, or all of them; a dim of another size stays.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2, 1, 4), batch_size=[2, 1]).squeeze()["a"].shape
+        torch.Size([2, 4])
+        """
+        size = self._batch_size
+        dims = range(len(size)) if dim is None else (self._dim(dim, "squeeze"),)
+        drop = tuple(d for d in dims if size[d] == 1)
+        keep = [d for d in range(len(size)) if d not in drop]
+        names = self._names and tuple(self._names[d] for d in keep)
+        return self._reshaped(lambda leaf: leaf.squeeze(drop), torch.Size([size[d] for d in keep]), _or_none(names))
+
+    # ---- another order of the dims -------------------------------------------------------------------------------
+
+    def permute(self, *dims: Any) -> Self:
+        """Reorder the batch dims.
+
+        Args:
+            *dims: every batch dim once, as ints, names or one sequence.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).permute(1, 0)["a"].shape
+        torch.Size([3, 2, 4])
+        """
+        if len(dims) == 1 and not isinstance(dims[0], (int, str)):
+            dims = tuple(dims[0])
+        size = self._batch_size
+        order = tuple(self._dim(dim, "permute") for dim in dims)
+        if sorted(order) != list(range(len(size))):
+            raise BatchDimError(f"permute takes each of the {len(size)} batch dims once, got {list(dims)}")
+        names = self._names and tuple(self._names[d] for d in order)
+        orders: dict[int, tuple[int, ...]] = {}
+        leaves = []
+        for leaf in self._leaves():
+            ndim = leaf.ndim
+            if ndim not in orders:
+                orders[ndim] = (*order, *range(len(size), ndim))
+            leaves.append(leaf.permute(orders[ndim]))
+        return self._make(leaves, torch.Size([size[d] for d in order]), names)
+
+    def transpose(self, dim0: int | str, dim1: int | str) -> Self:
+        """Swap two batch dims.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).transpose(0, 1).batch_size
+        torch.Size([3, 2])
+        """
+        a, b = self._dim(dim0, "transpose"), self._dim(dim1, "transpose")
+        order = list(range(len(self._batch_size)))
+        order[a], order[b] = b, a
+        new = torch.Size([self._batch_size[d] for d in order])
+        names = self._names and tuple(self._names[d] for d in order)
+        return self._reshaped(lambda leaf: leaf.transpose(a, b), new, names)
+
+    def swapaxes(self, axis0: int | str, axis1: int | str) -> Self:
+        """Swap two batch dims; another name of `transpose`."""
+        return self.transpose(axis0, axis1)
+
+    def swapdims(self, axis0: int | str, axis1: int | str) -> Self:
+        """Swap two batch dims; another name of `transpose`."""
+        return self.transpose(axis0, axis1)
+
+    def movedim(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Self:
+        """Move batch dims to other positions; the others keep their order.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2, 3, 5, 4), batch_size=[2, 3, 5]).movedim(0, -1).batch_size
+        torch.Size([3, 5, 2])
+        """
+        ndim = len(self._batch_size)
+        sources, targets = batch_dims(source, ndim, op="movedim"), batch_dims(destination, ndim, op="movedim")
+        if len(sources) != len(targets):
+            raise BatchDimError(f"movedim takes as many destinations as sources, got {source} and {destination}")
+        order: list[int | None] = [None] * ndim
+        for origin, target in zip(sources, targets, strict=True):
+            order[target] = origin
+        rest = iter(d for d in range(ndim) if d not in sources)
+        return self.permute([next(rest) if d is None else d for d in order])
+
+    def moveaxis(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Self:
+        """Move batch dims; another name of `movedim`."""
+        return self.movedim(source, destination)
+
+    def flip(self, dims: int | Sequence[int]) -> Self:
+        """Reverse the order along batch dims.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(3), batch_size=[3]).flip(0)["a"]
+        tensor([2, 1, 0])
+        """
+        where = batch_dims(dims, len(self._batch_size), op="flip")
+        return self._reshaped(lambda leaf: leaf.flip(where), self._batch_size, self._names)
+
+    def fliplr(self) -> Self:
+        """Reverse the second batch dim."""
+        return self.flip(self._dim(1, "fliplr"))
+
+    def flipud(self) -> Self:
+        """Reverse the first batch dim."""
+        return self.flip(self._dim(0, "flipud"))
+
+    def roll(
+        self, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None, *, inplace: bool = False
+    ) -> Self:
+        """Rotate the elements along batch dims; over the flattened batch when no dim is given.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(3), batch_size=[3]).roll(1, 0)["a"]
+        tensor([2, 0, 1])
+        """
+        size = self._batch_size
+        if dims is None:
+            result = self.reshape(-1).roll(shifts, 0).reshape(size)
+            result._names = self._names
+        else:
+            where = batch_dims(dims, len(size), op="roll")
+            amounts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+            if len(amounts) != len(where):
+                raise BatchDimError(f"roll takes one shift for each dim, got {shifts} for dims {dims}")
+            result = self._reshaped(lambda leaf: leaf.roll(amounts, where), size, self._names)
+        return self._become(result) if inplace else result
+
+    def rot90(self, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Self:
+        """Rotate by 90 degrees, k times, in the plane of two batch dims."""
+        plane = batch_dims(dims, len(self._batch_size), op="rot90")
+        if len(plane) != 2:
+            raise BatchDimError(f"rot90 takes two batch dims, got {dims}")
+        return self._like_torch(lambda leaf: torch.rot90(leaf, k, plane))
+
+    # ---- more or fewer elements ----------------------------------------------------------------------------------
+
+    def expand(self, *shape: Any) -> Self:
+        """Broadcast to a larger batch size without copying; -1 keeps a dim.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(1, 4), batch_size=[1]).expand(3, 2)["a"].shape
+        Traceback (most recent call last):
+        tensorclass.errors.BatchSizeError: expand: batch size [1] does not expand to [3, 2] ...
+        >>> TensorDict(a=torch.zeros(1, 4), batch_size=[1]).expand(3)["a"].shape
+        torch.Size([3, 4])
+        """
+        size = self._batch_size
+        new = _expanded(_sizes(shape), size)
+        dims = len(size)
+        names = self._names and ((None,) * (len(new) - dims) + self._names)
+        front = len(new) - dims
+        leaves = []
+        for leaf in self._leaves():
+            leaves.append(leaf.expand(new + leaf.shape[dims:]) if front >= 0 else leaf)
+        return self._make(leaves, new, names)
+
+    def expand_as(self, other: TensorCollection | Tensor) -> Self:
+        """Broadcast to the batch size of another container, or to the shape of a tensor."""
+        return self.expand(other._batch_size if isinstance(other, TensorCollection) else other.shape)
+
+    def broadcast_to(self, shape: Sequence[int]) -> Self:
+        """Broadcast to a larger batch size; another name of `expand`."""
+        return self.expand(shape)
+
+    def repeat(self, *repeats: Any, inplace: bool = False) -> Self:
+        """Copy the batch a number of times along each batch dim.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(2), batch_size=[2]).repeat(2)["a"]
+        tensor([0, 1, 0, 1])
+        """
+        counts = _sizes(repeats)
+        size = self._batch_size
+        if len(counts) != len(size):
+            raise BatchDimError(f"repeat takes one count for each of the {len(size)} batch dims, got {counts}")
+        new = torch.Size([n * c for n, c in zip(size, counts, strict=True)])
+        dims = len(size)
+        result = self._reshaped(lambda leaf: leaf.repeat(*counts, *[1] * (leaf.ndim - dims)), new, self._names)
+        return self._become(result) if inplace else result
+
+    def repeat_interleave(
+        self, repeats: Tensor | int, dim: int | str | None = None, *, output_size: int | None = None,
+        inplace: bool = False,
+    ) -> Self:  # fmt: skip
+        """Repeat each element along a batch dim; over the flattened batch when no dim is given.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(2), batch_size=[2]).repeat_interleave(2, dim=0)["a"]
+        tensor([0, 0, 1, 1])
+        """
+        source = self if dim is not None else self.reshape(-1)
+        at = source._dim(0 if dim is None else dim, "repeat_interleave")
+        result = source._like_torch(
+            lambda leaf: leaf.repeat_interleave(repeats, at, output_size=output_size), source._names
+        )
+        return self._become(result) if inplace else result
+
+    def tile(self, dims: Sequence[int] | int) -> Self:
+        """Repeat the batch; counts are aligned with the last batch dims, missing ones are one.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(2), batch_size=[2]).tile((2,))["a"]
+        tensor([0, 1, 0, 1])
+        """
+        counts = [dims] if isinstance(dims, int) else list(dims)
+        source = self
+        while len(counts) > len(source._batch_size):
+            source = source.unsqueeze(0)
+        return source.repeat(*[1] * (len(source._batch_size) - len(counts)), *counts)
+
+    def narrow(self, dim: int | str, start: int, length: int) -> Self:
+        """A slice of given length along a batch dim, as views.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(5), batch_size=[5]).narrow(0, 1, 2)["a"]
+        tensor([1, 2])
+        """
+        at = self._dim(dim, "narrow")
+        size = self._batch_size
+        first = start + size[at] if start < 0 else start
+        if not 0 <= first <= first + length <= size[at] or length < 0:
+            raise BatchDimError(f"narrow: start {start} and length {length} exceed batch dim {at} of size {size[at]}")
+        new = torch.Size((*size[:at], length, *size[at + 1 :]))
+        return self._reshaped(lambda leaf: leaf.narrow(at, first, length), new, self._names)
+
+    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
+        """A container of contiguous leaves; leaves that are contiguous are kept.
+
+        Args:
+            canonical: make a fresh contiguous copy of leaves whose strides are not the canonical ones.
+            inplace: take the result over instead of making a new container.
+        """
+
+        def fix(leaf: Tensor) -> Tensor:
+            if canonical and leaf.stride() != torch.empty(leaf.shape, device="meta").stride():
+                return leaf.clone(memory_format=torch.contiguous_format)
+            return leaf.contiguous()
+
+        result = self._reshaped(fix, self._batch_size, self._names)
+        return self._become(result) if inplace else result
+
+    def is_contiguous(self) -> bool:
+        """Whether every leaf is contiguous."""
+        return all(leaf.is_contiguous() for leaf in self._leaves())
+
+    def _at_least(self, ndim: int) -> Self:
+        result = self.copy()
+        while len(result._batch_size) < ndim:
+            result = result.unsqueeze(0)
+        return result
+
+    def atleast_1d(self) -> Self:
+        """A container with at least one batch dim; new dims come first."""
+        return self._at_least(1)
+
+    def atleast_2d(self) -> Self:
+        """A container with at least two batch dims; new dims come first."""
+        return self._at_least(2)
+
+    def atleast_3d(self) -> Self:
+        """A container with at least three batch dims; new dims come first."""
+        return self._at_least(3)
+
+
+def _sizes(shape: tuple[Any, ...]) -> list[int]:
+    """Sizes given as separate ints or as one sequence."""
+    if len(shape) == 1 and isinstance(shape[0], Sequence):
+        return list(shape[0])
+    return list(shape)
+
+
+def _expanded(shape: list[int], size: torch.Size) -> torch.Size:
+    front = len(shape) - len(size)
+    new = [size[i - front] if n == -1 and i >= front else n for i, n in enumerate(shape)]
+    if front < 0 or any(n < 0 for n in new) or any(
+        old not in (1, n) for old, n in zip(size, new[front:], strict=True)
+    ):  # fmt: skip
+        raise BatchSizeError(
+            f"expand: batch size {list(size)} does not expand to {shape}; sizes are aligned from the last batch dim, "
+            "and only a dim of size one grows"
+        )
+    return torch.Size(new)
+
+
+def _merged(names: Sequence[str | None]) -> tuple[str | None]:
+    """The name of merged dims: the only one there is when a single dim was named and merged alone."""
+    return (names[0],) if len(names) == 1 else (None,)
+
+
+def _or_none(names: Names) -> Names:
+    return names if names and any(name is not None for name in names) else None

@@ -1,0 +1,61 @@
+"""torch functions on containers: `torch.stack([a, b])` and `a.stack(...)` are one entry of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..core import TensorCollection
+from . import _new
+from ._join import cat, stack
+
+METHODS: dict[Any, str] = {
+    torch.reshape: "reshape", torch.flatten: "flatten", torch.unflatten: "unflatten", torch.unsqueeze: "unsqueeze",
+    torch.squeeze: "squeeze", torch.permute: "permute", torch.transpose: "transpose", torch.swapaxes: "swapaxes",
+    torch.swapdims: "swapdims", torch.movedim: "movedim", torch.moveaxis: "moveaxis", torch.flip: "flip",
+    torch.fliplr: "fliplr", torch.flipud: "flipud", torch.roll: "roll", torch.rot90: "rot90",
+    torch.broadcast_to: "broadcast_to", torch.tile: "tile", torch.repeat_interleave: "repeat_interleave",
+    torch.narrow: "narrow", torch.atleast_1d: "atleast_1d", torch.atleast_2d: "atleast_2d",
+    torch.atleast_3d: "atleast_3d", torch.split: "split", torch.tensor_split: "tensor_split", torch.chunk: "chunk",
+    torch.unbind: "unbind", torch.gather: "gather", torch.masked_select: "masked_select",
+    torch.masked_fill: "masked_fill", torch.clone: "clone",
+}  # fmt: skip
+"""torch function -> the method of the same meaning on its first argument."""
+
+
+def method(name: str) -> Callable[..., Any]:
+    """A handler that calls a method of the first argument, under the parameter names torch uses."""
+
+    variadic = {"reshape": "shape", "permute": "dims"}.get(name, "")
+
+    def handler(input: Any = None, *args: Any, **kwargs: Any) -> Any:
+        receiver = kwargs.pop("tensor", None) if input is None else input
+        if variadic in kwargs:
+            args = (kwargs.pop(variadic),)
+        return getattr(receiver, name)(*args, **kwargs)
+
+    return handler
+
+
+def _where(condition: Any, input: Any, other: Any) -> Any:
+    if isinstance(input, TensorCollection):
+        return input.where(condition, other)  # type: ignore[attr-defined]  # every container has the operations
+    return other.where(~condition, input)
+
+
+def register_torch_functions() -> None:
+    """Fill the table that `__torch_function__` looks into."""
+    table = TensorCollection._torch_functions
+    table.update({fn: method(name) for fn, name in METHODS.items()})
+    table.update(_new.HANDLERS)
+    table[torch.where] = _where
+    for fn in (torch.stack,):
+        table[fn] = lambda tensors, dim=0, *, out=None: stack(tensors, dim, out=out)
+    for fn in (torch.cat, torch.concat, torch.concatenate):
+        table[fn] = lambda tensors, dim=0, *, out=None: cat(tensors, dim, out=out)
+    table[torch.split] = lambda tensor, split_size_or_sections, dim=0: tensor.split(split_size_or_sections, dim)
+
+
+register_torch_functions()

@@ -1,0 +1,338 @@
+"""TensorDict: the dense store. One dict from key to tensor, container, entry node or plain Python value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import BATCHED, STORAGE, Kind, TensorCollection, as_batch_size, join_path, unravel_key_to_tuple
+from ..core._base import Names, check_names
+from ..core._device import Device, as_device
+from ..core._keys import Key
+from ..core._locks import Owners, acquire, children, refuse, release
+from ..core._pytree import register
+from ..errors import BatchSizeError, MissingKeyError, did_you_mean
+from ..ops import Container, Join
+from ._nodes import Node, NonTensorStack, Unbatched
+
+
+class TensorDictBase(Container):
+    """What `TensorDict` and the other untyped stores share; for `isinstance` tests."""
+
+    __slots__ = ()
+
+
+class TensorDict(TensorDictBase):
+    """A mapping from keys to tensors that share leading batch dims, indexed and moved like one tensor.
+
+    Args:
+        source: a mapping or container of entries; nested mappings become nested containers, tuple keys are paths.
+        batch_size: the leading dims that every entry must have; none when omitted.
+        device: imposed on every entry, now and on later writes; None lets each stay where it is.
+        names: a name or None for each batch dim.
+        non_blocking: whether copies to `device` may be asynchronous.
+        lock: lock the container once it is filled.
+        **kwargs: entries given by keyword instead of `source`.
+
+    Raises:
+        BatchSizeError: when an entry's leading dims are not the batch size; names the key and both shapes.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict
+    >>> data = TensorDict(image=torch.zeros(3, 8, 8), pose={"angle": torch.ones(3)}, batch_size=[3])
+    >>> data[:2]["pose", "angle"]
+    tensor([1., 1.])
+    """
+
+    __slots__ = ("__weakref__", "_batch_size", "_data", "_device", "_lock", "_names", "_placed_keys", "_plain", "_undo")
+
+    _data: dict[str, Any]
+    _lock: Owners | None
+    _plain: bool
+    _undo: list[Any]
+    _placed_keys: frozenset[str]
+
+    def __init__(
+        self,
+        source: Mapping[Any, Any] | TensorCollection | None = None,
+        batch_size: Sequence[int] | int | None = None,
+        device: Device = None,
+        names: Sequence[str | None] | None = None,
+        non_blocking: bool | None = None,
+        lock: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if source is not None and kwargs:
+            raise TypeError("give entries as one mapping or as keyword arguments, not both")
+        if batch_size is None and isinstance(source, TensorCollection):
+            batch_size = source._batch_size
+        self._batch_size = as_batch_size(batch_size)
+        self._device = as_device(device)
+        self._names = None if names is None else check_names(names, len(self._batch_size))
+        self._lock = None
+        self._data = {}
+        self._plain = True
+        entries = kwargs if source is None else source
+        for key, value in entries.items():
+            if type(key) is str:
+                self._put(key, self._check(key, value))
+            else:
+                self.set(key, value)
+        if lock:
+            self.lock_()
+
+    @classmethod
+    def _from_entries(
+        cls, entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names
+    ) -> Self:
+        plain = all(isinstance(value, Tensor) for value in entries.values())
+        return cls._of(entries, batch_size, device, names, plain)
+
+    @classmethod
+    def _of(
+        cls, data: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names, plain: bool
+    ) -> Self:
+        new = object.__new__(cls)
+        new._data = data
+        new._batch_size = batch_size
+        new._device = device
+        new._names = names
+        new._plain = plain
+        new._lock = None
+        return new
+
+    # ---- the primitives ------------------------------------------------------------------------------------------
+
+    def _leaves(self, kind: Kind = BATCHED) -> list[Tensor]:
+        if self._plain:
+            return list(self._data.values())
+        leaves: list[Tensor] = []
+        for value in list(self._data.values()):
+            if isinstance(value, Tensor):
+                leaves.append(value)
+            elif isinstance(value, (TensorCollection, Node)):
+                leaves += value._leaves(kind)
+        return leaves
+
+    def _make(
+        self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
+    ) -> Self:
+        if self._plain:
+            data: dict[str, Any] = dict(zip(self._data, leaves, strict=True))
+            return self._of(data, batch_size, self._device, names, True)
+        return self._consume(iter(leaves), batch_size, names, kind)
+
+    def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
+        data = dict(self._data)
+        batch_dims = len(self._batch_size)
+        for key, value in data.items():
+            if isinstance(value, Tensor):
+                data[key] = next(leaves)
+            elif isinstance(value, TensorCollection):
+                size = batch_size + value._batch_size[batch_dims:]
+                data[key] = value._consume(leaves, size, _inner_names(names, value._names, batch_dims, size), kind)
+            elif isinstance(value, Node):
+                count = len(value._leaves(kind))
+                data[key] = value._make([next(leaves) for _ in range(count)], batch_size, names, kind)
+        return self._of(data, batch_size, self._device, names, self._plain)
+
+    def _entries(self) -> dict[str, Any]:
+        return self._data.copy()
+
+    def _live(self) -> dict[str, Any]:
+        return self._data
+
+    @classmethod
+    def _join_objects(cls, key: str, values: list[Any], dim: int, how: Join) -> Any:
+        """Values that differ become one object for each element."""
+        stacks = [NonTensorStack.of_one(value, size) for value, size in zip(values, how.sizes, strict=True)]
+        return NonTensorStack._join_nodes(stacks, dim, how, key)
+
+    def _entry(self, key: str) -> Any:
+        try:
+            value = self._data[key]
+        except KeyError:
+            raise missing(self, key) from None
+        return value._read() if isinstance(value, Node) else value
+
+    def _put(self, key: str, value: Any) -> None:
+        if not isinstance(value, Tensor):
+            self._plain = False
+        self._data[key] = value
+
+    def _drop(self, key: str) -> None:
+        try:
+            del self._data[key]
+        except KeyError:
+            raise missing(self, key) from None
+
+    def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorDict:
+        return TensorDict._of({}, batch_size, self._device, names, True)
+
+    def _check(self, key: str, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            size = self._batch_size
+            if size and value.shape[: len(size)] != size:
+                raise mismatch(key, value.shape, size)
+            device = self._device
+            return value if device is None or value.device == device else value.to(device)
+        if isinstance(value, (TensorCollection, Node)):
+            return self._check_child(key, value)
+        return self._check_object(key, value)
+
+    def _check_child(self, key: str, value: Any) -> Any:
+        size = self._batch_size
+        shape = value._batch_shape if isinstance(value, Node) else value._batch_size
+        if shape is not None and shape[: len(size)] != size:
+            if isinstance(value, Node) or not _fits(value, size):
+                raise mismatch(key, shape, size)
+            value = value._make(value._leaves(STORAGE), value._batch_size, value._names, STORAGE)
+            value._resize(size, (key,))
+        if self._device is not None and any(leaf.device != self._device for leaf in value._leaves(STORAGE)):
+            moved = [leaf.to(self._device) for leaf in value._leaves(STORAGE)]
+            value = value._make(moved, getattr(value, "_batch_size", size), getattr(value, "_names", None), STORAGE)
+        return value
+
+    def _check_object(self, key: str, value: Any) -> Any:
+        """A mapping becomes a container, numbers become a tensor, a list of objects one object for each element."""
+        if isinstance(value, Mapping):
+            return TensorDict(value, batch_size=self._batch_size, device=self._device)
+        if isinstance(value, (bool, int, float, complex, np.ndarray, np.generic, list, tuple)):
+            tensor = as_tensor(value, self._device)
+            if tensor is not None:
+                return self._check(key, tensor)
+            if isinstance(value, list) and self._batch_size and len(value) == self._batch_size[0]:
+                return NonTensorStack.of(value, self._batch_size[:1])
+        return value
+
+    # ---- locking -------------------------------------------------------------------------------------------------
+
+    def _require_unlocked(self, what: str, key: str | None = None) -> None:
+        if self._lock is not None:
+            raise refuse(type(self).__name__, what, key)
+
+    def _set_lock(self, owner: object | None) -> None:
+        self._lock = acquire(self._lock, owner)
+        for child in children(self):
+            child._set_lock(self)
+
+    def _release_lock(self, owner: object | None) -> None:
+        if self._lock is not None:
+            self._lock = release(self._lock, owner, type(self).__name__)
+            if self._lock is None:
+                for child in children(self):
+                    child._release_lock(self)
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether structural writes are refused."""
+        return self._lock is not None
+
+    def _frames(self) -> list[Any]:
+        try:
+            return self._undo
+        except AttributeError:
+            self._undo = [None]
+            return self._undo
+
+    def _deepcopy(self, memo: dict[int, Any]) -> Self:
+        new = self._of({}, self._batch_size, self._device, self._names, self._plain)
+        memo[id(self)] = new
+        new._data = {key: deepcopy(value, memo) for key, value in self._data.items()}
+        return new
+
+    def _placed(self) -> frozenset[str]:
+        return getattr(self, "_placed_keys", frozenset())
+
+    def _place(self, keys: frozenset[str]) -> None:
+        self._placed_keys = keys
+
+    # ---- pickling ------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {"data": dict(self._data), "batch_size": tuple(self._batch_size), "device": self._device}
+        return {**state, "names": self._names, "locked": self._lock is not None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._data = state["data"]
+        self._batch_size = torch.Size(state["batch_size"])
+        self._device = state["device"]
+        self._names = state["names"]
+        self._plain = all(isinstance(value, Tensor) for value in self._data.values())
+        self._lock = None
+        if state["locked"]:
+            self.lock_()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return object.__new__, (type(self),), self.__getstate__()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        register(cls)
+
+
+def missing(collection: TensorCollection, key: str) -> MissingKeyError:
+    """The error for an absent key: the nearest one, and what there is."""
+    keys = list(collection._entries())
+    return MissingKeyError(
+        f"{type(collection).__name__} has no key `{key}`{did_you_mean(key, keys)}; its keys are {sorted(keys)}"
+    )
+
+
+def mismatch(key: str, shape: Sequence[int], size: torch.Size) -> BatchSizeError:
+    """The error for a value whose leading dims are not the batch size."""
+    return BatchSizeError(
+        f"field `{key}`: the leading dims of a value are the batch size {list(size)}, got shape {list(shape)}; "
+        "give it those dims (`value.expand(...)`), or make the container with another batch_size"
+    )
+
+
+def as_tensor(value: Any, device: torch.device | None) -> Tensor | None:
+    """A tensor from numbers, arrays and nested lists of numbers; None for anything else."""
+    if isinstance(value, (list, tuple)):
+        flat: list[Any] = [value]
+        while flat and isinstance(flat[0], (list, tuple)):
+            flat = [item for part in flat for item in (part if isinstance(part, (list, tuple)) else [part])]
+        if not flat or not all(isinstance(item, (bool, int, float, complex, Tensor, np.generic)) for item in flat):
+            return None
+        if any(isinstance(item, Tensor) and item.ndim for item in flat):
+            return None
+    elif isinstance(value, (np.ndarray, np.generic)):
+        return torch.as_tensor(value, device=device) if value.dtype.kind in "biufc" else None
+    try:
+        return torch.tensor(value, device=device)
+    except (ValueError, TypeError):  # ragged nested lists stay what they are
+        return None
+
+
+def _fits(value: TensorCollection, size: torch.Size) -> bool:
+    """Whether a nested container with fewer batch dims could take the holder's batch size."""
+    if len(value._batch_size) >= len(size) or value._batch_size != size[: len(value._batch_size)]:
+        return False
+    try:
+        value._check_size(size, ())
+    except BatchSizeError:
+        return False
+    return True
+
+
+def _inner_names(names: Names, inner: Names, outer_dims: int, size: torch.Size) -> Names:
+    if names is None and inner is None:
+        return None
+    tail = inner[outer_dims:] if inner is not None else (None,) * (len(size) - len(names or ()))
+    head = names if names is not None else (None,) * (len(size) - len(tail))
+    return (*head, *tail)
+
+
+def path_of(key: Key) -> str:
+    """A key as it is printed in messages."""
+    return join_path(unravel_key_to_tuple(key))
+
+
+register(TensorDict)

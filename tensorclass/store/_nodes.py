@@ -1,0 +1,354 @@
+"""Entry nodes: what is neither a tensor nor a container, yet follows the batch or stays out of its way.
+
+`NonTensorStack` is one idea: the objects stay in a table, and an int64 index with the batch shape says which element
+holds which. Every shape, index, gather or join operation on the objects is the same operation on that index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+import torch
+import torch.utils._pytree as pytree
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import BATCHED, VALUES, Kind, Path, join_path
+from ..core._base import Names
+from ..core._batch import broadcasts_to
+from ..core._repr import describe_entry
+from ..errors import BatchSizeError, StructureError
+from ..ops import Join
+
+T = TypeVar("T")
+
+
+class Node:
+    """An entry with its own leaves. `_batch_shape` is None for one that the batch dims do not touch."""
+
+    __slots__ = ("__weakref__",)
+
+    @property
+    def _batch_shape(self) -> torch.Size | None:
+        raise NotImplementedError
+
+    def _leaves(self, kind: Kind) -> list[Tensor]:
+        raise NotImplementedError
+
+    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
+        raise NotImplementedError
+
+    def _read(self) -> Any:
+        """What a reader of the entry gets."""
+        return self
+
+    def _describe(self, outer: torch.Size) -> str:
+        """The entry in a container's printed form."""
+        raise NotImplementedError
+
+    @classmethod
+    def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:
+        """One node from those of several containers."""
+        raise NotImplementedError
+
+    def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
+        """Check an in-place write of elements; what it gives goes to `_commit`."""
+        raise NotImplementedError
+
+    def _commit(self, plan: Any) -> None:
+        """Carry out a write that `_plan_write` has checked."""
+        raise NotImplementedError
+
+
+class NonTensorStack(Node, Generic[T]):
+    """One Python object for each element of the batch.
+
+    Args:
+        *values: the objects, or nested lists of them for several batch dims.
+
+    >>> from tensorclass import NonTensorStack
+    >>> names = NonTensorStack("a", "b", "c")
+    >>> names[1].item(), names[1:].tolist(), names.shape
+    ('b', ['b', 'c'], torch.Size([3]))
+    """
+
+    __slots__ = ("_index", "_table")
+    _index: Tensor
+    _table: tuple[T, ...]
+
+    def __init__(self, *values: Any) -> None:
+        self._table, self._index = tabulate(list(values))
+
+    @classmethod
+    def of(cls, values: Any, batch_size: torch.Size) -> NonTensorStack[Any]:
+        """Objects from nested lists of the batch shape, or one object repeated over it."""
+        if isinstance(values, NonTensorStack):
+            return values
+        if isinstance(values, (list, tuple)) and batch_size:
+            _check_nesting(values, batch_size, batch_size)
+            flat: list[Any] = list(values)
+            for _ in range(len(batch_size) - 1):
+                flat = [value for part in flat for value in part]
+            return cls._of(tuple(flat), torch.arange(len(flat)).reshape(batch_size))
+        return cls.of_one(values, batch_size)
+
+    @classmethod
+    def of_one(cls, value: Any, batch_size: torch.Size) -> NonTensorStack[Any]:
+        """One object repeated over the batch; a stack stays what it is."""
+        if isinstance(value, NonTensorStack):
+            return value
+        return cls._of((value,), torch.zeros(batch_size, dtype=torch.int64))
+
+    @classmethod
+    def _of(cls, table: tuple[Any, ...], index: Tensor) -> Self:
+        node = object.__new__(cls)
+        node._table = table
+        node._index = index
+        return node
+
+    @property
+    def _batch_shape(self) -> torch.Size:
+        return self._index.shape
+
+    @property
+    def shape(self) -> torch.Size:
+        """The batch shape: one object for each element."""
+        return self._index.shape
+
+    @property
+    def batch_size(self) -> torch.Size:
+        """The batch shape, under the name that containers use."""
+        return self._index.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of batch dims."""
+        return self._index.ndim
+
+    @property
+    def device(self) -> torch.device:
+        """Where the index lives; the objects themselves are on no device."""
+        return self._index.device
+
+    def _leaves(self, kind: Kind) -> list[Tensor]:
+        return [] if kind == VALUES else [self._index]
+
+    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
+        return self if kind == VALUES else self._of(self._table, leaves[0])
+
+    def _describe(self, outer: torch.Size) -> str:
+        kinds = sorted({type(value).__name__ for value in self._table})
+        return f"PerElement[{' | '.join(kinds)}]"
+
+    @classmethod
+    def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:
+        table: list[Any] = []
+        shifted = []
+        for node in nodes:
+            shifted.append(node._index + len(table))
+            table += node._table
+        return cls._of(tuple(table), how.torch_fn(shifted, dim))
+
+    def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
+        if not isinstance(value, NonTensorStack):
+            value = NonTensorStack.of(value, size if isinstance(value, (list, tuple)) else torch.Size([]))
+        if not broadcasts_to(value.shape, size):
+            raise BatchSizeError(
+                f"in-place write: `{join_path(path)}` takes one object for each element of {list(size)}, got a stack of "
+                f"shape {list(value.shape)}"
+            )
+        return value, slice(None) if parts is None else parts
+
+    def _commit(self, plan: Any) -> None:
+        value, parts = plan
+        index = self._index.clone()
+        index[parts] = value._index.to(index.device) + len(self._table)
+        self._table, self._index = compact((*self._table, *value._table), index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __getitem__(self, index: Any) -> Self:
+        return self._of(self._table, self._index[index])
+
+    def __iter__(self) -> Any:
+        return iter([self[i] for i in range(len(self))]) if self.ndim > 1 else iter(self.tolist())
+
+    def item(self) -> T:
+        """The object of a stack of one element.
+
+        Raises:
+            ValueError: when the stack has another number of elements.
+        """
+        if self._index.numel() != 1:
+            raise ValueError(f"item() needs one element, this stack has shape {list(self.shape)}; use tolist()")
+        return self._table[int(self._index.reshape(()))]
+
+    def tolist(self) -> Any:
+        """The objects as nested lists of the batch shape; the object itself for a stack without dims."""
+        return _look_up(self._index.tolist(), self._table)
+
+    def __eq__(self, other: object) -> Any:
+        """Element by element as a bool tensor, against another stack or one object."""
+        mine = self._index.reshape(-1).tolist()
+        if isinstance(other, NonTensorStack):
+            if other.shape != self.shape:
+                return NotImplemented
+            theirs = [other._table[i] for i in other._index.reshape(-1).tolist()]
+        else:
+            theirs = [other] * len(mine)
+        same = [bool(self._table[i] == value) for i, value in zip(mine, theirs, strict=True)]
+        return torch.tensor(same, dtype=torch.bool, device=self._index.device).reshape(self.shape)
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"NonTensorStack({self.tolist()!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore_stack, (self._table, self._index)
+
+
+class Unbatched(Node):
+    """A tensor without batch dims, shared by all elements: skipped by shape and index operations."""
+
+    __slots__ = ("tensor",)
+    tensor: Tensor
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    @property
+    def _batch_shape(self) -> None:
+        return None
+
+    @property
+    def device(self) -> torch.device:
+        """The tensor's device."""
+        return self.tensor.device
+
+    def _read(self) -> Tensor:
+        return self.tensor
+
+    def _describe(self, outer: torch.Size) -> str:
+        return f"Shared[{describe_entry(self.tensor, torch.Size([]))}]"
+
+    @classmethod
+    def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:
+        first = nodes[0].tensor
+        for position, node in enumerate(nodes):
+            other = node.tensor
+            if other is not first and not (other.shape == first.shape and torch.equal(other, first)):
+                raise StructureError(
+                    f"{how.op}: field `{how.at(key)}` is one tensor shared by the batch, and those at positions 0 and "
+                    f"{position} differ"
+                )
+        return cls(first)
+
+    def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
+        tensor = value.tensor if isinstance(value, Unbatched) else value
+        if tensor is self.tensor:
+            return None
+        same = isinstance(tensor, Tensor) and tensor.shape == self.tensor.shape and tensor.dtype is self.tensor.dtype
+        if not same:
+            given = f"{tensor.dtype} of shape {list(tensor.shape)}" if isinstance(tensor, Tensor) else repr(tensor)
+            raise StructureError(
+                f"in-place write: `{join_path(path)}` is a shared tensor of {self.tensor.dtype} and shape "
+                f"{list(self.tensor.shape)}, got {given}"
+            )
+        if parts is not None and not torch.equal(tensor, self.tensor):
+            raise StructureError(f"in-place write: `{join_path(path)}` is shared by the batch and the values differ")
+        return tensor
+
+    def _commit(self, plan: Any) -> None:
+        if plan is not None:
+            self.tensor.copy_(plan)
+
+    def _leaves(self, kind: Kind) -> list[Tensor]:
+        return [] if kind == BATCHED else [self.tensor]
+
+    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
+        return self if kind == BATCHED else type(self)(leaves[0])
+
+    def __repr__(self) -> str:
+        return f"Unbatched({self.tensor!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Unbatched, (self.tensor,)
+
+
+def tabulate(values: list[Any]) -> tuple[tuple[Any, ...], Tensor]:
+    """The table and the index of nested lists of objects."""
+    shape: list[int] = []
+    level: Any = values
+    while isinstance(level, list):
+        shape.append(len(level))
+        level = level[0] if level else None
+    size = torch.Size(shape)
+    _check_nesting(values, size, size)
+    flat: list[Any] = values
+    for _ in range(len(size) - 1):
+        flat = [value for part in flat for value in part]
+    return tuple(flat), torch.arange(len(flat)).reshape(size)
+
+
+def _check_nesting(values: Any, size: torch.Size, whole: torch.Size) -> None:
+    if not size:
+        return
+    if not isinstance(values, (list, tuple)) or len(values) != size[0]:
+        given = f"{len(values)} values" if isinstance(values, (list, tuple)) else f"{values!r}"
+        raise BatchSizeError(
+            f"one object for each element: the batch size {list(whole)} expects nested lists of that shape, "
+            f"got {given} where {size[0]} are due"
+        )
+    for part in values if len(size) > 1 else ():
+        _check_nesting(part, size[1:], whole)
+
+
+def compact(table: tuple[Any, ...], index: Tensor) -> tuple[tuple[Any, ...], Tensor]:
+    """Drop the objects that no element refers to any more."""
+    if len(table) <= 2 * max(1, index.numel()):
+        return table, index
+    used, inverse = index.unique(return_inverse=True)
+    return tuple(table[i] for i in used.tolist()), inverse
+
+
+def _look_up(index: Any, table: tuple[Any, ...]) -> Any:
+    return [_look_up(part, table) for part in index] if isinstance(index, list) else table[index]
+
+
+def _restore_stack(table: tuple[Any, ...], index: Tensor) -> NonTensorStack[Any]:
+    return NonTensorStack._of(table, index)
+
+
+def _flatten_stack(node: NonTensorStack[Any]) -> tuple[list[Any], Any]:
+    return [node._index], node._table
+
+
+def _unflatten_stack(children: Iterable[Any], table: Any) -> NonTensorStack[Any]:
+    return NonTensorStack._of(table, next(iter(children)))
+
+
+def _flatten_unbatched(node: Unbatched) -> tuple[list[Any], Any]:
+    return [node.tensor], None
+
+
+def _unflatten_unbatched(children: Iterable[Any], _: Any) -> Unbatched:
+    return Unbatched(next(iter(children)))
+
+
+pytree.register_pytree_node(
+    NonTensorStack,
+    _flatten_stack,
+    _unflatten_stack,
+    flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("index"), node._index)], node._table),
+    serialized_type_name="tensorclass.NonTensorStack",
+)
+pytree.register_pytree_node(
+    Unbatched,
+    _flatten_unbatched,
+    _unflatten_unbatched,
+    flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("tensor"), node.tensor)], None),
+    serialized_type_name="tensorclass.Unbatched",
+)
