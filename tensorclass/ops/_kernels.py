@@ -20,6 +20,7 @@ from ._table import ROWS, UNSUPPORTED, Numbers, Row
 Function: TypeAlias = Callable[..., Any]
 C = TypeVar("C", bound="Pointwise")
 
+interpreters = torch._C._functorch.peek_interpreter_stack  # pyright: ignore[reportAttributeAccessIssue]  # a C module
 PLAIN_FLOATS: Final = (torch.float32, torch.float64)  # every operation on them exists and stays in the dtype
 
 
@@ -34,6 +35,7 @@ class Kernel:
         write: on one leaf, in place.
         foreach_write: the same on lists.
         numbers: which operands `function` takes as Python numbers.
+        foreach_numbers: whether `foreach` takes a number for all of its operand lists.
         checked: whether a typed class is asked to accept the result.
         swap: whether `foreach` takes the operand first.
     """
@@ -44,6 +46,7 @@ class Kernel:
     write: Function | None = None
     foreach_write: Function | None = None
     numbers: Numbers = "yes"
+    foreach_numbers: bool = False
     checked: bool = True
     swap: bool = False
 
@@ -63,6 +66,7 @@ def _kernel(row: Row) -> Kernel:
         _writer(row, function) if row.in_place else None,
         getattr(torch, f"_foreach_{row.foreach}_") if row.in_place and row.foreach else None,
         row.numbers,
+        row.numbers == "yes" and not row.swap,
         row.result != "bool",
         row.swap,
     )
@@ -71,7 +75,9 @@ def _kernel(row: Row) -> Kernel:
 def _reflected(row: Row) -> Kernel:
     function = getattr(operator, row.swapped)
     foreach = getattr(torch, f"_foreach_{row.foreach}") if row.foreach else None
-    return Kernel(row.reflected, lambda leaf, other: function(other, leaf), foreach, swap=True)
+    return Kernel(
+        row.reflected, lambda leaf, other: function(other, leaf), foreach, foreach_numbers=row.name == "pow", swap=True
+    )
 
 
 KERNELS: Final[Mapping[str, Kernel]] = {row.name: _kernel(row) for row in ROWS}
@@ -85,7 +91,7 @@ def unary(self: C, kernel: Kernel) -> C:
     """Apply a function to every leaf."""
     leaves = self._leaves(VALUES)
     try:
-        if kernel.foreach is not None and leaves and torch._C._functorch.peek_interpreter_stack() is None:
+        if kernel.foreach is not None and leaves and interpreters() is None:
             new: Sequence[Tensor] = kernel.foreach(leaves)
         else:
             new = [kernel.function(leaf) for leaf in leaves]
@@ -118,7 +124,7 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
 def dunder(self: C, other: object, kernel: Kernel) -> C:
     """The operator form: a foreign operand is Python's business."""
     if not isinstance(other, OPERANDS):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
     return binary(self, other, kernel)
 
 
@@ -177,7 +183,7 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
 def write_dunder(self: C, other: object, kernel: Kernel) -> C:
     """The augmented operator."""
     if not isinstance(other, OPERANDS):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
     return write(self, kernel, other)
 
 
@@ -196,13 +202,12 @@ def _listable(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...], o
     """Whether foreach computes what the loop would: it has no batching rule, and takes no empty list."""
     if kernel.foreach is None or not leaves:
         return False
-    for right in rights:
+    for i, right in enumerate(rights):
         if type(right) is not list:
-            if isinstance(right, Tensor) or options or (kernel.swap and kernel.foreach is not torch._foreach_pow):
+            last = kernel.numbers == "last" and i == len(rights) - 1
+            if isinstance(right, Tensor) or options or not (kernel.foreach_numbers or last):
                 return False
-            if kernel.numbers != "yes" and (kernel.numbers != "last" or right is not rights[-1]):
-                return False
-    return torch._C._functorch.peek_interpreter_stack() is None
+    return interpreters() is None
 
 
 def _columns(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...]) -> list[list[Any]]:
@@ -222,7 +227,9 @@ def _columns(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...]) ->
 
 def _scalar(leaf: Tensor, number: Any) -> Tensor:
     """A number as a 0-d tensor that promotes with the leaf as the number does."""
-    return torch.as_tensor(number, dtype=torch.result_type(leaf, number), device=leaf.device)
+    rank = 3 if isinstance(number, complex) else 2 if isinstance(number, float) else int(not isinstance(number, bool))
+    own = 3 if leaf.is_complex() else 2 if leaf.is_floating_point() else int(leaf.dtype is not torch.bool)
+    return torch.as_tensor(number, dtype=leaf.dtype if own >= rank else None, device=leaf.device)
 
 
 # ---- what can go wrong -----------------------------------------------------------------------------------------------
@@ -252,7 +259,8 @@ def _unwritable(leaf: Tensor, tracked: bool) -> str:
     """Why torch can't write this tensor in place; empty when it can."""
     if tracked and leaf.requires_grad and leaf.is_leaf:
         return "requires grad and is an autograd leaf: write under `torch.no_grad()`, or detach it"
-    if tracked and not torch.compiler.is_compiling() and leaf._is_view():
+    compiling = torch.compiler.is_compiling()  # which can't trace views and inference tensors
+    if tracked and not compiling and leaf._is_view():
         base = leaf._base
         if base is not None and base.requires_grad and (base.is_leaf or not leaf.requires_grad):
             return "is a view of a tensor that requires grad: write under `torch.no_grad()`, or into a `clone()`"
@@ -260,7 +268,7 @@ def _unwritable(leaf: Tensor, tracked: bool) -> str:
             return "is one of several views of one tensor under autograd: write into a `clone()`"
     if not leaf.is_contiguous() and any(s == 0 and n > 1 for s, n in zip(leaf.stride(), leaf.shape, strict=True)):
         return "is expanded, so several elements share memory: write into a `clone()`"
-    if leaf.is_inference() and not torch.is_inference_mode_enabled():
+    if not compiling and leaf.is_inference() and not torch.is_inference_mode_enabled():
         return "was made in inference mode: write in inference mode, or into a `clone()`"
     return ""
 
@@ -329,16 +337,21 @@ def torch_handlers() -> dict[Any, Function]:
     """Handlers for `__torch_function__`: `torch.sin(batch)`, `torch.add(batch, 1)`, `tensor - batch`."""
     handlers: dict[Any, Function] = {}
     for row in ROWS:
-        for name in (row.torch_name, *row.aliases, *([row.forward] if row.name.startswith("bitwise") else [])):
-            for owner in (torch, Tensor):
-                function = getattr(owner, name, None)
-                if function is not None:
-                    handlers[function] = _handler(row)
-    handlers[Tensor.__floordiv__] = handlers[torch.floor_divide]
+        names = [row.torch_name, *row.aliases, row.forward]
+        found = [getattr(owner, name, None) for name in names for owner in (torch, Tensor)]
+        handlers.update({function: _handler(row) for function in found if function is not None})
+        # dynamo traces `batch - tensor` as `Tensor.__rsub__(tensor, batch)`
+        for name in (row.forward.replace("__", "__r", 1), {"div": "__rdiv__"}.get(row.name)):
+            if name and row.arity == 1 and hasattr(Tensor, name):
+                handlers[getattr(Tensor, name)] = _operator_handler(row.forward)
     for item in UNSUPPORTED:
         if hasattr(torch, item.name):
             handlers[getattr(torch, item.name)] = _refusal(item.name, item.instead)
     return handlers
+
+
+def _operator_handler(forward: str) -> Function:
+    return lambda tensor, batch: getattr(batch, forward)(tensor)
 
 
 MIRRORED: Final = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "sub": "rsub", "rsub": "sub"}
@@ -365,3 +378,6 @@ def _refusal(name: str, instead: str) -> Function:
         raise UnsupportedOperationError(f"torch.{name} is not defined on containers: {instead}")
 
     return refuse
+
+
+TensorCollection._torch_functions.update(torch_handlers())
