@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, Final, TypeAlias, TypeVar
 
 import torch
@@ -333,21 +334,30 @@ def _explained(
 # ---- torch functions -------------------------------------------------------------------------------------------------
 
 
-def torch_handlers() -> dict[Any, Function]:
-    """Handlers for `__torch_function__`: `torch.sin(batch)`, `torch.add(batch, 1)`, `tensor - batch`."""
-    handlers: dict[Any, Function] = {}
+def torch_handlers() -> tuple[dict[Any, Function], dict[str, Function]]:
+    """Handlers of torch functions, by function where that is a builtin, else by name.
+
+    They serve `torch.sin(batch)`, `torch.add(batch, 1)` and `tensor - batch`.
+    """
+    builtins: dict[Any, Function] = {}
+    named: dict[str, Function] = {
+        "pow": _handler(next(row for row in ROWS if row.name == "pow"))
+    }  # a wrapper on Tensor
     for row in ROWS:
-        names = [row.torch_name, *row.aliases, row.forward]
-        found = [getattr(owner, name, None) for name in names for owner in (torch, Tensor)]
-        handlers.update({function: _handler(row) for function in found if function is not None})
+        for name in filter(None, (row.torch_name, *row.aliases, row.forward)):
+            for function in {getattr(owner, name) for owner in (torch, Tensor) if hasattr(owner, name)}:
+                if isinstance(function, FunctionType):
+                    named[name] = _handler(row)
+                else:
+                    builtins[function] = _handler(row)
         # dynamo traces `batch - tensor` as `Tensor.__rsub__(tensor, batch)`
-        for name in (row.forward.replace("__", "__r", 1), {"div": "__rdiv__"}.get(row.name)):
-            if name and row.arity == 1 and hasattr(Tensor, name):
-                handlers[getattr(Tensor, name)] = _operator_handler(row.forward)
+        if row.swapped or row.name == "sub":
+            mirrored = [row.forward.replace("__", "__r", 1), *(["__rdiv__"] if row.name == "div" else [])]
+            named.update({name: _operator_handler(row.forward) for name in mirrored})
     for item in UNSUPPORTED:
         if hasattr(torch, item.name):
-            handlers[getattr(torch, item.name)] = _refusal(item.name, item.instead)
-    return handlers
+            builtins[getattr(torch, item.name)] = _refusal(item.name, item.instead)
+    return builtins, named
 
 
 def _operator_handler(forward: str) -> Function:
@@ -380,4 +390,11 @@ def _refusal(name: str, instead: str) -> Function:
     return refuse
 
 
-TensorCollection._torch_functions.update(torch_handlers())
+def register_torch_functions() -> None:
+    """Fill the tables that `__torch_function__` looks into."""
+    builtins, named = torch_handlers()
+    TensorCollection._torch_functions.update(builtins)
+    Pointwise._operators.update(named)
+
+
+register_torch_functions()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..core import VALUES, TensorCollection, join_path
+from ..core._base import Handler
 from ..core._batch import broadcasts_to, over_events
 from ..core._keys import Path
 from ..errors import BatchSizeError, StructureError, did_you_mean
@@ -30,6 +32,17 @@ class Pointwise(InplaceOps):
     """What the kernels ask of a container besides the primitives."""
 
     __slots__ = ()
+    _operators: ClassVar[dict[str, Handler]] = {}
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Route operators that torch writes in Python by name: dynamo finds no such function in a dict."""
+        handler = cls._operators.get(func.__name__)
+        if handler is not None:
+            return handler(*args, **(kwargs or {}))
+        return super().__torch_function__(func, types, args, kwargs)
 
     def _layout(self) -> Layout:
         """The key or path of each `VALUES` leaf, in order; a store that knows it at once overrides this."""
