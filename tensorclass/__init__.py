@@ -12,6 +12,7 @@ from .core import unravel_key_list as unravel_key_list
 from .core import unravel_key_to_tuple as unravel_key_to_tuple
 from .core import unravel_keys as unravel_keys
 from .ops import cat as cat
+from .ops import equal as equal
 from .ops import stack as stack
 from .store import NonTensorStack as NonTensorStack
 from .store import TensorDict as TensorDict

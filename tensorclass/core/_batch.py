@@ -68,6 +68,10 @@ def batch_dims(dims: int | Iterable[int], ndim: int, *, op: str) -> tuple[int, .
 
 def infer_shape(shape: Sequence[int], numel: int, *, op: str) -> torch.Size:
     """A target batch size with its single -1 replaced by what makes the element counts agree."""
+    if -1 not in shape:
+        result = torch.Size(shape)
+        if result.numel() == numel and (numel or min(result) >= 0):
+            return result
     sizes = [int(n) if not isinstance(n, torch.SymInt) else n for n in shape]
     unknown = [i for i, n in enumerate(sizes) if n == -1]
     if len(unknown) > 1 or any(n < -1 for n in sizes):

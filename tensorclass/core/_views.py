@@ -44,7 +44,7 @@ class View(Generic[T]):
             self._walk(self._collection, (), pairs)
         else:
             pairs += self._collection._entries().items()
-        pairs = [(key, value._read() if hasattr(type(value), "_read") else value) for key, value in pairs]
+        pairs = [(key, value._shown() if hasattr(type(value), "_shown") else value) for key, value in pairs]
         if self._sort:
             pairs.sort(key=lambda pair: (pair[0],) if isinstance(pair[0], str) else pair[0])
         return pairs

@@ -149,6 +149,11 @@ class ApplyOps(KeyOps):
     ) -> Any:  # fmt: skip
         if constructor_kwargs:
             raise TypeError(f"apply() has no argument {sorted(constructor_kwargs)[0]!r}")
+        if not others and batch_size is None and not mapper.named and not mapper.inplace and out is None:
+            if device is UNSET and names is UNSET and not filter_empty and not propagate_lock:
+                table = self._tensors_by_key()
+                if table is not None:
+                    return self._map_plain(table, mapper.fn)
         size = self._batch_size if batch_size is None else as_batch_size(batch_size)
         if mapper.inplace:
             return self._write_mapped(mapper, others)
@@ -164,6 +169,18 @@ class ApplyOps(KeyOps):
         if out is not None:
             return out.update(result, inplace=True)
         return result.lock_() if propagate_lock and self.is_locked else result
+
+    def _map_plain(self, table: dict[str, Tensor], fn: Callable[[Tensor], Any]) -> Any:
+        """The common call on tensors and nothing else."""
+        entries = {key: fn(leaf) for key, leaf in table.items()}
+        if any([value is None for value in entries.values()]):
+            entries = {key: value for key, value in entries.items() if value is not None}
+            if not entries:
+                return None
+        result = self._mapped(entries, self._batch_size, ())
+        if self._names is not None:
+            result._names = self._names
+        return result
 
     def _map(
         self, mapper: Mapper, others: Sequence[Any], path: Path, size: torch.Size, filter_empty: bool | None
@@ -192,12 +209,15 @@ class ApplyOps(KeyOps):
 
     def _mapped(self, entries: dict[str, Any], size: torch.Size, path: Path) -> Any:
         """A twin around entries that a function gave: their batch dims are checked, a typed class checks its schema."""
+        last = None
         for key, value in entries.items():
-            if isinstance(value, Tensor) and value.shape[: len(size)] != size:
+            shape = value.shape if isinstance(value, Tensor) else last
+            if shape != last and shape[: len(size)] != size:
                 raise BatchSizeError(
                     f"apply: `{join_path((*path, key))}` came back with shape {list(value.shape)}, whose leading dims are "
                     f"not the batch size {list(size)}; give `batch_size=` when the function changes it"
                 )
+            last = shape
         return self._from_entries(entries, size, None if size != self._batch_size else self._device, None)
 
     def _write_mapped(self, mapper: Mapper, others: Sequence[Any]) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,8 +26,11 @@ def normalise(index: Index, size: torch.Size) -> tuple[Any, ...]:
         BatchIndexError: for more indices than batch dims, a second `...`, or a part that indexes nothing.
     """
     given = index if isinstance(index, tuple) else (index,)
+    if len(given) <= len(size) and all([type(part) is int or type(part) is slice for part in given]):
+        _check_bounds(given, size, index)
+        return given
     parts = [_part(part) for part in given]
-    used = sum(_consumes(part) for part in parts)
+    used = sum([_consumes(part) for part in parts])
     dots = [i for i, part in enumerate(parts) if part is Ellipsis]
     if len(dots) > 1:
         raise BatchIndexError(f"an index has at most one `...`, got {len(dots)} in {index!r}")
@@ -71,9 +75,12 @@ def _consumes(part: Any) -> int:
     return 1
 
 
-def _check_bounds(parts: list[Any], size: torch.Size, index: Any) -> None:
+def _check_bounds(parts: Sequence[Any], size: torch.Size, index: Any) -> None:
     dim = 0
     for part in parts:
+        if type(part) is slice:
+            dim += 1
+            continue
         if isinstance(part, Tensor) and part.dtype is torch.bool:
             if part.shape != size[dim : dim + part.ndim]:
                 raise BatchIndexError(
@@ -155,7 +162,13 @@ class IndexOps(MappingOps):
             if leaves:
                 new = [v[index] for v in leaves]
                 return self._make(new, torch.Size((new[0].shape[0], *size[1:])), self._names)
-        parts = normalise(index, size)
+        if type(index) is Tensor and size and index.ndim == 1 and index.dtype is torch.int64:
+            leaves = self._leaves()
+            if leaves:
+                new = rows(leaves, index)
+                return self._make(new, torch.Size((index.shape[0], *size[1:])), self._names)
+        simple = type(index) is tuple and len(index) <= len(size) and all([type(part) is slice for part in index])
+        parts = index if simple else normalise(index, size)
         leaves = self._leaves()
         new = apply_index(leaves, parts)
         new_size = indexed_size(parts, size, leaves[0] if leaves else None, new[0] if new else None)

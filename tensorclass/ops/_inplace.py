@@ -14,6 +14,7 @@ from ..core._batch import as_batch_size, broadcasts_to, over_events
 from ..core._keys import Key, Path
 from ..errors import BatchSizeError, MissingKeyError, StructureError, UnsupportedOperationError, did_you_mean
 from ._index import Index, IndexOps, indexed_size, normalise
+from ._mapping import foreach_is_safe
 
 Copy = tuple[Tensor, Tensor, Path]
 
@@ -100,7 +101,7 @@ class InplaceOps(IndexOps):
         for leaf in leaves:
             _require_writable(leaf, ())
         if leaves:
-            torch._foreach_zero_(leaves) if _foreach_is_safe() else [leaf.zero_() for leaf in leaves]
+            torch._foreach_zero_(leaves) if foreach_is_safe() else [leaf.zero_() for leaf in leaves]
         return self
 
     # ---- at an index ---------------------------------------------------------------------------------------------
@@ -130,11 +131,40 @@ class InplaceOps(IndexOps):
         return self
 
     def _set_index(self, index: Index, value: Any) -> None:
+        if type(value) is type(self) and type(index) in (int, slice) and self._assign_alike(index, value):
+            return
         if isinstance(value, TensorCollection) and not self._entries():
             return self._preallocate(index, value)
         if isinstance(value, (TensorCollection, Mapping)):
             self._require_same_keys(value, "index assignment")
         self._set_at(index, value, None, False)
+
+    def _assign_alike(self, index: Any, value: Any) -> bool:
+        """Write a value whose leaves have exactly the shapes and dtypes of the elements; False for any other value."""
+        size = self._batch_size
+        if not size or (type(index) is int and not -size[0] <= index < size[0]):
+            return False
+        mine, theirs = self._tensors_by_key(), value._tensors_by_key()
+        if mine is None or theirs is None or mine.keys() != theirs.keys() or not mine:
+            return False
+        targets = [leaf[index] for leaf in mine.values()]
+        sources = [theirs[key] for key in mine]
+        for target, source, leaf in zip(targets, sources, mine.values(), strict=True):
+            if target.dtype is not source.dtype or target.shape != source.shape or not leaf.is_contiguous():
+                return False
+            if leaf.requires_grad:
+                return False
+        self._refuse_frozen("write by index")
+        if foreach_is_safe():
+            torch._foreach_copy_(targets, sources)
+        else:
+            for target, source in zip(targets, sources, strict=True):
+                target.copy_(source)
+        return True
+
+    def _tensors_by_key(self) -> dict[str, Tensor] | None:
+        """The entries when they are tensors and nothing else, for paths that need no more."""
+        return None
 
     def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         parts = normalise(index, self._batch_size)
@@ -249,7 +279,7 @@ class InplaceOps(IndexOps):
                 sources.append(source)
             else:
                 entry[parts] = source
-        if len(targets) > 1 and _foreach_is_safe():
+        if len(targets) > 1 and foreach_is_safe():
             torch._foreach_copy_(targets, sources, non_blocking)
         else:
             for target, source in zip(targets, sources, strict=True):
@@ -411,11 +441,6 @@ def _require_writable(leaf: Tensor, path: Path) -> None:
         raise UnsupportedOperationError(
             f"in-place write: {where} is expanded: several elements share memory; write into a `clone()`"
         )
-
-
-def _foreach_is_safe() -> bool:
-    """Foreach kernels have no batching rule: under functorch the leaves are written one by one."""
-    return torch._C._functorch.peek_interpreter_stack() is None
 
 
 def _writable_entry(value: Any) -> bool:

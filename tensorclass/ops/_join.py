@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -22,6 +22,8 @@ class JoinOps(ShapeOps):
     """`stack`, `cat`, `split`, `unbind` and their kin."""
 
     __slots__ = ()
+    _joins_plainly: ClassVar[bool] = True
+    """Whether tensors of one key always join by the torch function; a class with a policy for a field says no."""
 
     # ---- joining -------------------------------------------------------------------------------------------------
 
@@ -344,6 +346,27 @@ def _same_but(a: torch.Size, b: torch.Size, dim: int) -> bool:
     return len(a) == len(b) and a[:dim] == b[:dim] and a[dim + 1 :] == b[dim + 1 :]
 
 
+def _join_plain(items: list[Any], torch_fn: Joiner, at: int, new_dim: bool) -> Any:
+    """The join of containers that hold tensors and nothing else; None where the general way has to look closer."""
+    first = items[0]
+    cls, size, count = type(first), first._batch_size, len(first._live())
+    tables = []
+    for item in items:
+        table = item._tensors_by_key() if type(item) is cls else None
+        if table is None or len(table) != count or not (item._batch_size == size or not new_dim):
+            return None
+        tables.append(table)
+    if not (tables[0] and cls._joins_plainly):
+        return None
+    try:
+        joined = [torch_fn([table[key] for table in tables], at) for key in tables[0]]
+    except (KeyError, RuntimeError):
+        return None
+    length = len(items) if new_dim else sum([item._batch_size[at] for item in items])
+    tail = size[at:] if new_dim else size[at + 1 :]
+    return first._make(joined, torch.Size((*size[:at], length, *tail)))
+
+
 def _prepare(input: Any, op: str) -> list[Any]:
     items = list(input)
     if not items:
@@ -366,10 +389,14 @@ def stack(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
     torch.Size([2, 3])
     """
     items = _prepare(input, "stack")
-    how = Join("stack", torch.stack, True)
-    how.require_same_class(items)
     first = items[0]
     at = batch_dim(dim, len(first._batch_size), op="stack", extra=1)
+    if out is None and first._names is None:
+        plain = _join_plain(items, torch.stack, at, True)
+        if plain is not None:
+            return plain
+    how = Join("stack", torch.stack, True)
+    how.require_same_class(items)
     size = joined_size([item._batch_size for item in items], at, how)
     names = first._names and (*first._names[:at], None, *first._names[at:])
     return _deliver(type(first)._join(items, at, size, names, how), out)
@@ -385,12 +412,16 @@ def cat(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
     torch.Size([6])
     """
     items = _prepare(input, "cat")
-    how = Join("cat", torch.cat, False)
-    how.require_same_class(items)
     first = items[0]
     if not first._batch_size:
         raise BatchDimError("cat: the containers have no batch dim to join along; `stack` makes one")
     at = first._dim(dim, "cat")
+    if out is None and first._names is None:
+        plain = _join_plain(items, torch.cat, at, False)
+        if plain is not None:
+            return plain
+    how = Join("cat", torch.cat, False)
+    how.require_same_class(items)
     size = joined_size([item._batch_size for item in items], at, how)
     return _deliver(type(first)._join(items, at, size, first._names, how), out)
 

@@ -171,12 +171,12 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
     else:
         rights = tuple(operand(self, leaves, other, kernel.name) for other in operands)
     options = {key: value for key, value in given.items() if value is not None}
-    columns = _columns(kernel, leaves, rights)
-    _require_writable(self, kernel, leaves, columns, options, paths)
+    if not _surely_writable(leaves, rights):
+        _require_writable(self, kernel, leaves, _columns(kernel, leaves, rights), options, paths)
     if kernel.foreach_write is not None and _listable(kernel, leaves, rights, options):
         kernel.foreach_write(leaves, *rights, **options)
     elif kernel.write is not None:
-        for row in zip(leaves, *columns, strict=True):
+        for row in zip(leaves, *_columns(kernel, leaves, rights), strict=True):
             kernel.write(*row, **options)
     return self
 
@@ -234,6 +234,29 @@ def _scalar(leaf: Tensor, number: Any) -> Tensor:
 
 
 # ---- what can go wrong -----------------------------------------------------------------------------------------------
+
+
+def _surely_writable(leaves: list[Tensor], rights: tuple[Right, ...]) -> bool:
+    """Whether the common case holds, which needs no closer look: plain float tensors of one dtype, nothing tracked."""
+    if not leaves or torch.compiler.is_compiling():
+        return False
+    dtype, device, views = leaves[0].dtype, leaves[0].device, torch.is_grad_enabled()
+    for leaf in leaves:
+        if leaf.requires_grad or leaf.dtype is not dtype or not leaf.is_contiguous() or leaf.is_inference():
+            return False
+        if leaf.device != device or (views and leaf._is_view()):
+            return False
+    if dtype not in PLAIN_FLOATS:
+        return False
+    for right in rights:
+        if isinstance(right, list):
+            if [leaf.shape for leaf in leaves] != [other.shape for other in right]:
+                return False
+            if not all(other.dtype is dtype and other.device == device for other in right):
+                return False
+        elif isinstance(right, Tensor | complex):
+            return False
+    return True
 
 
 def _require_writable(

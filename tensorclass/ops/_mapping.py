@@ -51,6 +51,8 @@ class MappingOps(TensorCollection):
 
     def _dim(self, dim: int | str, op: str, extra: int = 0) -> int:
         """A batch dim given by number or by name, as a non-negative number."""
+        if type(dim) is int and 0 <= dim < len(self._batch_size):
+            return dim
         if isinstance(dim, str):
             if self._names is None or dim not in self._names:
                 raise ValueError(f"{op}: no batch dim is named {dim!r}; the names are {self.names}")
@@ -535,4 +537,11 @@ def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> list[Tensor]:
     unknown = sorted(kwargs.keys() - {"memory_format"})
     if unknown:
         raise TypeError(f"clone() has no argument {unknown[0]!r}; it takes `recurse` and `memory_format`")
+    if not kwargs and leaves and foreach_is_safe():
+        return torch._foreach_clone(leaves)  # type: ignore[no-any-return]  # torch leaves it untyped
     return [leaf.clone(**kwargs) for leaf in leaves]
+
+
+def foreach_is_safe() -> bool:
+    """Foreach kernels have no batching rule: under functorch the leaves are taken one by one."""
+    return torch._C._functorch.peek_interpreter_stack() is None

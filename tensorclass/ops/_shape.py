@@ -52,9 +52,10 @@ class ShapeOps(InplaceOps):
         """
         size = self._batch_size
         new = infer_shape(_sizes(shape), size.numel(), op="reshape")
-        dims = len(size)
-        leaves = [leaf.reshape(new + leaf.shape[dims:]) for leaf in self._leaves()]
-        return self._make(leaves, new, self._names if new == size else None)
+        leaves = self._leaves()
+        shapes = targets(leaves, new, len(size))
+        reshaped = [leaf.reshape(shape) for leaf, shape in zip(leaves, shapes, strict=True)]
+        return self._make(reshaped, new, self._names if new == size else None)
 
     def view(self, *shape: Any, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None) -> Self:
         """Another batch shape over the same memory, or, given a dtype, the same memory read as another dtype.
@@ -179,17 +180,17 @@ class ShapeOps(InplaceOps):
         if len(dims) == 1 and not isinstance(dims[0], (int, str)):
             dims = tuple(dims[0])
         size = self._batch_size
-        order = tuple(self._dim(dim, "permute") for dim in dims)
-        if sorted(order) != list(range(len(size))):
-            raise BatchDimError(f"permute takes each of the {len(size)} batch dims once, got {list(dims)}")
+        ndim = len(size)
+        order = tuple([self._dim(dim, "permute") for dim in dims])
+        if len(order) != ndim or len(set(order)) != ndim:
+            raise BatchDimError(f"permute takes each of the {ndim} batch dims once, got {list(dims)}")
         names = self._names and tuple(self._names[d] for d in order)
-        orders: dict[int, tuple[int, ...]] = {}
+        full = order
         leaves = []
         for leaf in self._leaves():
-            ndim = leaf.ndim
-            if ndim not in orders:
-                orders[ndim] = (*order, *range(len(size), ndim))
-            leaves.append(leaf.permute(orders[ndim]))
+            if leaf.ndim != len(full):
+                full = (*order, *range(ndim, leaf.ndim))
+            leaves.append(leaf.permute(*full))  # several times faster than one tuple
         return self._make(leaves, torch.Size([size[d] for d in order]), names)
 
     def transpose(self, dim0: int | str, dim1: int | str) -> Self:
@@ -302,11 +303,9 @@ class ShapeOps(InplaceOps):
         new = _expanded(_sizes(shape), size)
         dims = len(size)
         names = self._names and ((None,) * (len(new) - dims) + self._names)
-        front = len(new) - dims
-        leaves = []
-        for leaf in self._leaves():
-            leaves.append(leaf.expand(new + leaf.shape[dims:]) if front >= 0 else leaf)
-        return self._make(leaves, new, names)
+        leaves = self._leaves()
+        shapes = targets(leaves, new, dims)
+        return self._make([leaf.expand(shape) for leaf, shape in zip(leaves, shapes, strict=True)], new, names)
 
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
         """Broadcast to the batch size of another container, or to the shape of a tensor."""
@@ -418,6 +417,20 @@ class ShapeOps(InplaceOps):
     def atleast_3d(self) -> Self:
         """A container with at least three batch dims; new dims come first."""
         return self._at_least(3)
+
+
+def targets(leaves: Sequence[Tensor], size: torch.Size, dims: int) -> list[tuple[int, ...]]:
+    """The full shape of each leaf under another batch size; leaves of one shape share one target."""
+    head = tuple(size)
+    found: list[tuple[int, ...]] = []
+    last: tuple[int, ...] | None = None
+    target = head
+    for leaf in leaves:
+        shape = leaf.shape
+        if shape != last:
+            last, target = shape, (*head, *shape[dims:])
+        found.append(target)
+    return found
 
 
 def _sizes(shape: tuple[Any, ...]) -> list[int]:

@@ -9,6 +9,7 @@ import torch
 
 from ..core import TensorCollection
 from . import _new
+from ._compare import equal
 from ._join import cat, stack
 
 METHODS: dict[Any, str] = {
@@ -51,6 +52,7 @@ def register_torch_functions() -> None:
     table.update({fn: method(name) for fn, name in METHODS.items()})
     table.update(_new.HANDLERS)
     table[torch.where] = _where
+    table[torch.equal] = equal
     for fn in (torch.stack,):
         table[fn] = lambda tensors, dim=0, *, out=None: stack(tensors, dim, out=out)
     for fn in (torch.cat, torch.concat, torch.concatenate):

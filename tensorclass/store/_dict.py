@@ -19,6 +19,7 @@ from ..core._locks import Owners, acquire, children, refuse, release
 from ..core._pytree import register
 from ..errors import BatchSizeError, MissingKeyError, did_you_mean
 from ..ops import Container, Join
+from ..ops._operands import Layout
 from ._nodes import Node, NonTensorStack, Unbatched
 
 
@@ -123,10 +124,16 @@ class TensorDict(TensorDictBase):
     def _make(
         self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
     ) -> Self:
-        if self._plain:
-            data: dict[str, Any] = dict(zip(self._data, leaves, strict=True))
-            return self._of(data, batch_size, self._device, names, True)
-        return self._consume(iter(leaves), batch_size, names, kind)
+        if not self._plain:
+            return self._consume(iter(leaves), batch_size, names, kind)
+        new = object.__new__(type(self))
+        new._data = dict(zip(self._data, leaves, strict=True))
+        new._batch_size = batch_size
+        new._device = self._device
+        new._names = names
+        new._plain = True
+        new._lock = None
+        return new
 
     def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         data = dict(self._data)
@@ -145,6 +152,12 @@ class TensorDict(TensorDictBase):
     def _entries(self) -> dict[str, Any]:
         return self._data.copy()
 
+    def _tensors_by_key(self) -> dict[str, Tensor] | None:
+        return self._data if self._plain else None
+
+    def _layout(self) -> Layout:
+        return tuple(self._data) if self._plain else super()._layout()
+
     def _live(self) -> dict[str, Any]:
         return self._data
 
@@ -159,7 +172,7 @@ class TensorDict(TensorDictBase):
             value = self._data[key]
         except KeyError:
             raise missing(self, key) from None
-        return value._read() if isinstance(value, Node) else value
+        return value._shown() if isinstance(value, Node) else value
 
     def _put(self, key: str, value: Any) -> None:
         if not isinstance(value, Tensor):

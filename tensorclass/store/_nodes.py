@@ -39,12 +39,16 @@ class Node:
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         raise NotImplementedError
 
-    def _read(self) -> Any:
+    def _shown(self) -> Any:
         """What a reader of the entry gets."""
         return self
 
     def _describe(self, outer: torch.Size) -> str:
         """The entry in a container's printed form."""
+        raise NotImplementedError
+
+    def _same_node(self, other: Any) -> bool:
+        """Whether another node of this class holds the same."""
         raise NotImplementedError
 
     @classmethod
@@ -141,6 +145,9 @@ class NonTensorStack(Node, Generic[T]):
         kinds = sorted({type(value).__name__ for value in self._table})
         return f"PerElement[{' | '.join(kinds)}]"
 
+    def _same_node(self, other: Any) -> bool:
+        return self.shape == other.shape and bool(self.tolist() == other.tolist())
+
     @classmethod
     def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:
         table: list[Any] = []
@@ -228,11 +235,14 @@ class Unbatched(Node):
         """The tensor's device."""
         return self.tensor.device
 
-    def _read(self) -> Tensor:
+    def _shown(self) -> Tensor:
         return self.tensor
 
     def _describe(self, outer: torch.Size) -> str:
         return f"Shared[{describe_entry(self.tensor, torch.Size([]))}]"
+
+    def _same_node(self, other: Any) -> bool:
+        return self.tensor.dtype is other.tensor.dtype and torch.equal(self.tensor, other.tensor)
 
     @classmethod
     def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:

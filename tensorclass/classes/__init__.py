@@ -1,0 +1,7 @@
+"""Typed classes: what a declaration becomes. A class is built once; instances hold one slot, their store."""
+
+from ._base import FrozenTensorClass as FrozenTensorClass
+from ._base import TensorClass as TensorClass
+from ._decorator import is_tensorclass as is_tensorclass
+from ._decorator import tensorclass as tensorclass
+from ._reference import FieldRef as FieldRef

@@ -1,0 +1,110 @@
+"""How one field is read and written on an instance: a getter and a setter for each kind of field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from .._schema import FieldSpec
+from ..core import TensorCollection
+from ..errors import FieldNotProducedError
+
+Getter = Callable[[Any], Any]
+Setter = Callable[[Any, Any], None]
+
+
+def make_getter(spec: FieldSpec) -> Getter:
+    """The reader of a field."""
+    if spec.produced:
+        return _produced(spec)
+    if spec.kind == "nested":
+        return _nested(spec)
+    if spec.kind == "shared":
+        return _shared(spec.name)
+    return _optional(spec.name) if spec.optional else _required(spec.name)
+
+
+def _required(name: str) -> Getter:
+    def get(self: Any) -> Any:
+        return self._store._data[name]
+
+    return get
+
+
+def _optional(name: str) -> Getter:
+    def get(self: Any) -> Any:
+        return self._store._data.get(name)
+
+    return get
+
+
+def _shared(name: str) -> Getter:
+    def get(self: Any) -> Any:
+        node = self._store._data.get(name)
+        return None if node is None else node.tensor
+
+    return get
+
+
+def _nested(spec: FieldSpec) -> Getter:
+    name = spec.name
+
+    def get(self: Any) -> Any:
+        value = self._store._data.get(name)
+        if value is None or hasattr(value, "_store"):
+            return value
+        return self._wrap_nested(name, value)
+
+    return get
+
+
+def _produced(spec: FieldSpec) -> Getter:
+    name = spec.name
+
+    def get(self: Any) -> Any:
+        value = self._store._data.get(name)
+        if value is None:
+            raise FieldNotProducedError(
+                f"{type(self).__name__}.{name} is declared `produced()` and no module has written it yet; run the module "
+                f"whose out_fields name it, or assign `batch.{name} = ...`"
+            )
+        if isinstance(value, TensorCollection) and not hasattr(value, "_store"):
+            return self._wrap_nested(name, value)
+        return getattr(value, "tensor", value) if spec.kind == "shared" else value
+
+    return get
+
+
+def make_setter(spec: FieldSpec) -> Setter:
+    """The writer of a field: a value like the present one is valid as it is, anything else is checked in full."""
+    name = spec.name
+
+    def set(self: Any, value: Any) -> None:
+        store = self._store
+        data = store._data
+        if type(value) is Tensor and type(data) is dict:
+            old = data.get(name)
+            if (
+                type(old) is Tensor
+                and value.dtype is old.dtype
+                and value.shape == old.shape
+                and store._lock is None
+                and (store._device is None or store._device == value.device)
+            ):
+                data[name] = value
+                return
+        self._assign(name, value)
+
+    return set
+
+
+def make_deleter(spec: FieldSpec) -> Callable[[Any], None]:
+    """The deleter of a field: an optional one becomes None, a produced one unwritten, any other refuses."""
+    name = spec.name
+
+    def delete(self: Any) -> None:
+        self.del_(name)
+
+    return delete

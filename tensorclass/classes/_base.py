@@ -1,0 +1,373 @@
+"""TensorClass: a container with declared fields, over any store. The store is the one slot an instance has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+from typing_extensions import Self, dataclass_transform
+
+from .._schema import Options, Schema, field, produced
+from ..core import Kind, TensorCollection
+from ..core._base import Names
+from ..errors import FrozenError
+from ..ops import Container, Join
+from ..ops._operands import Layout
+from ..store import TensorDict
+from . import _build, _checks, _joins
+
+
+class BatchSizeField:
+    """How checkers see `batch_size`: an int or a sequence goes in, a `torch.Size` comes out."""
+
+    def __get__(self, instance: object, owner: object) -> torch.Size:
+        raise NotImplementedError
+
+    def __set__(self, instance: object, value: Sequence[int] | int | None) -> None:
+        raise NotImplementedError
+
+
+class DeviceField:
+    """How checkers see `device`."""
+
+    def __get__(self, instance: object, owner: object) -> torch.device | None:
+        raise NotImplementedError
+
+    def __set__(self, instance: object, value: torch.device | str | int | None) -> None:
+        raise NotImplementedError
+
+
+class NamesField:
+    """How checkers see `names`."""
+
+    def __get__(self, instance: object, owner: object) -> list[str | None]:
+        raise NotImplementedError
+
+    def __set__(self, instance: object, value: Sequence[str | None] | None) -> None:
+        raise NotImplementedError
+
+
+class TypedContainer(Container):
+    """The primitives of a container, delegated to the store and held to the schema."""
+
+    __slots__ = ("__weakref__", "_store")
+
+    _store: Any
+    __tensorclass_schema__: ClassVar[Schema]
+    __tensorclass_options__: ClassVar[Options]
+    __tensorclass_attributes__: ClassVar[frozenset[str]]
+    __tensorclass_nested__: ClassVar[tuple[str, ...]]
+
+    # ---- construction around what is valid already ---------------------------------------------------------------
+
+    @classmethod
+    def _wrap(cls, store: Any) -> Self:
+        new = object.__new__(cls)
+        object.__setattr__(new, "_store", store)
+        return new
+
+    @classmethod
+    def _from_entries(
+        cls, entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names
+    ) -> Self:
+        return cls._wrap(TensorDict._from_entries(entries, batch_size, device, names))
+
+    def _wrap_nested(self, name: str, store: Any) -> Any:
+        """A nested container of an untyped store, as the class that the field declares."""
+        nested: Any = type(self).__tensorclass_schema__.fields[name].nested
+        return store if isinstance(store, TypedContainer) or nested is None else nested._wrap(store)
+
+    # ---- primitives ----------------------------------------------------------------------------------------------
+
+    @property
+    def _batch_size(self) -> torch.Size:  # type: ignore[override]  # the store's slot behind a property
+        size: torch.Size = self._store._batch_size
+        return size
+
+    @_batch_size.setter
+    def _batch_size(self, size: torch.Size) -> None:
+        self._store._batch_size = size
+
+    @property
+    def _device(self) -> torch.device | None:  # type: ignore[override]  # see _batch_size
+        device: torch.device | None = self._store._device
+        return device
+
+    @_device.setter
+    def _device(self, device: torch.device | None) -> None:
+        self._store._device = device
+
+    @property
+    def _names(self) -> Names:  # type: ignore[override]  # see _batch_size
+        names: Names = self._store._names
+        return names
+
+    @_names.setter
+    def _names(self, names: Names) -> None:
+        self._store._names = names
+
+    def _leaves(self, kind: Kind = 0) -> list[Tensor]:
+        leaves: list[Tensor] = self._store._leaves(kind)
+        return leaves
+
+    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = 0) -> Self:
+        new = object.__new__(type(self))
+        object.__setattr__(new, "_store", self._store._make(leaves, batch_size, names, kind))
+        return new
+
+    def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
+        return self._wrap(self._store._consume(leaves, batch_size, names, kind))
+
+    def _entries(self) -> dict[str, Any]:
+        entries: dict[str, Any] = self._store._entries()
+        for name in type(self).__tensorclass_nested__:
+            if name in entries:
+                entries[name] = self._wrap_nested(name, entries[name])
+        return entries
+
+    def _tensors_by_key(self) -> dict[str, Tensor] | None:
+        found: dict[str, Tensor] | None = self._store._tensors_by_key()
+        return found
+
+    def _layout(self) -> Layout:
+        layout: Layout = self._store._layout()
+        return layout
+
+    def _live(self) -> dict[str, Any]:
+        return self._entries() if type(self).__tensorclass_nested__ else self._store._live()
+
+    def _entry(self, key: str) -> Any:
+        if key not in type(self).__tensorclass_schema__.fields:
+            raise _build.unknown_field(type(self), key)
+        return vars(_definer(type(self), key))[key].fget(self)
+
+    def _put(self, key: str, value: Any) -> None:
+        if value is None:
+            if key in self._store._live():
+                self._store._drop(key)
+        else:
+            self._store._put(key, value)
+
+    def _drop(self, key: str) -> None:
+        spec = type(self).__tensorclass_schema__.fields.get(key)
+        if spec is None or not (spec.optional or spec.produced):
+            raise _build.cannot_drop(type(self), key)
+        self._put(key, None)
+
+    def _check(self, key: str, value: Any) -> Any:
+        return _checks.check_one(self, key, value)
+
+    def _check_all(self, values: dict[str, Any]) -> dict[str, Any]:
+        return _checks.check_many(self, values)
+
+    def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorCollection:
+        return TensorDict._of({}, batch_size, self._device, names, True)
+
+    def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str) -> None:
+        for before, after in zip(old, new, strict=True):
+            if after.dtype is not before.dtype or after.shape != before.shape:
+                _checks.accept(self, new, op)
+                return
+
+    def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
+        return _checks.castable(self, leaves, dtype)
+
+    def _mapped(self, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...]) -> Any:
+        return _checks.mapped(self, entries, size)
+
+    @classmethod
+    def _join(cls, items: Sequence[Any], dim: int, size: torch.Size, names: Names, how: Join) -> Any:
+        return _joins.join(cls, items, dim, size, names, how)
+
+    @classmethod
+    def _join_objects(cls, key: str, values: list[Any], dim: int, how: Join) -> Any:
+        if cls.__tensorclass_schema__.fields[key].kind == "any":
+            return TensorDict._join_objects(key, values, dim, how)
+        raise how.different_objects(key, values)
+
+    def _deepcopy(self, memo: dict[int, Any]) -> Self:
+        new = object.__new__(type(self))
+        memo[id(self)] = new
+        object.__setattr__(new, "_store", deepcopy(self._store, memo))
+        return new
+
+    def _placed(self) -> frozenset[str]:
+        placed: frozenset[str] = self._store._placed()
+        return placed
+
+    def _place(self, keys: frozenset[str]) -> None:
+        self._store._place(keys)
+
+    # ---- locking and freezing ------------------------------------------------------------------------------------
+
+    def _require_unlocked(self, what: str, key: str | None = None) -> None:
+        self._refuse_frozen(what, key)
+        self._store._require_unlocked(what, key)
+
+    def _refuse_frozen(self, what: str, key: str | None = None) -> None:
+        if type(self).__tensorclass_options__.frozen:
+            name = type(self).__name__
+            raise FrozenError(
+                f"cannot {what}{f' (field `{key}`)' if key else ''}: {name} is frozen; make a changed copy with "
+                f"`batch.replace(...)`, or work on `batch.to_tensordict()`"
+            )
+
+    def _set_lock(self, owner: object | None) -> None:
+        self._store._set_lock(owner)
+
+    def _release_lock(self, owner: object | None) -> None:
+        self._store._release_lock(owner)
+
+    def _frames(self) -> list[Any]:
+        frames: list[Any] = self._store._frames()
+        return frames
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether structural writes are refused."""
+        locked: bool = self._store.is_locked
+        return locked
+
+
+@dataclass_transform(field_specifiers=(field, produced))
+class Root(TypedContainer):
+    """Carries the dataclass transform: checkers ignore fields of the class that has it, so it stands above the base."""
+
+    __slots__ = ()
+
+    def __init_subclass__(
+        cls, *, frozen: bool | None = None, autocast: bool | None = None, nocast: bool | None = None,
+        tensor_only: bool | None = None, shadow: bool | None = None, validate: str | None = None, **kwargs: Any,
+    ) -> None:  # fmt: skip
+        super().__init_subclass__(**kwargs)
+        if "__tensorclass_root__" not in vars(cls):
+            given = {
+                "frozen": frozen, "autocast": autocast, "nocast": nocast, "tensor_only": tensor_only,
+                "shadow": shadow, "validate": validate,
+            }  # fmt: skip
+            _build.build_class(cls, {name: value for name, value in given.items() if value is not None})
+
+
+class TensorClass(Root):
+    """The base of typed batches: annotate fields, get the constructor, validation and every container operation.
+
+    `class Digits(TensorClass)` and `@tensorclass class Digits` make the same class; the base class is understood by
+    every type checker without a plugin. Class keywords are the options of `tensorclass`.
+
+    Args:
+        batch_size: the leading dims that every field shares; inferred from the declared shapes when omitted.
+        device: imposed on every field, now and on later writes.
+        names: a name or None for each batch dim.
+
+    Raises:
+        SchemaError: for values that do not fit the declaration; lists every problem with its field and a hint.
+
+    >>> import torch
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass
+    >>> from tensorclass.typing import Float32, Int64
+    >>> class Digits(TensorClass):
+    ...     image: Float32[Tensor, "8 8"]
+    ...     label: Int64[Tensor, ""]
+    >>> batch = Digits(torch.zeros(32, 8, 8), torch.zeros(32, dtype=torch.int64))
+    >>> batch.batch_size, batch[:4].image.shape
+    (torch.Size([32]), torch.Size([4, 8, 8]))
+    """
+
+    __slots__ = ()
+    __tensorclass_root__: ClassVar[bool] = True
+
+    if TYPE_CHECKING:
+        batch_size: BatchSizeField = field(default=BatchSizeField(), kw_only=True)  # type: ignore[assignment]  # a property at run time
+        device: DeviceField = field(default=DeviceField(), kw_only=True)  # type: ignore[assignment]  # a property at run time
+        names: NamesField = field(default=NamesField(), kw_only=True)  # type: ignore[assignment]  # a property at run time
+
+    if not TYPE_CHECKING:  # checkers follow Generic
+
+        def __class_getitem__(cls, item):
+            return _build.parametrise(cls, item)
+
+    def _assign(self, name: str, value: Any) -> None:
+        """The full check behind a field's setter."""
+        self._store._require_unlocked("set", name)
+        self._put(name, self._check(name, value))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        cls = type(self)
+        if name not in cls.__tensorclass_attributes__:
+            raise _build.unknown_attribute(cls, name)
+        if cls.__tensorclass_options__.frozen and name[0] != "_":
+            self._refuse_frozen("set", name)
+        object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise _build.unknown_attribute(type(self), name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        cls = type(self)
+        return _restore, (vars(cls).get("__tensorclass_arguments__", cls), self._store)
+
+    def __getstate__(self) -> Any:
+        return self._store.__getstate__()
+
+    # ---- the untyped side ----------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_tensordict(cls, tensordict: Any, non_tensordict: Mapping[str, Any] | None = None) -> Self:
+        """An instance over an untyped container, without a copy: writes to one are seen in the other.
+
+        Args:
+            tensordict: a container that holds what the class declares, validated here.
+            non_tensordict: values for fields that the container does not hold.
+
+        Raises:
+            SchemaError: when the container does not fit the declaration.
+        """
+        return _checks.adopt(cls, tensordict, non_tensordict or {})
+
+    def to_tensordict(self) -> TensorDict:
+        """An untyped copy of the structure around the same tensors; nested classes become containers too."""
+        entries = {k: v.to_tensordict() if isinstance(v, TensorClass) else v for k, v in self._entries().items()}
+        return TensorDict._from_entries(entries, self._batch_size, self._device, self._names)
+
+    def __replace__(self, /, **changes: Any) -> Self:
+        return _build.replace(self, changes)
+
+    def replace(self, *args: Any, **changes: Any) -> Self:
+        """A new instance with some fields changed, validated; batch size, device and dim names are kept.
+
+        >>> import torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> class Point(TensorClass):
+        ...     x: Tensor
+        >>> Point(torch.zeros(2), batch_size=[2]).replace(x=torch.ones(2)).x
+        tensor([1., 1.])
+        """
+        if args:
+            changes = {**dict(args[0]), **changes}
+        return _build.shallow_replace(self, changes)
+
+
+class FrozenTensorClass(TensorClass, frozen=True):
+    """The base of typed batches that refuse every write; changed copies come from `replace`."""
+
+    __slots__ = ()
+    __tensorclass_root__: ClassVar[bool] = True
+
+
+def _definer(cls: type, name: str) -> type:
+    return next(base for base in cls.__mro__ if name in vars(base))
+
+
+def _restore(cls: Any, store: Any) -> Any:
+    """Unpickle: a class, or a generic class and its arguments, around a store."""
+    if isinstance(cls, tuple):
+        cls = _build.parametrise(*cls)
+    return cls._wrap(store)
+

@@ -1,0 +1,265 @@
+"""Builds a class: schema, options, field properties, `__init__`, what dataclasses expect. Once for each class."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any, Generic, TypeVar
+
+from torch import Tensor
+
+from .._schema import MISSING, Options, Schema, build_schema, check_fields, substitute
+from ..core import as_batch_size
+from ..core._base import check_names
+from ..core._device import as_device
+from ..core._pytree import register
+from ..errors import Problem, SchemaError
+from ..ops import Container
+from ..store import TensorDict
+from ._access import make_deleter, make_getter, make_setter
+from ._checks import check_many, fill_store
+from ._errors import clashes
+from ._errors import cannot_drop as cannot_drop
+from ._errors import unknown_attribute as unknown_attribute
+from ._errors import unknown_field as unknown_field
+from ._init import ABSENT, DEFAULT, InitBuilder
+from ._reference import FieldRef
+
+RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim", "is_locked"})
+
+
+def build_class(cls: Any, given: Mapping[str, Any]) -> None:
+    """Turn an annotated subclass of TensorClass into a full tensorclass."""
+    inherited = getattr(cls, "__tensorclass_options__", None) or Options()
+    cls.__tensorclass_options__ = dataclasses.replace(inherited, **given)
+    module = sys.modules.get(cls.__module__)
+    frame = _defining_frame(cls)
+    scope = dict(frame.f_locals) if frame is not None else {}
+    schema = build_schema(cls, globalns=vars(module) if module else {}, localns={**scope, cls.__name__: cls})
+    cls.__tensorclass_schema__ = schema
+    if schema.pending:
+        _postpone(cls)
+        return
+    finish_class(cls, schema)
+
+
+def finish_class(cls: Any, schema: Schema) -> None:
+    """Install everything that the schema decides."""
+    options: Options = cls.__tensorclass_options__
+    _refuse_clashes(cls, schema, options)
+    cls.__tensorclass_schema__ = schema
+    cls.__tensorclass_nested__ = tuple(name for name, spec in schema.fields.items() if spec.nested is not None)
+    own_init = vars(cls).get("__init__")
+    if own_init is not None and not hasattr(own_init, "__tensorclass_init__"):
+        raise SchemaError.of(cls.__name__, [Problem(
+            "__init__", "the generated constructor", "an `__init__` of the class", "put what it does in `__post_init__`"
+        )])  # fmt: skip
+    for name, spec in schema.fields.items():
+        ref = FieldRef._of(cls, (name,), spec, make_getter(spec), make_setter(spec), make_deleter(spec))
+        setattr(cls, name, ref)
+    cls.__init__ = _make_init(cls, schema)
+    cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)
+    cls.__dataclass_fields__ = _dataclass_fields(cls, schema)
+    cls.__dataclass_params__ = _params(options)
+    cls.__signature__ = _signature(cls, schema)
+    cls.__tensorclass_attributes__ = frozenset(
+        name for base in cls.__mro__ for name, member in vars(base).items() if hasattr(type(member), "__set__")
+    )
+    cls.__annotations__ = dict(vars(cls).get("__annotations__", {}))
+    if not vars(cls).get("__tensorclass_registered__"):
+        cls.__tensorclass_registered__ = True
+        register(cls)
+
+
+def _defining_frame(cls: type) -> FrameType | None:
+    """The frame whose code defines the class, so that names of a function's scope resolve in annotations."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == cls.__module__ and frame.f_code.co_name != cls.__name__:
+            return None if frame.f_locals is frame.f_globals else frame
+        frame = frame.f_back
+    return None
+
+
+def _refuse_clashes(cls: Any, schema: Schema, options: Options) -> None:
+    hidden = {name: "a member that every container has" for name in dir(Container) if not name.startswith("__")}
+    found = [
+        name for name in schema.fields
+        if name in RESERVED or name.startswith("_") or (name in hidden and not options.shadow)
+    ]  # fmt: skip
+    if found:
+        raise clashes(cls.__name__, found, {n: hidden.get(n, "names that start with `_`") for n in found})
+
+
+def _make_init(cls: Any, schema: Schema) -> Any:
+    init = InitBuilder(cls, schema, _init_vars(schema), hasattr(cls, "__post_init__")).build(construct)
+    init.__tensorclass_init__ = True  # type: ignore[attr-defined]  # marks it as ours
+    return init
+
+
+def _init_vars(schema: Schema) -> dict[str, Any]:
+    """Parameters that go to `__post_init__` alone, with their defaults."""
+    return {spec.name: ABSENT if spec.default is MISSING else spec.default for spec in schema.init_vars}
+
+
+def construct(
+    self: Any, given: dict[str, Any], batch_size: Any, device: Any, names: Any, unknown: dict[str, Any]
+) -> None:
+    """The complete way through a constructor: defaults, conversion, validation, every problem in one error."""
+    cls = type(self)
+    schema: Schema = cls.__tensorclass_schema__
+    values = {name: value for name, value in given.items() if value is not ABSENT and value is not DEFAULT}
+    for name, value in given.items():
+        spec = schema.fields[name]
+        if value is DEFAULT and spec.default_factory is not MISSING:
+            values[name] = spec.default_factory()
+    defaults = {n: schema.fields[n].default for n, v in given.items() if v is DEFAULT and n not in values}
+    size = None if batch_size is None else as_batch_size(batch_size)
+    checked, found = check_fields(
+        schema, {**values, **unknown, **_spread(defaults, None)}, batch_size=size, options=cls.__tensorclass_options__
+    )
+    checked.update(_spread(defaults, found))
+    store = TensorDict._of({}, found, as_device(device), check_names(names, len(found)), True)
+    fill_store(cls, store, checked)
+    object.__setattr__(self, "_store", store)
+
+
+def _spread(defaults: dict[str, Tensor], size: Any) -> dict[str, Tensor]:
+    """Tensor defaults have the event shape: copied over the batch, never shared between instances."""
+    if size is None:
+        return {}
+    return {name: value.expand(*size, *value.shape).clone() for name, value in defaults.items()}
+
+
+def replace(self: Any, changes: Mapping[str, Any]) -> Any:
+    """What `copy.replace` and `dataclasses.replace` do: the constructor runs, batch size, device and names stay."""
+    cls = type(self)
+    state = {name: getattr(self, name) for name, spec in cls.__tensorclass_schema__.fields.items() if spec.init}
+    extras = {"batch_size": self._batch_size, "device": self._device, "names": self._names}
+    return cls(**{**extras, **state, **changes})
+
+
+def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
+    """A twin with some fields changed and validated; the constructor does not run."""
+    new = self._wrap(self._store.copy())
+    for name, value in check_many(self, dict(changes)).items():
+        new._put(name, value)
+    post = getattr(new, "__post_init__", None)
+    if post is not None and not type(self).__tensorclass_schema__.init_vars:
+        post()
+    return new
+
+
+def _dataclass_fields(cls: Any, schema: Schema) -> dict[str, Any]:
+    """Fields as dataclasses know them; batch size, device and names stand beside them so that `replace` keeps them."""
+    found: dict[str, Any] = {}
+    for name, spec in schema.fields.items():
+        options: dict[str, Any] = {"init": spec.init, "kw_only": spec.kw_only}
+        if spec.default_factory is not MISSING:
+            options["default_factory"] = spec.default_factory
+        elif spec.default is not MISSING:
+            options["default"] = spec.default
+        item: Any = dataclasses.field(**options)
+        item.name, item.type = name, spec.annotation
+        item._field_type = dataclasses._FIELD  # type: ignore[attr-defined]  # as the standard library marks its own
+        found[name] = item
+    for name in ("batch_size", "device", "names"):
+        item = dataclasses.field(default=None, kw_only=True)
+        item.name, item.type = name, Any
+        item._field_type = dataclasses._FIELD_INITVAR  # type: ignore[attr-defined]  # read by `replace`, not a field
+        found[name] = item
+    return found
+
+
+def _params(options: Options) -> Any:
+    model = dataclasses.make_dataclass("model", [], frozen=options.frozen)
+    return model.__dataclass_params__  # type: ignore[attr-defined]  # set by dataclasses
+
+
+def _signature(cls: Any, schema: Schema) -> inspect.Signature:
+    """The signature that help() and an IDE show."""
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    found = []
+    for name, spec in schema.fields.items():
+        if spec.init:
+            default = inspect.Parameter.empty if spec.default is MISSING else spec.default
+            default = ... if spec.default_factory is not MISSING else default
+            default = None if default is inspect.Parameter.empty and spec.optional else default
+            found.append(inspect.Parameter(name, kinds[spec.kw_only], default=default, annotation=spec.annotation))
+    for name in ("batch_size", "device", "names"):
+        found.append(inspect.Parameter(name, kinds[1], default=None))
+    found.sort(key=lambda parameter: parameter.kind)
+    try:
+        return inspect.Signature(found)
+    except ValueError:  # a required parameter after a default one: the declaration has said so itself
+        return inspect.Signature()
+
+
+# ---- forward references and generics -----------------------------------------------------------------------------
+
+
+def _postpone(cls: Any) -> None:
+    """Finish the class at its first use: a name that the annotations use is not defined yet."""
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        complete(type(self))
+        type(self).__init__(self, *args, **kwargs)
+
+    init.__tensorclass_init__ = True  # type: ignore[attr-defined]  # marks it as ours
+    cls.__init__ = init
+
+
+def complete(cls: Any) -> None:
+    """Resolve what was pending and finish the class."""
+    schema: Schema = cls.__tensorclass_schema__
+    if schema.pending or "__match_args__" not in vars(cls):
+        finish_class(cls, schema.resolve())
+
+
+_parametrised: dict[tuple[type, Any], Any] = {}
+
+
+def parametrise(cls: Any, item: Any) -> Any:
+    """`Pair[Digits]`: a real subclass whose type variables are substituted; `TensorClass["shadow"]`: a base with options."""
+    if isinstance(item, str) or (isinstance(item, tuple) and item and all(isinstance(part, str) for part in item)):
+        names = (item,) if isinstance(item, str) else item
+        return type(cls)(cls.__name__, (cls,), {"__module__": cls.__module__, "__tensorclass_root__": True,
+                         "__slots__": (), "__tensorclass_options__": _with_options(cls, names)})  # fmt: skip
+    parameters = getattr(cls, "__parameters__", ())
+    arguments = item if isinstance(item, tuple) else (item,)
+    if len(arguments) != len(parameters):
+        raise TypeError(
+            f"{cls.__name__} takes {len(parameters)} type argument(s), got {len(arguments)}; a generic class is declared "
+            "with `Generic[T]`"
+        )
+    if any(isinstance(argument, TypeVar) for argument in arguments):
+        return Generic.__class_getitem__.__func__(cls, item)  # type: ignore[attr-defined]  # the standard alias
+    known = _parametrised.get((cls, arguments))
+    if known is None:
+        known = _parametrised[cls, arguments] = _specialise(cls, dict(zip(parameters, arguments, strict=True)))
+    return known
+
+
+def _specialise(cls: Any, arguments: dict[Any, Any]) -> Any:
+    label = ", ".join(getattr(argument, "__name__", str(argument)) for argument in arguments.values())
+    body = {"__module__": cls.__module__, "__tensorclass_root__": True, "__doc__": cls.__doc__}
+    new: Any = type(cls)(f"{cls.__name__}[{label}]", (cls,), body)
+    del new.__tensorclass_root__
+    new.__tensorclass_arguments__ = (cls, tuple(arguments.values()))
+    new.__tensorclass_options__ = cls.__tensorclass_options__
+    new.__parameters__ = ()
+    finish_class(new, substitute(cls.__tensorclass_schema__, arguments))
+    return new
+
+
+def _with_options(cls: Any, names: tuple[str, ...]) -> Options:
+    current = getattr(cls, "__tensorclass_options__", None) or Options()
+    unknown = [name for name in names if name not in {f.name for f in dataclasses.fields(Options)} - {"validate"}]
+    if unknown:
+        raise TypeError(f"unknown option {unknown[0]!r}; options are autocast, frozen, nocast, shadow and tensor_only")
+    return dataclasses.replace(current, **dict.fromkeys(names, True))
+
+

@@ -1,0 +1,188 @@
+"""What a typed class adds to the checks of its store: values, casts and results are held to the declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._schema import FieldSpec, cast_problem, check_field, check_fields
+from ..core import VALUES, TensorCollection
+from ..errors import CastError, Problem, SchemaError
+from ..store import Node, NonTensorStack, TensorDict, Unbatched
+from ._errors import unknown_field
+
+
+def to_entry(spec: FieldSpec, value: Any, batch_size: torch.Size) -> Any:
+    """A checked value as the store holds it."""
+    if value is None or isinstance(value, Node):
+        return value
+    if spec.kind == "per_element":
+        return NonTensorStack.of(value, batch_size)
+    if spec.kind == "shared":
+        return Unbatched(value)
+    return value
+
+
+def check_one(self: Any, key: str, value: Any) -> Any:
+    """Check one field against its declaration and the other fields, then against the store."""
+    schema = type(self).__tensorclass_schema__
+    if key not in schema.fields:
+        raise unknown_field(type(self), key)
+    others = {name: entry for name, entry in self._entries().items() if name != key}
+    options = type(self).__tensorclass_options__
+    checked = check_field(schema, key, value, batch_size=self._batch_size, others=readable(others), options=options)
+    return _store_check(self, key, checked)
+
+
+def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Check several fields that are written together, in the state that results."""
+    schema = type(self).__tensorclass_schema__
+    for key in values:
+        if key not in schema.fields:
+            raise unknown_field(type(self), key)
+    if len(values) == 1:
+        return {key: check_one(self, key, value) for key, value in values.items()}
+    state = {**readable(self._entries()), **values}
+    checked, _ = check_fields(
+        schema, state, batch_size=self._batch_size, options=type(self).__tensorclass_options__, complete=False
+    )
+    return {key: _store_check(self, key, checked[key]) for key in values}
+
+
+def _store_check(self: Any, key: str, value: Any) -> Any:
+    if value is None:
+        return None
+    spec = type(self).__tensorclass_schema__.fields[key]
+    entry = to_entry(spec, value, self._batch_size)
+    return entry if _is_plain_value(spec, entry) else self._store._check(key, entry)
+
+
+def _is_plain_value(spec: FieldSpec, entry: Any) -> bool:
+    """Python values are stored as they are: a declared list of numbers is no tensor."""
+    return spec.kind == "value" and not isinstance(entry, (Tensor, TensorCollection, Node))
+
+
+def readable(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries as the validator sees them: shared tensors without their wrapper."""
+    return {key: value.tensor if isinstance(value, Unbatched) else value for key, value in entries.items()}
+
+
+def fill_store(cls: Any, store: TensorDict, checked: Mapping[str, Any]) -> None:
+    """Put checked values into a fresh store, in the order of the declaration."""
+    for name, spec in cls.__tensorclass_schema__.fields.items():
+        value = checked.get(name)
+        if value is not None:
+            entry = to_entry(spec, value, store._batch_size)
+            store._put(name, entry if _is_plain_value(spec, entry) else store._check(name, entry))
+
+
+def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
+    """An instance over a container, validated; nested containers are validated against their classes."""
+    if isinstance(tensordict, Mapping):
+        tensordict = TensorDict(tensordict)
+    if not isinstance(tensordict, TensorCollection):
+        raise SchemaError.of(
+            cls.__name__,
+            [Problem("", "a container to stand over", f"a {type(tensordict).__name__}", "give a TensorDict or a mapping")],
+        )
+    store: Any = getattr(tensordict, "_store", tensordict)
+    for key, value in extra.items():
+        store.set(key, value)
+    seen = readable(store._entries())
+    for name, spec in cls.__tensorclass_schema__.fields.items():
+        value = seen.get(name)
+        if spec.nested is not None and isinstance(value, TensorCollection) and not isinstance(value, spec.nested):
+            seen[name] = adopt(spec.nested, value, {})
+    checked, _ = check_fields(
+        cls.__tensorclass_schema__, seen, batch_size=store._batch_size, options=cls.__tensorclass_options__, complete=False
+    )
+    missing = [n for n, s in cls.__tensorclass_schema__.fields.items() if s.required and checked.get(n) is None]
+    if missing:
+        raise SchemaError.of(
+            cls.__name__,
+            [Problem(n, str(cls.__tensorclass_schema__.fields[n]), "nothing", "add it to the container") for n in missing],
+        )
+    for name, spec in cls.__tensorclass_schema__.fields.items():
+        if spec.kind in ("per_element", "shared") and checked.get(name) is not None:
+            store._put(name, to_entry(spec, checked[name], store._batch_size))
+    return cls._wrap(store)
+
+
+# ---- results of operations ---------------------------------------------------------------------------------------
+
+
+def specs_of(self: Any, prefix: str = "") -> Iterator[tuple[str, FieldSpec | None, Any]]:
+    """The path, the declaration and the value of each `VALUES` leaf, in the order of `_leaves(VALUES)`."""
+    for name, value in self._store._entries().items():
+        spec = type(self).__tensorclass_schema__.fields[name]
+        if isinstance(value, Tensor):
+            yield prefix + name, spec, value
+        elif isinstance(value, TensorCollection):
+            inner = self._wrap_nested(name, value)
+            if hasattr(inner, "_store"):
+                yield from specs_of(inner, f"{prefix}{name}.")
+            else:
+                yield from ((f"{prefix}{name}", None, leaf) for leaf in value._leaves(VALUES))
+        elif isinstance(value, Node):
+            yield from ((prefix + name, spec, leaf) for leaf in value._leaves(VALUES))
+
+
+def accept(self: Any, new: Sequence[Tensor], op: str) -> None:
+    """Refuse a result whose dtype or event shape breaks the declaration; names every field that it breaks."""
+    problems = []
+    for (path, spec, old), leaf in zip(specs_of(self), new, strict=True):
+        if spec is None or spec.spec is None:
+            continue
+        if not spec.spec.dtype.accepts(leaf.dtype):
+            hint = (
+                f"work on `batch.to_tensordict()`, declare a family such as `Float[...]`, or apply {op} to the fields "
+                "that can hold the result"
+            )
+            problems.append(Problem(path, str(spec.spec), f"{op} gives {leaf.dtype}", hint))
+        elif leaf.shape != old.shape and spec.spec.dims is not None:
+            problems.append(Problem(path, str(spec.spec), f"{op} gives shape {list(leaf.shape)}", "operands broadcast"))
+    if problems:
+        raise SchemaError.of(type(self).__name__, problems)
+
+
+def castable(self: Any, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
+    """Which leaves a cast touches: floating ones, as `nn.Module.to` does; a declared dtype refuses."""
+    problems = []
+    wanted = []
+    for path, spec, leaf in specs_of(self):
+        touched = leaf.is_floating_point() or leaf.is_complex()
+        wanted.append(touched)
+        if touched and spec is not None and spec.spec is not None:
+            problem = cast_problem(spec.spec, dtype)
+            if problem is not None:
+                problems.append(problem._replace(path=path))
+    if problems:
+        names = ", ".join(f"`{p.path}`: {p.declared}" for p in problems)
+        raise CastError(
+            f"{type(self).__name__}: a cast to {dtype} would break declared dtypes ({names}); declare the family "
+            "`Float[...]` for fields that may be cast, or work on `batch.to_tensordict()`"
+        )
+    return wanted
+
+
+def mapped(self: Any, entries: dict[str, Any], size: torch.Size) -> Any:
+    """A twin around entries that a function gave: those like the old ones are valid, others are validated."""
+    cls = type(self)
+    old = self._store._entries()
+    alike = size == self._batch_size and entries.keys() == old.keys()
+    if not (alike and all(_alike(old[key], value) for key, value in entries.items())):
+        state = readable(entries)
+        checked, _ = check_fields(cls.__tensorclass_schema__, state, batch_size=size, options=cls.__tensorclass_options__)
+        store = TensorDict._of({}, size, None, None, True)
+        fill_store(cls, store, checked)
+        return cls._wrap(store)
+    return cls._from_entries(entries, size, self._device, None)
+
+
+def _alike(old: Any, new: Any) -> bool:
+    if type(new) is Tensor:
+        return type(old) is Tensor and new.dtype is old.dtype and new.shape == old.shape
+    return new is old or (hasattr(new, "_store") and type(new) is type(old))

@@ -1,0 +1,107 @@
+"""The decorator: a plain annotated class becomes the same class that subclassing TensorClass gives."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, get_origin, overload
+
+from typing_extensions import dataclass_transform
+
+from .._schema import field, produced
+from ._base import TensorClass
+from ._build import build_class
+
+C = TypeVar("C", bound=type)
+
+
+@overload
+def tensorclass(cls: C, /) -> C: ...
+@overload
+def tensorclass(
+    *, autocast: bool = False, frozen: bool = False, nocast: bool = False, tensor_only: bool = False,
+    shadow: bool = False, validate: str = "schema",
+) -> Callable[[C], C]: ...  # fmt: skip
+@dataclass_transform(field_specifiers=(field, produced))
+def tensorclass(cls: Any = None, /, **options: Any) -> Any:
+    """Make a tensorclass of an annotated class.
+
+    Args:
+        cls: the class; its annotations are the fields.
+        autocast: convert values to the declaration before they are validated.
+        frozen: refuse every write on instances.
+        nocast: never convert Python numbers and arrays to tensors.
+        tensor_only: refuse fields that hold no tensors, at class definition.
+        shadow: allow field names that hide container methods.
+        validate: "schema" checks type, dtype, shape and dims; "values" also constraints such as `Ge`; "off" nothing.
+
+    Raises:
+        SchemaError: for a declaration that makes no sense; names the class, the field and the fix.
+
+    >>> import torch
+    >>> from torch import Tensor
+    >>> from tensorclass import tensorclass
+    >>> from tensorclass.typing import Float32, Int64
+    >>> @tensorclass
+    ... class Digits:
+    ...     image: Float32[Tensor, "8 8"]
+    ...     label: Int64[Tensor, ""]
+    >>> batch = Digits(image=torch.zeros(32, 8, 8), label=torch.zeros(32, dtype=torch.int64))
+    >>> batch[:4].batch_size
+    torch.Size([4])
+    """
+    if cls is None:
+        return lambda found: tensorclass(found) if not options else _decorate(found, options)
+    return _decorate(cls, options)
+
+
+def _decorate(cls: Any, options: dict[str, Any]) -> Any:
+    if not isinstance(cls, type):
+        raise TypeError(f"tensorclass decorates a class, got {cls!r}; options are given by keyword")
+    unknown = sorted(options.keys() - {"autocast", "frozen", "nocast", "tensor_only", "shadow", "validate"})
+    if unknown:
+        raise TypeError(f"tensorclass has no option {unknown[0]!r}")
+    if issubclass(cls, TensorClass):
+        if options:
+            build_class(cls, options)
+        return cls
+    return _rebuild(cls, options)
+
+
+def _rebuild(cls: type, options: dict[str, Any]) -> type:
+    """The same class body below TensorClass; the `__class__` cell of its methods follows, so that `super()` works."""
+    body = {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__", "__orig_bases__")}
+    bases = tuple(base for base in getattr(cls, "__orig_bases__", cls.__bases__) if base is not object)
+    generic = tuple(base for base in bases if get_origin(base) is Generic or base is Generic)
+    others = tuple(base for base in bases if base not in generic)
+    new = types.new_class(cls.__name__, (*others, TensorClass, *generic), options, lambda ns: ns.update(body))
+    new.__qualname__ = cls.__qualname__
+    for member in body.values():
+        _rebind(member, cls, new)
+    return new
+
+
+def _rebind(member: Any, old: type, new: type) -> None:
+    """Point the closures of a member that refer to the old class at the new one."""
+    if isinstance(member, property):
+        for function in (member.fget, member.fset, member.fdel):
+            _rebind(function, old, new)
+        return
+    function = getattr(member, "__func__", member)
+    for cell in getattr(function, "__closure__", None) or ():
+        try:
+            if cell.cell_contents is old:
+                cell.cell_contents = new
+        except ValueError:  # an empty cell
+            continue
+
+
+def is_tensorclass(obj: object) -> bool:
+    """Whether an object is a tensorclass or an instance of one.
+
+    >>> from tensorclass import TensorDict, is_tensorclass
+    >>> is_tensorclass(TensorDict())
+    False
+    """
+    cls = obj if isinstance(obj, type) else type(obj)
+    return issubclass(cls, TensorClass)

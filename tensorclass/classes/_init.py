@@ -1,0 +1,239 @@
+"""The generated `__init__`: inline checks that only a valid call passes; anything else takes the complete, slow way.
+
+The fast way never decides that something is wrong: it gives up, and `_class.build` says what is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._schema import MISSING, FieldSpec, Schema
+from ..core import as_batch_size
+from ..store import TensorDict
+from ._compile import compile_function
+
+EXACT: dict[Any, str] = {str: "str", int: "int", float: "float", bool: "bool", bytes: "bytes"}
+
+HEAD = """\
+def __init__(self, {parameters}):
+    while not unknown and device is None and names is None:
+{checks}
+        store = new(TensorDict)
+        store._data = data
+        store._batch_size = size
+        store._device = None
+        store._names = None
+        store._lock = None
+        store._plain = {plain}
+        object.__setattr__(self, "_store", store)
+        {after}return
+    build(self, {{{given}}}, batch_size, device, names, unknown)
+    {after}return
+"""
+
+
+class Given(Enum):
+    """Stand for arguments in the generated code; an enum, because dynamo knows those."""
+
+    ABSENT = "absent"
+    DEFAULT = "default"
+
+
+ABSENT: Any = Given.ABSENT
+"""The argument of a required field was not given."""
+DEFAULT: Any = Given.DEFAULT
+"""A default that is made for each call: a factory's result, or a tensor spread over the batch."""
+
+
+class InitBuilder:
+    """Collects the pieces of one class's `__init__`."""
+
+    def __init__(self, cls: type, schema: Schema, init_vars: dict[str, Any], has_post_init: bool) -> None:
+        self.cls = cls
+        self.fields = [spec for spec in schema.fields.values() if spec.init]
+        self.init_vars = init_vars
+        self.has_post_init = has_post_init
+        self.names: dict[str, Any] = {
+            "Tensor": Tensor, "Size": torch.Size, "as_batch_size": as_batch_size, "new": object.__new__,
+            "TensorDict": TensorDict, "ABSENT": ABSENT, "DEFAULT": DEFAULT,
+        }  # fmt: skip
+        self.lines: list[str] = []
+        self.bound: set[str] = set()
+        self.sized = False
+
+    def build(self, build: Callable[..., None]) -> Callable[..., None]:
+        """The compiled `__init__`."""
+        self.names["build"] = build
+        fast = self._checks()
+        given = ", ".join(f"{spec.name!r}: {spec.name}" for spec in self.fields)
+        post = f"self.__post_init__({', '.join(self.init_vars)})\n        " if self.has_post_init else ""
+        plain = all(spec.kind == "tensor" for spec in self.fields)
+        checks = "\n".join("        " + line for line in self.lines) if fast else "        break"
+        text = HEAD.format(parameters=self._parameters(), checks=checks, plain=plain, given=given, after=post)
+        return compile_function(text, "__init__", self.cls, self.names)
+
+    def _parameters(self) -> str:
+        positional, keyword = [], []
+        for spec in self.fields:
+            (keyword if spec.kw_only else positional).append(f"{spec.name}={self._default(spec)}")
+        for name, default in self.init_vars.items():
+            self.names[f"_v_{name}"] = default
+            positional.append(f"{name}=_v_{name}")
+        parts = [*positional, "*", *keyword, "batch_size=None", "device=None", "names=None", "**unknown"]
+        return ", ".join(parts)
+
+    def _default(self, spec: FieldSpec) -> str:
+        if spec.default_factory is not MISSING or isinstance(spec.default, Tensor):
+            return "DEFAULT"
+        if spec.default is not MISSING:
+            self.names[f"_d_{spec.name}"] = spec.default
+            return f"_d_{spec.name}"
+        return "None" if spec.optional else "ABSENT"
+
+    # ---- the checks ----------------------------------------------------------------------------------------------
+
+    def _checks(self) -> bool:
+        """Emit the fast way; False when a field can't be checked inline."""
+        sizer = next((s for s in self.fields if _says_size(s) and not s.optional), None)
+        for spec in self.fields:
+            self._emit_default(spec)
+        if sizer is None:
+            self.lines.append("size = as_batch_size(batch_size)")
+            if any(_says_size(s) for s in self.fields):
+                self.lines[-1:] = ["if batch_size is None: break", "size = as_batch_size(batch_size)"]
+        else:
+            self._emit_size(sizer)
+        ordered = ([sizer] if sizer else []) + [s for s in self.fields if s is not sizer]
+        if not all(self._emit_field(spec) for spec in ordered):
+            return False
+        self._emit_data()
+        return True
+
+    def _emit_default(self, spec: FieldSpec) -> None:
+        if spec.default_factory is not MISSING:
+            self.names[f"_f_{spec.name}"] = spec.default_factory
+            self.lines.append(f"if {spec.name} is DEFAULT: {spec.name} = _f_{spec.name}()")
+
+    def _emit_size(self, spec: FieldSpec) -> None:
+        name = spec.name
+        if spec.kind == "nested":
+            self._emit_nested_class(spec)
+            inferred = f"{name}._store._batch_size"
+        else:
+            assert spec.spec is not None and spec.spec.dims is not None
+            self.lines.append(f"if type({name}) is not Tensor: break")
+            inferred = f"{name}.shape[:{name}.ndim - {spec.spec.dims.rank}]" if spec.spec.dims.rank else f"{name}.shape"
+        self.lines.append(f"if batch_size is None: size = {inferred}")
+        self.lines.append("else: size = batch_size if type(batch_size) is Size else as_batch_size(batch_size)")
+
+    def _emit_field(self, spec: FieldSpec) -> bool:
+        start = len(self.lines)
+        emit = getattr(self, f"_emit_{spec.kind}", None)
+        if emit is None or not emit(spec):
+            return False
+        if spec.optional:
+            body = self.lines[start:]
+            self.lines[start:] = [f"if {spec.name} is not None:", *["    " + line for line in body]] if body else []
+        return True
+
+    def _emit_tensor(self, spec: FieldSpec) -> bool:
+        name, tensor = spec.name, spec.spec
+        assert tensor is not None
+        if isinstance(spec.default, Tensor):
+            self.names[f"_d_{name}"] = spec.default
+            self.lines.append(
+                f"if {name} is DEFAULT: {name} = _d_{name}.expand(*size, *_d_{name}.shape).clone()"
+            )  # fmt: skip
+        check = f"if type({name}) is not Tensor"
+        if tensor.dtype.exact is not None:
+            self.names[f"_t_{name}"] = tensor.dtype.exact
+            check += f" or {name}.dtype is not _t_{name}"
+        elif tensor.dtype.dtypes is not None:
+            self.names[f"_t_{name}"] = tensor.dtype.dtypes
+            check += f" or {name}.dtype not in _t_{name}"
+        dims = tensor.dims
+        if dims is None:
+            self.lines.append(f"{check} or {name}.shape[:len(size)] != size: break")
+            return True
+        if dims.rank is None:
+            return False
+        expected = self._expected(spec, dims, spec.optional)
+        if expected is None:
+            return False
+        first, shape = expected
+        if first:
+            self.lines += [f"{check} or {name}.ndim != len(size) + {dims.rank}: break", *first]
+            check = "if False"
+        target = f"(*size, {', '.join(shape)})" if shape else "size"
+        self.lines.append(f"{check} or {name}.shape != {target}: break")
+        return True
+
+    def _expected(self, spec: FieldSpec, dims: Any, optional: bool) -> tuple[list[str], list[str]] | None:
+        """Lines that bind new dim names, and the expected event shape as source; None when it can't be inlined."""
+        first: list[str] = []
+        shape: list[str] = []
+        for position, token in enumerate(dims.tokens):
+            at = f"{spec.name}.shape[{position - dims.rank}]"
+            text = str(token)
+            if text == "_":
+                shape.append(at)
+            elif text.isidentifier():
+                if text not in self.bound:
+                    if optional:
+                        return None
+                    self.bound.add(text)
+                    first.append(f"_n_{text} = {at}")
+                shape.append(f"_n_{text}")
+            elif text.isdecimal():
+                shape.append(text)
+            else:
+                return None
+        return first, shape
+
+    def _emit_nested_class(self, spec: FieldSpec) -> None:
+        self.names[f"_c_{spec.name}"] = spec.nested
+        self.lines.append(f"if type({spec.name}) is not _c_{spec.name}: break")
+
+    def _emit_nested(self, spec: FieldSpec) -> bool:
+        if spec.nested is None:
+            return False
+        self._emit_nested_class(spec)
+        self.lines.append(f"if {spec.name}._store._batch_size[:len(size)] != size: break")
+        return True
+
+    def _emit_value(self, spec: FieldSpec) -> bool:
+        annotation = spec.annotation
+        if annotation not in EXACT or spec.metadata:
+            return False
+        self.lines.append(f"if type({spec.name}) is not {EXACT[annotation]}: break")
+        return True
+
+    def _emit_data(self) -> None:
+        chunk: list[str] = []
+        started = False
+        for spec in self.fields:
+            if not spec.optional:
+                chunk.append(f"{spec.name!r}: {spec.name}")
+                continue
+            self.lines.append(self._flush(chunk, started))
+            chunk, started = [], True
+            self.lines.append(f"if {spec.name} is not None: data[{spec.name!r}] = {spec.name}")
+        if chunk or not started:
+            self.lines.append(self._flush(chunk, started))
+
+    def _flush(self, chunk: list[str], started: bool) -> str:
+        if not started:
+            return f"data = {{{', '.join(chunk)}}}"
+        return f"data.update({{{', '.join(chunk)}}})" if chunk else "pass"
+
+
+def _says_size(spec: FieldSpec) -> bool:
+    """Whether the batch size can be read off a field."""
+    if spec.kind == "nested":
+        return True
+    return spec.kind == "tensor" and spec.spec is not None and spec.spec.dims is not None and spec.spec.dims.rank is not None

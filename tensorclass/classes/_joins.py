@@ -1,0 +1,68 @@
+"""Joining instances of one class: the policy of a field says what happens to values that differ or are absent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._schema import FieldSpec
+from ..core._base import Names
+from ..errors import StructureError
+from ..ops import Join
+
+
+def join(cls: Any, items: Sequence[Any], dim: int, size: torch.Size, names: Names, how: Join) -> Any:
+    """Join instances field by field, in the order of the declaration."""
+    entries = [item._live() for item in items]
+    how.sizes, how.cls = [item._batch_size for item in items], cls
+    data: dict[str, Any] = {}
+    for name, spec in cls.__tensorclass_schema__.fields.items():
+        try:
+            values = [entry[name] for entry in entries]
+        except KeyError:
+            values = _fill_absent(spec, [entry.get(name) for entry in entries], how)
+            if not values:
+                continue
+        data[name] = _same(spec, values, how) if spec.join == "same" else how.entry(name, values, dim)
+    return cls._from_entries(data, size, items[0]._device, names)
+
+
+def _fill_absent(spec: FieldSpec, values: list[Any], how: Join) -> list[Any]:
+    """Values of an optional field of which some are None: all absent stays absent, `fill` fills, anything else refuses."""
+    present = [position for position, value in enumerate(values) if value is not None]
+    if not present:
+        return []
+    absent = next(position for position, value in enumerate(values) if value is None)
+    if spec.join != "fill":
+        what = "not produced yet" if spec.produced else "None"
+        raise StructureError(
+            f"{how.op}: field `{how.at(spec.name)}` is set at position {present[0]} and {what} at position {absent}; give "
+            'all or none, or declare `field(join="fill")` to fill what is absent'
+        )
+    model = values[present[0]]
+    if not isinstance(model, Tensor):
+        return [model if value is None else value for value in values]
+    event = model.shape[len(how.sizes[present[0]]) :]
+    return [
+        model.new_full((*size, *event), spec.fill) if value is None else value
+        for value, size in zip(values, how.sizes, strict=True)
+    ]
+
+
+def _same(spec: FieldSpec, values: list[Any], how: Join) -> Any:
+    """One value for all: they must be equal."""
+    first = values[0]
+    for value in values:
+        if hasattr(type(first), "_join_nodes"):
+            return type(first)._join_nodes(values, 0, how, spec.name)
+        same = value is first or (
+            torch.equal(value, first) if isinstance(first, Tensor) and isinstance(value, Tensor) else bool(value == first)
+        )
+        if not same:
+            raise how.different_objects(spec.name, values) if not isinstance(first, Tensor) else StructureError(
+                f'{how.op}: field `{how.at(spec.name)}` is declared join="same" and the tensors differ'
+            )
+    return first

@@ -1,0 +1,51 @@
+"""Whole-object equality: one bool, found without building a result, with an early exit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core import TensorCollection
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two containers hold the same: class, batch size, keys, dtypes, shapes and every element.
+
+    Unlike `a == b`, which compares element by element, this gives one bool and stops at the first difference. As with
+    `torch.equal`, nan differs from nan.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, equal
+    >>> data = TensorDict(a=torch.zeros(3), batch_size=[3])
+    >>> equal(data, data.clone()), equal(data, data + 1)
+    (True, False)
+    """
+    if not isinstance(a, TensorCollection) or not isinstance(b, TensorCollection):
+        return bool(torch.equal(a, b)) if isinstance(a, Tensor) and isinstance(b, Tensor) else False
+    if type(a) is not type(b) or a._batch_size != b._batch_size:
+        return False
+    mine, theirs = a._live(), b._live()
+    if mine.keys() != theirs.keys():
+        return False
+    for key, value in mine.items():
+        other = theirs[key]
+        if type(value) is Tensor and type(other) is Tensor:
+            if value.dtype is not other.dtype or not torch.equal(value, other):
+                return False
+        elif not _same(value, other):
+            return False
+    return True
+
+
+def _same(value: Any, other: Any) -> bool:
+    if isinstance(value, Tensor) and isinstance(other, Tensor):
+        return value.dtype is other.dtype and torch.equal(value, other)
+    if isinstance(value, TensorCollection):
+        return equal(value, other)
+    if type(value) is not type(other):
+        return False
+    if hasattr(type(value), "_same_node"):
+        return bool(value._same_node(other))
+    return value is other or bool(value == other)
