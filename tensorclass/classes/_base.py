@@ -225,11 +225,8 @@ class TypedContainer(Container):
         frames: list[Any] = self._store._frames()
         return frames
 
-    @property
-    def is_locked(self) -> bool:
-        """Whether structural writes are refused."""
-        locked: bool = self._store.is_locked
-        return locked
+    def _owners(self) -> Any:
+        return self._store._owners()
 
 
 @dataclass_transform(field_specifiers=(field, produced))
@@ -370,4 +367,3 @@ def _restore(cls: Any, store: Any) -> Any:
     if isinstance(cls, tuple):
         cls = _build.parametrise(*cls)
     return cls._wrap(store)
-

@@ -261,5 +261,3 @@ def _with_options(cls: Any, names: tuple[str, ...]) -> Options:
     if unknown:
         raise TypeError(f"unknown option {unknown[0]!r}; options are autocast, frozen, nocast, shadow and tensor_only")
     return dataclasses.replace(current, **dict.fromkeys(names, True))
-
-

@@ -86,7 +86,11 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
     if not isinstance(tensordict, TensorCollection):
         raise SchemaError.of(
             cls.__name__,
-            [Problem("", "a container to stand over", f"a {type(tensordict).__name__}", "give a TensorDict or a mapping")],
+            [
+                Problem(
+                    "", "a container to stand over", f"a {type(tensordict).__name__}", "give a TensorDict or a mapping"
+                )
+            ],
         )
     store: Any = getattr(tensordict, "_store", tensordict)
     for key, value in extra.items():
@@ -97,13 +101,20 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         if spec.nested is not None and isinstance(value, TensorCollection) and not isinstance(value, spec.nested):
             seen[name] = adopt(spec.nested, value, {})
     checked, _ = check_fields(
-        cls.__tensorclass_schema__, seen, batch_size=store._batch_size, options=cls.__tensorclass_options__, complete=False
+        cls.__tensorclass_schema__,
+        seen,
+        batch_size=store._batch_size,
+        options=cls.__tensorclass_options__,
+        complete=False,
     )
     missing = [n for n, s in cls.__tensorclass_schema__.fields.items() if s.required and checked.get(n) is None]
     if missing:
         raise SchemaError.of(
             cls.__name__,
-            [Problem(n, str(cls.__tensorclass_schema__.fields[n]), "nothing", "add it to the container") for n in missing],
+            [
+                Problem(n, str(cls.__tensorclass_schema__.fields[n]), "nothing", "add it to the container")
+                for n in missing
+            ],
         )
     for name, spec in cls.__tensorclass_schema__.fields.items():
         if spec.kind in ("per_element", "shared") and checked.get(name) is not None:
@@ -175,7 +186,9 @@ def mapped(self: Any, entries: dict[str, Any], size: torch.Size) -> Any:
     alike = size == self._batch_size and entries.keys() == old.keys()
     if not (alike and all(_alike(old[key], value) for key, value in entries.items())):
         state = readable(entries)
-        checked, _ = check_fields(cls.__tensorclass_schema__, state, batch_size=size, options=cls.__tensorclass_options__)
+        checked, _ = check_fields(
+            cls.__tensorclass_schema__, state, batch_size=size, options=cls.__tensorclass_options__
+        )
         store = TensorDict._of({}, size, None, None, True)
         fill_store(cls, store, checked)
         return cls._wrap(store)

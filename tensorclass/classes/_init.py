@@ -236,4 +236,9 @@ def _says_size(spec: FieldSpec) -> bool:
     """Whether the batch size can be read off a field."""
     if spec.kind == "nested":
         return True
-    return spec.kind == "tensor" and spec.spec is not None and spec.spec.dims is not None and spec.spec.dims.rank is not None
+    return (
+        spec.kind == "tensor"
+        and spec.spec is not None
+        and spec.spec.dims is not None
+        and spec.spec.dims.rank is not None
+    )

@@ -59,10 +59,16 @@ def _same(spec: FieldSpec, values: list[Any], how: Join) -> Any:
         if hasattr(type(first), "_join_nodes"):
             return type(first)._join_nodes(values, 0, how, spec.name)
         same = value is first or (
-            torch.equal(value, first) if isinstance(first, Tensor) and isinstance(value, Tensor) else bool(value == first)
+            torch.equal(value, first)
+            if isinstance(first, Tensor) and isinstance(value, Tensor)
+            else bool(value == first)
         )
         if not same:
-            raise how.different_objects(spec.name, values) if not isinstance(first, Tensor) else StructureError(
-                f'{how.op}: field `{how.at(spec.name)}` is declared join="same" and the tensors differ'
+            raise (
+                how.different_objects(spec.name, values)
+                if not isinstance(first, Tensor)
+                else StructureError(
+                    f'{how.op}: field `{how.at(spec.name)}` is declared join="same" and the tensors differ'
+                )
             )
     return first

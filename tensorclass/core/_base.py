@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Final, NoReturn, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, overload
 
 import torch
 from torch import Tensor
@@ -34,7 +34,8 @@ class TensorCollection:
     True
     """
 
-    __slots__ = ()
+    if not TYPE_CHECKING:  # a checker would refuse the attributes that the stores give slots to
+        __slots__ = ()
     __tensor_collection__: ClassVar[bool] = True
     _torch_functions: ClassVar[dict[Any, Handler]] = {}
 
@@ -106,7 +107,11 @@ class TensorCollection:
         """Which `VALUES` leaves a cast to `dtype` touches; a container that declares nothing casts all."""
         return [True] * len(leaves)
 
-    def _require_unlocked(self, what: str) -> None:
+    def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
+        """As `_make`, from an iterator that containers side by side share."""
+        raise NotImplementedError
+
+    def _require_unlocked(self, what: str, key: str | None = None) -> None:
         raise NotImplementedError
 
     # ---- what follows --------------------------------------------------------------------------------------------

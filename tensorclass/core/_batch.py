@@ -25,7 +25,7 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
         return size
     if size is None:
         return EMPTY
-    if isinstance(size, (int, torch.SymInt)) and not isinstance(size, bool):
+    if isinstance(size, (int, torch.SymInt)):
         size = (size,)
     try:
         result = torch.Size(size)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ._base import TensorCollection
-from ._keys import Key, is_key, unravel_key, unravel_key_to_tuple
+from ._keys import is_key, unravel_key, unravel_key_to_tuple
 
 T = TypeVar("T")
 LeafTest: TypeAlias = "Callable[[type], bool] | None"
@@ -92,7 +92,9 @@ class KeysView(View["str | tuple[str, ...]"]):
         return not self._leaves_only or self._is_leaf(type(node))
 
     def __eq__(self, other: object) -> bool:
-        return set(self) == {unravel_key(k) for k in other} if _is_keys(other) else NotImplemented
+        if not isinstance(other, (KeysView, set, frozenset, type({}.keys()))):
+            return NotImplemented
+        return set(self) == {unravel_key(k) for k in other}
 
     def __and__(self, other: Any) -> set[Any]:
         return set(self) & set(other)
@@ -137,12 +139,3 @@ class ItemsView(View["tuple[str | tuple[str, ...], Any]"]):
 
 
 _ABSENT = object()
-
-
-def _is_keys(other: object) -> bool:
-    return isinstance(other, (KeysView, set, frozenset, type({}.keys())))
-
-
-def keys_of(collection: TensorCollection) -> list[Key]:
-    """The top-level keys, for messages."""
-    return list(collection._entries())

@@ -15,8 +15,9 @@ from ..core._device import Device, as_device
 from ..core._keys import Path
 from ..core._views import LeafTest
 from ..errors import BatchSizeError, StructureError
+from ._inplace import InplaceOps
 from ._keys import KeyOps
-from ._mapping import UNSET
+from ._mapping import UNSET, MappingOps
 
 
 class Mapper:
@@ -103,7 +104,7 @@ class ApplyOps(KeyOps):
         """
         mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, False, False)
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
-        return self._run(mapper, others, *options)
+        return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None when nothing is left
 
     def named_apply(
         self, fn: Callable[..., Any], *others: Any, nested_keys: bool = False, batch_size: Sequence[int] | None = None,
@@ -137,11 +138,11 @@ class ApplyOps(KeyOps):
         """
         mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, True, nested_keys)
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
-        return self._run(mapper, others, *options)
+        return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None when nothing is left
 
     def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
         """Map a function over the leaves, in place; arguments as for `apply`."""
-        return self.apply(fn, *others, inplace=True, **kwargs)
+        return ApplyOps.apply(self, fn, *others, inplace=True, **kwargs)
 
     def _run(
         self, mapper: Mapper, others: Sequence[Any], batch_size: Any, device: Any, names: Any,
@@ -167,8 +168,8 @@ class ApplyOps(KeyOps):
         if device is not UNSET:
             result = result._on(as_device(device))
         if out is not None:
-            return out.update(result, inplace=True)
-        return result.lock_() if propagate_lock and self.is_locked else result
+            return MappingOps.update(out, result, inplace=True)
+        return self._lock_alike(result) if propagate_lock else result
 
     def _map_plain(self, table: dict[str, Tensor], fn: Callable[[Tensor], Any]) -> Any:
         """The common call on tensors and nothing else."""
@@ -209,7 +210,7 @@ class ApplyOps(KeyOps):
 
     def _mapped(self, entries: dict[str, Any], size: torch.Size, path: Path) -> Any:
         """A twin around entries that a function gave: their batch dims are checked, a typed class checks its schema."""
-        last = None
+        last: torch.Size = size
         for key, value in entries.items():
             shape = value.shape if isinstance(value, Tensor) else last
             if shape != last and shape[: len(size)] != size:
@@ -226,9 +227,9 @@ class ApplyOps(KeyOps):
         self._collect(mapper, others, (), results)
         changed = {path: new for path, (old, new) in results.items() if new is not None and new is not old}
         same_shape = {p: v for p, v in changed.items() if isinstance(v, Tensor) and v.shape == results[p][0].shape}
-        self.update_(same_shape)
+        InplaceOps.update_(self, same_shape)
         rest = {path: value for path, value in changed.items() if path not in same_shape}
-        return self.update(rest) if rest else self
+        return MappingOps.update(self, rest) if rest else self
 
     def _collect(self, mapper: Mapper, others: Sequence[Any], path: Path, results: dict[Path, Any]) -> None:
         for key, value in self._entries().items():
@@ -238,6 +239,10 @@ class ApplyOps(KeyOps):
                 results[here] = (value, mapper.call(here, value, found))
             elif isinstance(value, ApplyOps):
                 value._collect(mapper, found, here, results)
+
+    def _lock_alike(self, result: Any) -> Any:
+        """Lock a result when this container is locked."""
+        raise NotImplementedError
 
     def _on(self, device: torch.device | None) -> Self:
         raise NotImplementedError
@@ -249,7 +254,7 @@ class ApplyOps(KeyOps):
         >>> TensorDict({"a": {"b": 1}}).to_pytree()
         {'a': {'b': tensor(1)}}
         """
-        return {k: v.to_pytree() if isinstance(v, ApplyOps) else v for k, v in self.items()}
+        return {k: ApplyOps.to_pytree(v) if isinstance(v, ApplyOps) else v for k, v in self._entries().items()}
 
     @classmethod
     def from_pytree(
@@ -271,9 +276,11 @@ class ApplyOps(KeyOps):
         """
         source = _as_mapping(pytree)
         if not isinstance(source, dict):
-            raise StructureError(f"from_pytree takes a nesting of dicts, lists and tuples, got a {type(pytree).__name__}")
+            raise StructureError(
+                f"from_pytree takes a nesting of dicts, lists and tuples, got a {type(pytree).__name__}"
+            )
         result: Self = cls(source, batch_size=batch_size)  # type: ignore[call-arg]  # an untyped container's constructor
-        return result.auto_batch_size_(batch_dims) if auto_batch_size else result
+        return ApplyOps.auto_batch_size_(result, batch_dims) if auto_batch_size else result
 
     def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
         """Set the batch size to the longest leading shape that all leaves share, in place.
@@ -313,4 +320,3 @@ def _as_mapping(tree: Any) -> Any:
     if isinstance(tree, (list, tuple)):
         return {str(i): _as_mapping(value) for i, value in enumerate(tree)}
     return tree
-

@@ -33,6 +33,10 @@ class Container(PointwiseOps, NewOps):
     @property
     def is_locked(self) -> bool:
         """Whether structural writes are refused."""
+        return self._owners() is not None
+
+    def _owners(self) -> Any:
+        """The locked containers that hold this one; None when it is not locked."""
         raise NotImplementedError
 
     def lock_(self) -> Self:
@@ -46,7 +50,7 @@ class Container(PointwiseOps, NewOps):
         Traceback (most recent call last):
         tensorclass.errors.LockedError: cannot write (field `b`): this TensorDict is locked. ...
         """
-        changed = not self.is_locked
+        changed = self._owners() is None
         if changed:
             self._set_lock(None)
         self._frames()[0] = Container.unlock_ if changed else None
@@ -58,10 +62,15 @@ class Container(PointwiseOps, NewOps):
         Raises:
             LockedError: when a locked container holds this one.
         """
-        changed = self.is_locked
+        changed = self._owners() is not None
         self._release_lock(None)
         self._frames()[0] = Container.lock_ if changed else None
         return self
+
+    def _lock_alike(self, result: Any) -> Any:
+        if self._owners() is not None:
+            result._set_lock(None)
+        return result
 
     def _frames(self) -> list[Undo | None]:
         """What ends of `with` blocks undo: first what the last call leaves to undo, then one entry for each block."""
@@ -83,4 +92,3 @@ class Container(PointwiseOps, NewOps):
     def clear_refs_for_compile_(self) -> Self:
         """Drop what a compiled region can't hold; nothing here needs it, the name is kept for those who migrate."""
         return self
-

@@ -14,6 +14,7 @@ from ..core._device import Device, as_device
 from ..errors import UnsupportedOperationError
 from ._apply import ApplyOps
 from ._casts import CastMethods
+from ._mapping import MappingOps
 
 
 class DeviceOps(CastMethods, ApplyOps):
@@ -44,10 +45,12 @@ class DeviceOps(CastMethods, ApplyOps):
         if not all([leaf.dtype is dtype for leaf in leaves]):
             wanted = self._castable(leaves, dtype)
             if cast_filter is not None:
-                keys = [key for key, value in self.items(True, True) if isinstance(value, Tensor)]
+                keys = [key for key, value in MappingOps.items(self, True, True) if isinstance(value, Tensor)]
                 chosen = [bool(cast_filter(key, leaf)) for key, leaf in zip(keys, leaves, strict=True)]
                 wanted = [a and b for a, b in zip(wanted, chosen, strict=True)]
-            leaves = [v.to(dtype) if cast and v.dtype is not dtype else v for v, cast in zip(leaves, wanted, strict=True)]
+            leaves = [
+                v.to(dtype) if cast and v.dtype is not dtype else v for v, cast in zip(leaves, wanted, strict=True)
+            ]
         return self._make(leaves, self._batch_size, self._names, VALUES)
 
     def to(
@@ -83,25 +86,27 @@ class DeviceOps(CastMethods, ApplyOps):
             elif arg is not None:
                 device = arg
         if kwargs:
-            raise TypeError(f"to() has no argument {sorted(kwargs)[0]!r}; it takes device, dtype, non_blocking, batch_size")
+            raise TypeError(
+                f"to() has no argument {sorted(kwargs)[0]!r}; it takes device, dtype, non_blocking, batch_size"
+            )
         result = self
         if dtype is not None:
             result = result._cast(dtype)
         if device is not None:
             result = result._on(as_device(device), non_blocking)
         if batch_size is not None:
-            result = result.copy()
-            result.batch_size = as_batch_size(batch_size)
-        return result if result is not self else self.copy()
+            result = MappingOps.copy(result)
+            result._resize(as_batch_size(batch_size), ())
+        return result if result is not self else MappingOps.copy(self)
 
     def cuda(self, device: int | str | torch.device | None = None, **kwargs: Any) -> Self:
         """Move to a CUDA device; the current one when none is given."""
         target = torch.device("cuda", device) if isinstance(device, int) else device or "cuda"
-        return self.to(target, **kwargs)
+        return DeviceOps.to(self, target, **kwargs)
 
     def cpu(self, **kwargs: Any) -> Self:
         """Move to the CPU; synchronous unless `non_blocking=True`."""
-        return self.to("cpu", **kwargs)
+        return DeviceOps.to(self, "cpu", **kwargs)
 
     def type(self, dst_type: torch.dtype, *, cast_filter: Callable[[Any, Tensor], bool] | None = None) -> Self:
         """Cast to a dtype; a filter of key and leaf says which leaves are cast."""
@@ -120,7 +125,7 @@ class DeviceOps(CastMethods, ApplyOps):
 
     def pin_memory_(self, num_threads: int = 0) -> Self:
         """Pin the leaves, in place."""
-        return self.pin_memory(num_threads, inplace=True)
+        return DeviceOps.pin_memory(self, num_threads, inplace=True)
 
     def auto_device_(self) -> Self:
         """Impose the device that all leaves share, in place; none when they differ."""
@@ -218,7 +223,7 @@ class DeviceOps(CastMethods, ApplyOps):
         result = self._bare(torch.Size([]))
         for key, value in self._entries().items():
             if isinstance(value, DeviceOps):
-                result._put(key, value.data_ptr(storage=storage))
+                result._put(key, DeviceOps.data_ptr(value, storage=storage))
             elif isinstance(value, Tensor):
                 address = value.untyped_storage().data_ptr() if storage else value.data_ptr()
                 result._put(key, torch.tensor(address))
@@ -238,7 +243,7 @@ class DeviceOps(CastMethods, ApplyOps):
         result = self._bare(torch.Size([]))
         for key, value in self._entries().items():
             if isinstance(value, DeviceOps):
-                result._put(key, value.attrs(fields=fields))
+                result._put(key, DeviceOps.attrs(value, fields=fields))
             elif isinstance(value, Tensor):
                 result._put(key, {field: getattr(value, field) for field in fields})
         return result

@@ -192,11 +192,13 @@ class IndexOps(MappingOps):
         >>> TensorDict(a=torch.arange(6).reshape(3, 2), batch_size=[3]).get_at("a", 1)
         tensor([2, 3])
         """
-        value = self.get(key, UNSET)
+        value = MappingOps.get(self, key, UNSET)
         if value is UNSET:
             return default
         parts = normalise(index, self._batch_size)
-        return value[parts] if isinstance(value, (Tensor, TensorCollection)) or hasattr(value, "_batch_shape") else value
+        return (
+            value[parts] if isinstance(value, (Tensor, TensorCollection)) or hasattr(value, "_batch_shape") else value
+        )
 
     def masked_select(self, mask: Tensor, *, inplace: bool = False) -> Self:
         """The elements where a mask over leading batch dims is true, along one new batch dim.
@@ -243,6 +245,6 @@ class IndexOps(MappingOps):
             new.append(leaf.gather(dim, wide))
         result = self._make(new, index.shape, self._names)
         if out is not None:
-            return out.copy_(result)
+            out._update_in_place(result._entries(), False)
+            return out
         return self._become(result) if inplace else result
-

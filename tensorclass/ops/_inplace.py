@@ -14,7 +14,7 @@ from ..core._batch import as_batch_size, broadcasts_to, over_events
 from ..core._keys import Key, Path
 from ..errors import BatchSizeError, MissingKeyError, StructureError, UnsupportedOperationError, did_you_mean
 from ._index import Index, IndexOps, indexed_size, normalise
-from ._mapping import foreach_is_safe
+from ._mapping import MappingOps, _concerns, foreach_is_safe
 
 Copy = tuple[Tensor, Tensor, Path]
 
@@ -46,7 +46,7 @@ class InplaceOps(IndexOps):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).set_("a", torch.ones(2))["a"]
         tensor([1., 1.])
         """
-        return self.update_({unravel_key_to_tuple(key): item}, non_blocking=non_blocking)
+        return InplaceOps.update_(self, {unravel_key_to_tuple(key): item}, non_blocking=non_blocking)
 
     def update_(
         self, input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None, clone: bool = False, *,
@@ -68,6 +68,9 @@ class InplaceOps(IndexOps):
         source = kwargs if input_dict_or_td is None else input_dict_or_td
         self._write(self._plan(source, (), None, None, _paths(keys_to_update)), non_blocking)
         return self
+
+    def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
+        return InplaceOps.update_(self, values, non_blocking=non_blocking)
 
     def copy_(self, tensordict: Any, non_blocking: bool = False) -> Self:
         """Copy every leaf of another container of the same keys into this one's tensors.
@@ -92,7 +95,7 @@ class InplaceOps(IndexOps):
             targets = entry._leaves(VALUES)
             self._write([(leaf, _scalar_like(value, leaf), unravel_key_to_tuple(key)) for leaf in targets])
             return self
-        return self.set_(key, value)
+        return InplaceOps.set_(self, key, value)
 
     def zero_(self) -> Self:
         """Fill every leaf with zero."""
@@ -114,7 +117,7 @@ class InplaceOps(IndexOps):
         >>> TensorDict(a=torch.zeros(3), batch_size=[3]).set_at_("a", 1.0, 1)["a"]
         tensor([0., 1., 0.])
         """
-        return self.update_at_({unravel_key_to_tuple(key): value}, index, non_blocking=non_blocking)
+        return InplaceOps.update_at_(self, {unravel_key_to_tuple(key): value}, index, non_blocking=non_blocking)
 
     def update_at_(
         self, input_dict_or_td: Mapping[Any, Any] | TensorCollection, idx: Index, clone: bool = False, *,
@@ -132,7 +135,7 @@ class InplaceOps(IndexOps):
 
     def _set_index(self, index: Index, value: Any) -> None:
         if type(value) is type(self) and type(index) in (int, slice) and self._assign_alike(index, value):
-            return
+            return None
         if isinstance(value, TensorCollection) and not self._entries():
             return self._preallocate(index, value)
         if isinstance(value, (TensorCollection, Mapping)):
@@ -219,7 +222,7 @@ class InplaceOps(IndexOps):
         for key, value in _pairs(source):
             path = unravel_key_to_tuple(key)
             here = (*prefix, *path)
-            if wanted is not None and not any(w[: len(here)] == here or here[: len(w)] == w for w in wanted):
+            if wanted is not None and not _concerns(here, wanted):
                 continue
             if path[0] not in entries:
                 raise MissingKeyError(
@@ -356,8 +359,8 @@ class InplaceOps(IndexOps):
         if out is None:
             return result
         if update_batch_size:
-            out.batch_size = result.batch_size
-        out.update(result, inplace=True)
+            out._resize(result._batch_size, ())
+        MappingOps.update(out, result, inplace=True)
         return out  # type: ignore[no-any-return]  # the caller's own container
 
     def _pair(self, other: Any, op: str, default: Any) -> tuple[tuple[Any, list[Tensor]], list[Any]]:
@@ -389,7 +392,9 @@ class InplaceOps(IndexOps):
         result = cls(batch_size=size, device=device)  # type: ignore[call-arg]  # an untyped container's constructor
         for key, (shape, dtype) in schema.items():
             buffer = torch.zeros(*size, *shape, dtype=dtype, device=device)
-            result.set(key, buffer.share_memory_() if storage == "shared" else buffer)
+            if storage == "shared":
+                buffer.share_memory_()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            MappingOps.set(result, key, buffer)
         return result
 
 
@@ -464,5 +469,3 @@ def _paths(keys: Sequence[Key] | None) -> list[Path] | None:
 def _size_error(op: str, path: Path, given: torch.Size, target: torch.Size) -> BatchSizeError:
     where = f" at `{join_path(path)}`" if path else ""
     return BatchSizeError(f"{op}{where}: the value's batch size {list(given)} does not broadcast to {list(target)}")
-
-

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import TensorCollection, batch_dim, join_path, unravel_key_to_tuple
+from ..core import batch_dim, join_path, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._keys import Key, Path
 from ..errors import BatchDimError, BatchSizeError, StructureError
+from ._inplace import InplaceOps
+from ._mapping import MappingOps
 from ._shape import ShapeOps
 
 Joiner = Callable[[list[Tensor], int], Tensor]
@@ -85,13 +87,13 @@ class JoinOps(ShapeOps):
 
     def _tensors(self, keys: Sequence[Key] | None) -> list[Tensor]:
         if keys is None:
-            return [value for value in self.values(True, True) if isinstance(value, Tensor)]
+            return [value for value in MappingOps.values(self, True, True) if isinstance(value, Tensor)]
         return [self._read(unravel_key_to_tuple(key)) for key in keys]
 
     def _ordered(self, sorted: bool | Sequence[Key] | None) -> list[Tensor]:
         """All leaves in lexical order of their keys (the default), in insertion order, or in a given order."""
         if sorted is None or isinstance(sorted, bool):
-            keys = self.keys(True, True, sort=sorted is not False)
+            keys = MappingOps.keys(self, True, True, sort=sorted is not False)
             return self._tensors(list(keys))
         return self._tensors(sorted)
 
@@ -124,8 +126,8 @@ class JoinOps(ShapeOps):
         self._require_unlocked("write", join_path(path))
         if not keep:
             for key in keys:
-                self.del_(key)
-        return self.set(path, value)
+                MappingOps.del_(self, key)
+        return MappingOps.set(self, path, value)
 
     def stack_tensors(self, *keys: Key, out_key: Key, dim: int = 0, keep_entries: bool = False) -> Self:
         """Stack several entries into a new one.
@@ -187,7 +189,9 @@ class JoinOps(ShapeOps):
             if split_size <= 0 and not (split_size == 0 and total == 0):
                 raise BatchSizeError(f"split: a piece has a positive size, got {split_size}")
         elif any(n < 0 for n in split_size) or sum(split_size) != total:
-            raise BatchSizeError(f"split: sizes {list(split_size)} do not add up to {total}, the size of batch dim {at}")
+            raise BatchSizeError(
+                f"split: sizes {list(split_size)} do not add up to {total}, the size of batch dim {at}"
+            )
         sizes = split_size if isinstance(split_size, int) else list(split_size)
         return self._cut(at, lambda leaf: leaf.split(sizes, at), self._names)  # type: ignore[no-untyped-call]  # torch leaves split untyped
 
@@ -306,7 +310,9 @@ class Join:
                 what = f"shapes differ: {list(first.shape)} at position 0, {list(value.shape)} at position {position}"
                 return StructureError(f"{self.op}: field `{self.at(key)}`: {what}")
         devices = {str(getattr(value, "device", None)) for value in values}
-        return StructureError(f"{self.op}: the values of field `{self.at(key)}` do not join (devices {sorted(devices)})")
+        return StructureError(
+            f"{self.op}: the values of field `{self.at(key)}` do not join (devices {sorted(devices)})"
+        )
 
     def different_keys(self, mine: Any, theirs: Any, position: int) -> StructureError:
         """The error for containers with different keys."""
@@ -429,6 +435,6 @@ def cat(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
 def _deliver(result: Any, out: Any) -> Any:
     if out is None:
         return result
-    if out.is_empty():
-        return out.update(result, update_batch_size=True)
-    return out.copy_(result)
+    if MappingOps.is_empty(out):
+        return MappingOps.update(out, result, update_batch_size=True)
+    return InplaceOps.copy_(out, result)

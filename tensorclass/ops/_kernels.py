@@ -53,8 +53,15 @@ class Kernel:
 
 
 def _writer(row: Row, function: Function) -> Function:
-    write: Function | None = getattr(Tensor, f"{row.torch_name}_", None)
-    return write or (lambda leaf, *operands: leaf.copy_(function(leaf, *operands)))
+    """The in-place form on one tensor; `maximum` and `minimum` have none in torch."""
+
+    def copy(leaf: Tensor, *operands: Any) -> Tensor:
+        new = function(leaf, *operands)
+        if _rank(new) > _rank(leaf):  # which copy_ would cast silently
+            raise RuntimeError(f"result type {new.dtype} can't be cast to {leaf.dtype}")
+        return leaf.copy_(new)
+
+    return getattr(Tensor, f"{row.torch_name}_", copy)
 
 
 def _kernel(row: Row) -> Kernel:
@@ -171,7 +178,7 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
     else:
         rights = tuple(operand(self, leaves, other, kernel.name) for other in operands)
     options = {key: value for key, value in given.items() if value is not None}
-    if not _surely_writable(leaves, rights):
+    if not _surely_writable(leaves, (*rights, *options.values())):
         _require_writable(self, kernel, leaves, _columns(kernel, leaves, rights), options, paths)
     if kernel.foreach_write is not None and _listable(kernel, leaves, rights, options):
         kernel.foreach_write(leaves, *rights, **options)
@@ -229,8 +236,12 @@ def _columns(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...]) ->
 def _scalar(leaf: Tensor, number: Any) -> Tensor:
     """A number as a 0-d tensor that promotes with the leaf as the number does."""
     rank = 3 if isinstance(number, complex) else 2 if isinstance(number, float) else int(not isinstance(number, bool))
-    own = 3 if leaf.is_complex() else 2 if leaf.is_floating_point() else int(leaf.dtype is not torch.bool)
-    return torch.as_tensor(number, dtype=leaf.dtype if own >= rank else None, device=leaf.device)
+    return torch.as_tensor(number, dtype=leaf.dtype if _rank(leaf) >= rank else None, device=leaf.device)
+
+
+def _rank(tensor: Tensor) -> int:
+    """The dtype's category in the order of promotion; dynamo traces no `torch.can_cast` and `torch.result_type`."""
+    return 3 if tensor.is_complex() else 2 if tensor.is_floating_point() else int(tensor.dtype is not torch.bool)
 
 
 # ---- what can go wrong -----------------------------------------------------------------------------------------------
@@ -254,7 +265,7 @@ def _surely_writable(leaves: list[Tensor], rights: tuple[Right, ...]) -> bool:
                 return False
             if not all(other.dtype is dtype and other.device == device for other in right):
                 return False
-        elif isinstance(right, Tensor | complex):
+        elif isinstance(right, Tensor | complex | bool):
             return False
     return True
 
@@ -268,7 +279,7 @@ def _require_writable(
     probed: list[Any] = []
     for i, row in enumerate(zip(leaves, *columns, strict=True)):
         problem = _unwritable(row[0], tracked) or _misshapen(row)
-        if not problem and not _plain(row):
+        if not problem and not _plain((*row, *options.values())):
             kind = [(x.dtype, x.device, x.ndim > 0) if isinstance(x, Tensor) else x for x in row]
             if kind not in probed:
                 problem = _rejected(kernel, row, options)
@@ -315,7 +326,7 @@ def _plain(row: Sequence[Any]) -> bool:
         if isinstance(other, Tensor):
             if other.dtype is not dtype or other.device != device:
                 return False
-        elif isinstance(other, complex):
+        elif isinstance(other, complex | bool):
             return False
     return True
 

@@ -13,7 +13,7 @@ from ..core._keys import KEY_SEPARATOR, Key, Path
 from ..core._views import LeafTest, default_is_leaf
 from ..errors import StructureError
 from ._join import JoinOps
-from ._mapping import UNSET
+from ._mapping import UNSET, MappingOps
 
 
 class KeyOps(JoinOps):
@@ -111,8 +111,8 @@ class KeyOps(JoinOps):
             raise StructureError(f"rename_key_: `{join_path(new)}` is already an entry")
         if new[: len(old)] == old:
             raise StructureError(f"rename_key_: `{join_path(new)}` lies inside `{join_path(old)}`")
-        self.set(new, value)
-        return self.del_(old)
+        MappingOps.set(self, new, value)
+        return MappingOps.del_(self, old)
 
     def rename_keys(self, mapping: Mapping[Key, Key], *, strict: bool = True) -> Any:
         """A container with several entries under other keys; renames take effect at once, so keys may swap.
@@ -127,7 +127,7 @@ class KeyOps(JoinOps):
         for new, value in values:
             if new in result:
                 raise StructureError(f"rename_keys: `{join_path(new)}` is already an entry")
-            result.set(new, _shallow(value))
+            MappingOps.set(result, new, _shallow(value))
         return result
 
     def flatten_keys(
@@ -163,13 +163,13 @@ class KeyOps(JoinOps):
         result: Any = self._bare(self._batch_size, self._names)
         for key, value in self._entries().items():
             path = tuple(key.split(separator))
-            here = value.unflatten_keys(separator) if isinstance(value, KeyOps) else value
+            here = KeyOps.unflatten_keys(value, separator) if isinstance(value, KeyOps) else value
             for depth in range(1, len(path) + 1):
-                taken = result.get(path[:depth], UNSET) if path[:depth] in result else UNSET
+                taken = MappingOps.get(result, path[:depth], UNSET) if path[:depth] in result else UNSET
                 last = depth == len(path)
                 if taken is not UNSET and (last or not isinstance(taken, TensorCollection)):
                     raise StructureError(f"unflatten_keys: `{join_path(path[:depth])}` would be written twice")
-            result.set(path, here)
+            MappingOps.set(result, path, here)
         return self._adopt(result) if inplace else result
 
     def split_keys(
@@ -195,15 +195,19 @@ class KeyOps(JoinOps):
             raise StructureError("split_keys: a key stands in more than one set")
         parts = []
         for paths in sets:
-            found = [(path, _shallow(self._read(path))) for path in paths if path in self or (strict and default is UNSET)]
-            part = self.empty(recurse=True) if reproduce_struct else self._bare(self._batch_size, self._names)
+            found = [
+                (path, _shallow(self._read(path))) for path in paths if path in self or (strict and default is UNSET)
+            ]
+            part: Any = self._bare(self._batch_size, self._names)
+            if reproduce_struct:
+                part = MappingOps.empty(self, recurse=True)
             lacking = [path for path in paths if path not in self]
             for path, value in [*found, *[(path, default) for path in lacking if default is not UNSET]]:
-                part.set(path, value)
+                MappingOps.set(part, path, value)
             parts.append(part)
         rest = self._without(set(every))
         if not reproduce_struct:
-            rest.filter_empty_()
+            KeyOps.filter_empty_(rest)
         if inplace:
             rest = self._adopt(rest)
         return (*parts, rest)
@@ -219,11 +223,11 @@ class KeyOps(JoinOps):
         (['a'], ['b'])
         """
         self._require_unlocked("take entries out")
-        part, _ = self.split_keys(keys, default=default, strict=strict)
+        part, _ = KeyOps.split_keys(self, keys, default=default, strict=strict)
         for key in keys:
-            self.pop(key, None)
+            MappingOps.pop(self, key, None)
         if filter_empty:
-            self.filter_empty_()
+            KeyOps.filter_empty_(self)
         return part
 
     def filter_empty_(self) -> Self:
@@ -231,10 +235,10 @@ class KeyOps(JoinOps):
         self._require_unlocked("drop empty containers")
         for key, value in self._entries().items():
             if isinstance(value, KeyOps):
-                if value.is_empty():
+                if MappingOps.is_empty(value):
                     self._drop(key)
                 else:
-                    value.filter_empty_()
+                    KeyOps.filter_empty_(value)
         return self
 
     def filter_non_tensor_data(self) -> Any:
@@ -248,7 +252,7 @@ class KeyOps(JoinOps):
         result: Any = self._bare(self._batch_size, self._names)
         for key, value in self._entries().items():
             if isinstance(value, KeyOps):
-                result._put(key, value.filter_non_tensor_data())
+                result._put(key, KeyOps.filter_non_tensor_data(value))
             elif isinstance(value, Tensor):
                 result._put(key, value)
         return result
@@ -267,6 +271,4 @@ def _flat(node: TensorCollection, path: Path, is_leaf: Any) -> list[tuple[Path, 
 
 def _shallow(value: Any) -> Any:
     """A nested container is given as a new one around the same tensors: structure is never shared."""
-    return value.copy() if isinstance(value, KeyOps) else value
-
-
+    return MappingOps.copy(value) if isinstance(value, KeyOps) else value

@@ -108,7 +108,7 @@ class MappingOps(TensorCollection):
                 [0., 0., 0.]])
         """
         if is_key(index):
-            self.set(index, value)
+            MappingOps.set(self, index, value)
         else:
             self._set_index(index, value)
 
@@ -151,7 +151,7 @@ class MappingOps(TensorCollection):
 
     def __reversed__(self) -> Iterator[Self]:
         """Iterate over the first batch dim from the end."""
-        return reversed(list(self))
+        return reversed([self._index(i) for i in range(len(self))])
 
     def keys(
         self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
@@ -189,7 +189,7 @@ class MappingOps(TensorCollection):
 
     def is_empty(self) -> bool:
         """Whether there is no leaf at any depth."""
-        return not any(not isinstance(v, TensorCollection) or not v.is_empty() for v in self._entries().values())  # type: ignore[attr-defined]  # every container has the operations
+        return all(isinstance(v, MappingOps) and MappingOps.is_empty(v) for v in self._entries().values())
 
     def entry_class(self, key: Key) -> type:
         """The class of an entry.
@@ -208,7 +208,7 @@ class MappingOps(TensorCollection):
     @property
     def depth(self) -> int:
         """How many levels of containers lie below this one."""
-        inner = [v.depth for v in self._entries().values() if isinstance(v, MappingOps)]
+        inner = [MappingOps.depth.__get__(v) for v in self._entries().values() if isinstance(v, MappingOps)]
         return 1 + max(inner) if inner else 0
 
     # ---- writing -------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class MappingOps(TensorCollection):
             raise TypeError(f"set() has no argument {sorted(kwargs)[0]!r}; values are given as `set(key, value)`")
         path = unravel_key_to_tuple(key)
         if inplace and path in KeysView(self, True, False, None, False):
-            return self.set_(key, item, non_blocking=non_blocking)
+            return self._update_in_place({path: item}, non_blocking)
         if len(path) == 1:
             self._require_unlocked("write", path[0])
             self._put(path[0], self._check(path[0], item))
@@ -277,10 +277,7 @@ class MappingOps(TensorCollection):
             node = child
         node._check(path[-1], item) if node._batch_size == self._batch_size else None
 
-    def _require_unlocked(self, what: str, key: str | None = None) -> None:
-        raise NotImplementedError
-
-    def set_(self, key: Key, item: Any, *, non_blocking: bool = False) -> Self:
+    def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
         raise NotImplementedError
 
     def setdefault(self, key: Key, default: Any, inplace: bool = False) -> Any:
@@ -292,7 +289,7 @@ class MappingOps(TensorCollection):
         tensor([0., 0.])
         """
         if key not in self:
-            self.set(key, default, inplace=inplace)
+            MappingOps.set(self, key, default, inplace=inplace)
         return self._read(unravel_key_to_tuple(key))
 
     def pop(self, key: Key, default: Any = UNSET) -> Any:
@@ -305,7 +302,7 @@ class MappingOps(TensorCollection):
         if default is not UNSET and key not in self:
             return default
         value = self._read(path)
-        self.del_(path)
+        MappingOps.del_(self, path)
         return value
 
     def popitem(self) -> tuple[str, Any]:
@@ -314,7 +311,7 @@ class MappingOps(TensorCollection):
         if not entries:
             raise MissingKeyError(f"popitem(): this {type(self).__name__} has no entries")
         key = next(reversed(entries))
-        return key, self.pop(key)
+        return key, MappingOps.pop(self, key)
 
     def del_(self, key: Key) -> Self:
         """Remove an entry.
@@ -334,7 +331,7 @@ class MappingOps(TensorCollection):
         """Remove an entry."""
         if not is_key(key):
             raise UnsupportedOperationError(f"del removes an entry by its key, got {key!r}; select elements by index")
-        self.del_(key)
+        MappingOps.del_(self, key)
 
     def clear(self) -> Self:
         """Remove all entries."""
@@ -390,7 +387,7 @@ class MappingOps(TensorCollection):
                 if values:
                     holder._require_unlocked("write", next(iter(values)))
         if in_place:
-            self.update_(in_place, non_blocking=non_blocking)
+            self._update_in_place(in_place, non_blocking)
         for holder, values in plan:
             for key, value in values.items():
                 holder._put(key, _cloned(value) if clone else value)
@@ -402,10 +399,10 @@ class MappingOps(TensorCollection):
     ) -> None:  # fmt: skip
         values: dict[str, Any] = {}
         own = self._entries()
-        for key, value in _items(source):
+        for key, value in items_of(source):
             path = unravel_key_to_tuple(key)
             here = (*prefix, *path)
-            if wanted is not None and not any(w[: len(here)] == here or here[: len(w)] == w for w in wanted):
+            if wanted is not None and not _concerns(here, wanted):
                 continue
             if len(path) > 1:
                 value, path = _nest(path[1:], value), path[:1]
@@ -414,7 +411,7 @@ class MappingOps(TensorCollection):
             if merges and not (is_leaf is not None and is_leaf(type(value))):
                 mine._plan_update(value, (*prefix, path[0]), wanted, inplace, is_leaf, plan, in_place)  # type: ignore[union-attr]  # merges says so
             elif inplace and isinstance(mine, Tensor):
-                in_place[(*prefix, path[0])] = value
+                in_place[prefix + path[:1]] = value
             elif path[0] in values and isinstance(value, Mapping):
                 values[path[0]] = {**values[path[0]], **value}
             else:
@@ -432,9 +429,6 @@ class MappingOps(TensorCollection):
             self._put(key, _cloned(value) if clone else value)
         return self
 
-    def update_(self, input_dict_or_td: Any = None, clone: bool = False, **kwargs: Any) -> Self:
-        raise NotImplementedError
-
     def replace(self, *args: Any, **kwargs: Any) -> Self:
         """A shallow copy with some entries replaced.
 
@@ -443,7 +437,7 @@ class MappingOps(TensorCollection):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).replace(a=torch.ones(2))["a"]
         tensor([1., 1.])
         """
-        return self.copy().update(*args, **kwargs)
+        return MappingOps.update(MappingOps.copy(self), *args, **kwargs)
 
     # ---- copies --------------------------------------------------------------------------------------------------
 
@@ -460,17 +454,16 @@ class MappingOps(TensorCollection):
         >>> data.clone()["a"] is data["a"], data.clone(recurse=False)["a"] is data["a"]
         (False, True)
         """
-        leaves = self._leaves(STORAGE)
-        if recurse:
-            leaves = _clone_leaves(leaves, kwargs)
+        own = self._leaves(STORAGE)
+        leaves = _clone_leaves(own, kwargs) if recurse else own
         return self._make(leaves, self._batch_size, self._names, STORAGE)
 
     def copy(self) -> Self:
         """A new container around the same tensors."""
-        return self.clone(recurse=False)
+        return MappingOps.clone(self, recurse=False)
 
     def __copy__(self) -> Self:
-        return self.clone(recurse=False)
+        return MappingOps.clone(self, recurse=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         from_memo = memo.get(id(self))
@@ -502,7 +495,7 @@ class MappingOps(TensorCollection):
         if recurse:
             for key, value in self._entries().items():
                 if isinstance(value, MappingOps):
-                    result._put(key, value.empty(recurse=True))
+                    result._put(key, MappingOps.empty(value, recurse=True))
         return result
 
     def create_nested(self, key: Key) -> Self:
@@ -512,15 +505,21 @@ class MappingOps(TensorCollection):
         >>> TensorDict(batch_size=[3]).create_nested(("a", "b"))["a", "b"].batch_size
         torch.Size([3])
         """
-        return self.set(key, self._bare(self._batch_size, self._names))
+        return MappingOps.set(self, key, self._bare(self._batch_size, self._names))
 
 
-def _items(source: Any) -> list[tuple[Any, Any]]:
+def items_of(source: Any) -> list[tuple[Any, Any]]:
+    """A snapshot of the top-level pairs of a mapping or a container."""
     if isinstance(source, TensorCollection):
         return list(source._entries().items())
     if isinstance(source, Mapping):
         return list(source.items())
     raise StructureError(f"update takes a mapping or a container, got a {type(source).__name__}: {source!r:.80}")
+
+
+def _concerns(path: Path, wanted: list[Path]) -> bool:
+    """Whether a path lies on the way to one of the wanted ones, or below it."""
+    return any(w[: len(path)] == path or path[: len(w)] == w for w in wanted)
 
 
 def _nest(path: Path, value: Any) -> dict[str, Any]:
@@ -530,15 +529,21 @@ def _nest(path: Path, value: Any) -> dict[str, Any]:
 
 
 def _cloned(value: Any) -> Any:
-    return value.clone() if isinstance(value, (Tensor, MappingOps)) else value
+    return (
+        value.clone()
+        if isinstance(value, Tensor)
+        else MappingOps.clone(value)
+        if isinstance(value, MappingOps)
+        else value
+    )
 
 
-def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> list[Tensor]:
+def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tensor]:
     unknown = sorted(kwargs.keys() - {"memory_format"})
     if unknown:
         raise TypeError(f"clone() has no argument {unknown[0]!r}; it takes `recurse` and `memory_format`")
     if not kwargs and leaves and foreach_is_safe():
-        return torch._foreach_clone(leaves)  # type: ignore[no-any-return]  # torch leaves it untyped
+        return torch._foreach_clone(leaves)
     return [leaf.clone(**kwargs) for leaf in leaves]
 
 

@@ -12,8 +12,9 @@ from typing_extensions import Self
 from ..core import as_batch_size
 from ..core._device import Device, as_device
 from ..core._keys import Key
+from ._apply import ApplyOps
 from ._device import DeviceOps
-from ._mapping import UNSET
+from ._mapping import UNSET, MappingOps
 
 
 class NewOps(DeviceOps):
@@ -103,7 +104,7 @@ class NewOps(DeviceOps):
         if isinstance(data, NewOps):
             copy = data.clone() if dtype is None else data.clone()._cast(dtype)
             result: Any = copy if where is None else copy._on(where)
-            return result.apply(lambda leaf: leaf.requires_grad_()) if requires_grad else result
+            return ApplyOps.apply(result, lambda leaf: leaf.requires_grad_()) if requires_grad else result
         tensor = torch.as_tensor(data, dtype=dtype, device=where).detach().clone()
         return tensor.pin_memory() if pin_memory else tensor.requires_grad_(requires_grad)
 
@@ -117,7 +118,7 @@ class NewOps(DeviceOps):
         """
         result = cls()
         for key in keys:
-            result.set(key, value)
+            MappingOps.set(result, key, value)
         return result
 
 

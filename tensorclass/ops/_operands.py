@@ -82,12 +82,13 @@ def _spread(self: Pointwise, leaves: list[Tensor], other: Tensor, op: str) -> li
             f"all event dims alike, got shape {list(other.shape)}; combine one field with it instead, or "
             "expand the batch first"
         )
-    for path, value in zip(self._layout(), _batchless(self), strict=True):
-        if value:
-            raise StructureError(
-                f"{op}: `{show(path)}` has no batch dims, so a tensor over the batch can't be applied to it; give a "
-                "number, or a container with one value for each entry"
-            )
+    batchless = _batchless(self)
+    if True in batchless:
+        path = show(self._layout()[batchless.index(True)])
+        raise StructureError(
+            f"{op}: `{path}` has no batch dims, so a tensor over the batch can't be applied to it; give a number, "
+            "or a container with one value for each entry"
+        )
     dims = len(size)
     by_rank: dict[int, Tensor] = {}
     for leaf in leaves:

@@ -14,6 +14,7 @@ from ..core._base import Names
 from ..core._batch import infer_shape
 from ..errors import BatchDimError, BatchSizeError
 from ._inplace import InplaceOps
+from ._mapping import MappingOps
 
 
 class ShapeOps(InplaceOps):
@@ -30,7 +31,9 @@ class ShapeOps(InplaceOps):
         dims = len(self._batch_size)
         leaves = self._leaves()
         if not leaves:
-            return self._make([], fn(torch.empty((*self._batch_size, 0)).expand(*self._batch_size, 0)).shape[:-1], names)
+            return self._make(
+                [], fn(torch.empty((*self._batch_size, 0)).expand(*self._batch_size, 0)).shape[:-1], names
+            )
         new = [fn(leaf) for leaf in leaves]
         return self._make(new, new[0].shape[: new[0].ndim - leaves[0].ndim + dims], names)
 
@@ -101,14 +104,18 @@ class ShapeOps(InplaceOps):
         """
         size = self._batch_size
         if not size:
-            result = self.unsqueeze(0)
+            result = ShapeOps.unsqueeze(self, 0)
             return self._become(result) if inplace else result
         first = self._dim(0 if start_dim is None else start_dim, "flatten")
         last = self._dim(-1 if end_dim is None else end_dim, "flatten")
         if last < first:
             raise BatchDimError(f"flatten: the start dim {first} lies behind the end dim {last}")
         merged = torch.Size([size[first : last + 1].numel()])
-        names = self._names and (*self._names[:first], *_merged(self._names[first : last + 1]), *self._names[last + 1 :])
+        names = self._names and (
+            *self._names[:first],
+            *_merged(self._names[first : last + 1]),
+            *self._names[last + 1 :],
+        )
         new = torch.Size((*size[:first], *merged, *size[last + 1 :]))
         result = self._reshaped(lambda leaf: leaf.flatten(first, last), new, _or_none(names))
         return self._become(result) if inplace else result
@@ -210,11 +217,11 @@ class ShapeOps(InplaceOps):
 
     def swapaxes(self, axis0: int | str, axis1: int | str) -> Self:
         """Swap two batch dims; another name of `transpose`."""
-        return self.transpose(axis0, axis1)
+        return ShapeOps.transpose(self, axis0, axis1)
 
     def swapdims(self, axis0: int | str, axis1: int | str) -> Self:
         """Swap two batch dims; another name of `transpose`."""
-        return self.transpose(axis0, axis1)
+        return ShapeOps.transpose(self, axis0, axis1)
 
     def movedim(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Self:
         """Move batch dims to other positions; the others keep their order.
@@ -232,11 +239,11 @@ class ShapeOps(InplaceOps):
         for origin, target in zip(sources, targets, strict=True):
             order[target] = origin
         rest = iter(d for d in range(ndim) if d not in sources)
-        return self.permute([next(rest) if d is None else d for d in order])
+        return ShapeOps.permute(self, [next(rest) if d is None else d for d in order])
 
     def moveaxis(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Self:
         """Move batch dims; another name of `movedim`."""
-        return self.movedim(source, destination)
+        return ShapeOps.movedim(self, source, destination)
 
     def flip(self, dims: int | Sequence[int]) -> Self:
         """Reverse the order along batch dims.
@@ -251,11 +258,11 @@ class ShapeOps(InplaceOps):
 
     def fliplr(self) -> Self:
         """Reverse the second batch dim."""
-        return self.flip(self._dim(1, "fliplr"))
+        return ShapeOps.flip(self, self._dim(1, "fliplr"))
 
     def flipud(self) -> Self:
         """Reverse the first batch dim."""
-        return self.flip(self._dim(0, "flipud"))
+        return ShapeOps.flip(self, self._dim(0, "flipud"))
 
     def roll(
         self, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None, *, inplace: bool = False
@@ -269,7 +276,8 @@ class ShapeOps(InplaceOps):
         """
         size = self._batch_size
         if dims is None:
-            result = self.reshape(-1).roll(shifts, 0).reshape(size)
+            flat = ShapeOps.roll(ShapeOps.reshape(self, -1), shifts, 0)
+            result = ShapeOps.reshape(flat, size)
             result._names = self._names
         else:
             where = batch_dims(dims, len(size), op="roll")
@@ -309,11 +317,11 @@ class ShapeOps(InplaceOps):
 
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
         """Broadcast to the batch size of another container, or to the shape of a tensor."""
-        return self.expand(other._batch_size if isinstance(other, TensorCollection) else other.shape)
+        return ShapeOps.expand(self, other._batch_size if isinstance(other, TensorCollection) else other.shape)
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
         """Broadcast to a larger batch size; another name of `expand`."""
-        return self.expand(shape)
+        return ShapeOps.expand(self, shape)
 
     def repeat(self, *repeats: Any, inplace: bool = False) -> Self:
         """Copy the batch a number of times along each batch dim.
@@ -343,7 +351,7 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.arange(2), batch_size=[2]).repeat_interleave(2, dim=0)["a"]
         tensor([0, 0, 1, 1])
         """
-        source = self if dim is not None else self.reshape(-1)
+        source = self if dim is not None else ShapeOps.reshape(self, -1)
         at = source._dim(0 if dim is None else dim, "repeat_interleave")
         result = source._like_torch(
             lambda leaf: leaf.repeat_interleave(repeats, at, output_size=output_size), source._names
@@ -361,8 +369,8 @@ class ShapeOps(InplaceOps):
         counts = [dims] if isinstance(dims, int) else list(dims)
         source = self
         while len(counts) > len(source._batch_size):
-            source = source.unsqueeze(0)
-        return source.repeat(*[1] * (len(source._batch_size) - len(counts)), *counts)
+            source = ShapeOps.unsqueeze(source, 0)
+        return ShapeOps.repeat(source, *[1] * (len(source._batch_size) - len(counts)), *counts)
 
     def narrow(self, dim: int | str, start: int, length: int) -> Self:
         """A slice of given length along a batch dim, as views.
@@ -401,9 +409,9 @@ class ShapeOps(InplaceOps):
         return all(leaf.is_contiguous() for leaf in self._leaves())
 
     def _at_least(self, ndim: int) -> Self:
-        result = self.copy()
+        result = MappingOps.copy(self)
         while len(result._batch_size) < ndim:
-            result = result.unsqueeze(0)
+            result = ShapeOps.unsqueeze(result, 0)
         return result
 
     def atleast_1d(self) -> Self:

@@ -19,8 +19,9 @@ from ..core._locks import Owners, acquire, children, refuse, release
 from ..core._pytree import register
 from ..errors import BatchSizeError, MissingKeyError, did_you_mean
 from ..ops import Container, Join
+from ..ops._mapping import items_of
 from ..ops._operands import Layout
-from ._nodes import Node, NonTensorStack, Unbatched
+from ._nodes import Node, NonTensorStack
 
 
 class TensorDictBase(Container):
@@ -80,13 +81,13 @@ class TensorDict(TensorDictBase):
         self._data = {}
         self._plain = True
         entries = kwargs if source is None else source
-        for key, value in entries.items():
+        for key, value in items_of(entries):
             if type(key) is str:
                 self._put(key, self._check(key, value))
             else:
-                self.set(key, value)
+                TensorDict.set(self, key, value)
         if lock:
-            self.lock_()
+            self._set_lock(None)
 
     @classmethod
     def _from_entries(
@@ -242,10 +243,8 @@ class TensorDict(TensorDictBase):
                 for child in children(self):
                     child._release_lock(self)
 
-    @property
-    def is_locked(self) -> bool:
-        """Whether structural writes are refused."""
-        return self._lock is not None
+    def _owners(self) -> Owners | None:
+        return self._lock
 
     def _frames(self) -> list[Any]:
         try:
@@ -280,7 +279,7 @@ class TensorDict(TensorDictBase):
         self._plain = all(isinstance(value, Tensor) for value in self._data.values())
         self._lock = None
         if state["locked"]:
-            self.lock_()
+            self._set_lock(None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return object.__new__, (type(self),), self.__getstate__()

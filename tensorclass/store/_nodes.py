@@ -320,7 +320,7 @@ def compact(table: tuple[Any, ...], index: Tensor) -> tuple[tuple[Any, ...], Ten
     """Drop the objects that no element refers to any more."""
     if len(table) <= 2 * max(1, index.numel()):
         return table, index
-    used, inverse = index.unique(return_inverse=True)
+    used, inverse = torch.unique(index, return_inverse=True)
     return tuple(table[i] for i in used.tolist()), inverse
 
 
