@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import TensorDict
+from tensorclass import NonTensorStack, TensorDict
 from tensorclass.errors import BatchSizeError, StructureError, UnsupportedOperationError
 from tensorclass.ops._table import COMPARISONS, ROWS, Row
+from tensorclass.store import Unbatched
 
 BATCH = (2, 3)
 UNARY_ROWS = [row for row in ROWS if row.arity == 0]
@@ -401,6 +402,22 @@ def test_non_tensors_pass_through():
     assert (data == 1)["tag"] == "scan"
 
 
+def test_shared_tensors():
+    """A tensor without batch dims takes part in arithmetic, but not with a tensor over the batch."""
+    data = TensorDict({"a": torch.ones(2, 3), "n": {"shared": Unbatched(torch.ones(5))}}, batch_size=[2])
+    results = data + 1, data + data, data * torch.tensor(2.0)
+    assert [result["n", "shared"].sum().item() for result in results] == [10, 10, 10]
+    assert data.add_(1)["n", "shared"].sum() == 10
+    with pytest.raises(StructureError, match=r"add: `n.shared` has no batch dims"):
+        data + torch.ones(2)
+
+
+def test_elementwise_objects_stay():
+    """The index of per-element objects is no value: arithmetic leaves it alone."""
+    data = TensorDict({"a": torch.ones(2), "who": NonTensorStack("x", "y")}, batch_size=[2])
+    assert ((data + 1)["who"].tolist(), (data + torch.ones(2))["a"].tolist()) == (["x", "y"], [2, 2])
+
+
 @rows(list(ROWS))
 def test_empty_container(row: Row):
     """A container without entries is a result like any other."""
@@ -441,6 +458,14 @@ def test_in_place_is_all_or_nothing(bad: Tensor, match: str):
     """One leaf that can't be written leaves all of them as they were, and is named."""
     for call in (lambda d: d.mul_(1.5), lambda d: operator.itruediv(d, 2), lambda d: d.lerp_(d + 0.5, 0.5)):
         refused(bad, call, UnsupportedOperationError, f"`n.bad` .*{match}.*nothing was written")
+
+
+def test_in_place_options_are_checked():
+    """A multiplier that one leaf can't take is found before another leaf is written."""
+    data = TensorDict(c=torch.ones(2, dtype=torch.complex64), f=torch.ones(2), batch_size=[2])
+    with pytest.raises(UnsupportedOperationError, match=r"`f` of torch.float32 can't take the result"):
+        data.add_(data.clone(), alpha=1j)
+    assert data["c"].tolist() == [1, 1]
 
 
 def test_in_place_inference_tensor():
