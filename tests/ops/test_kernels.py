@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from typing import Any
 
 import numpy as np
@@ -591,11 +590,3 @@ def test_torch_functions_refuse():
     assert_leaves(
         torch.sub(tensor, data, alpha=2), expected(next(r for r in ROWS if r.name == "rsub"), data, tensor, alpha=2)
     )
-
-
-def test_warns_nothing():
-    """No operation warns: every row, one operand kind."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for row in ROWS:
-            getattr(batch(row.domain), row.name)(*[batch(row.other_domain)] * row.arity)
