@@ -1,0 +1,44 @@
+"""What a class declares, as data: dims, dtypes, annotations and fields make a schema, which checks values.
+
+Nothing here knows a container: a tensorclass is a class with `__tensorclass_schema__`, an untyped container one with
+`__tensor_collection__`.
+"""
+
+from ._annotations import is_collection as is_collection
+from ._annotations import is_tensorclass as is_tensorclass
+from ._bindings import Bindings as Bindings
+from ._check import Options as Options
+from ._dims import AnyDim as AnyDim
+from ._dims import Dim as Dim
+from ._dims import Dims as Dims
+from ._dims import Variadic as Variadic
+from ._dims import parse_dims as parse_dims
+from ._dtypes import FAMILIES as FAMILIES
+from ._dtypes import DTypeFamily as DTypeFamily
+from ._dtypes import Shape as Shape
+from ._dtypes import TensorSpec as TensorSpec
+from ._dtypes import family_of as family_of
+from ._fields import MISSING as MISSING
+from ._fields import FieldInfo as FieldInfo
+from ._fields import field as field
+from ._fields import produced as produced
+from ._markers import PerElement as PerElement
+from ._markers import PerElementValues as PerElementValues
+from ._markers import Ragged as Ragged
+from ._markers import Shared as Shared
+from ._polynomial import FloorDiv as FloorDiv
+from ._polynomial import Polynomial as Polynomial
+from ._resolve import build_schema as build_schema
+from ._resolve import substitute as substitute
+from ._schema import Change as Change
+from ._schema import Schema as Schema
+from ._schema import SchemaDiff as SchemaDiff
+from ._schema import schema as schema
+from ._schema import schema_of as schema_of
+from ._spec import FieldSpec as FieldSpec
+from ._spec import Kind as Kind
+from ._validate import cast_problem as cast_problem
+from ._validate import check_field as check_field
+from ._validate import check_fields as check_fields
+from ._validate import infer_batch_size as infer_batch_size
+from ._validate import non_tensor_problems as non_tensor_problems

@@ -1,0 +1,223 @@
+"""An annotation, taken apart: kind of field, dtype and dims, nested class, optional or not, other metadata."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+import torch
+import typing_extensions
+from torch import Tensor
+
+from ._dims import Dims, parse_dims
+from ._dtypes import FAMILIES, Bool, DTypeFamily, Num, Shape, Shaped, TensorSpec, dtype_name, family_of
+from ._markers import PerElement, RaggedMark, SharedMark
+from ._spec import Kind, type_name
+
+TENSOR_MARKS = (TensorSpec, Shape, torch.dtype, DTypeFamily)
+ALIASES = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType))
+
+
+class WrongDeclaration(Exception):
+    """What is wrong with one declaration and how to mend it; a `SchemaError` once class and field are known."""
+
+    def __init__(self, given: str, hint: str) -> None:
+        super().__init__(given, hint)
+        self.given = given
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What an annotation says."""
+
+    kind: Kind
+    annotation: Any
+    spec: TensorSpec | None = None
+    nested: type | None = None
+    optional: bool = False
+    metadata: tuple[Any, ...] = ()
+
+
+def is_tensorclass(annotation: Any) -> bool:
+    """Whether a type is a tensorclass; the base classes, which declare nothing themselves, are not."""
+    return isinstance(annotation, type) and getattr(annotation, "__tensorclass_schema__", None) is not None
+
+
+def is_collection(annotation: Any) -> bool:
+    """Whether a type is an untyped container."""
+    return (
+        isinstance(annotation, type)
+        and getattr(annotation, "__tensor_collection__", False) is True
+        and not is_tensorclass(annotation)
+    )
+
+
+def parse_annotation(annotation: Any, owner: type | None = None) -> Parsed:
+    """Take an annotation apart.
+
+    Args:
+        annotation: A type without unresolved names.
+        owner: The class that is being made, which a recursive field names before it has a schema.
+
+    Raises:
+        WrongDeclaration: when the annotation contradicts itself.
+    """
+    core, optional, metadata = _peel(annotation)
+    tensor_marks = [mark for mark in metadata if isinstance(mark, TENSOR_MARKS)]
+    other = tuple(mark for mark in metadata if not isinstance(mark, (*TENSOR_MARKS, SharedMark)))
+    shared = any(isinstance(mark, SharedMark) for mark in metadata)
+    if any(isinstance(mark, RaggedMark) for mark in metadata):
+        raise WrongDeclaration("a ragged field", "Ragged fields are not in this release; pad the field and add a mask")
+    if _is_jaxtyping(core):
+        tensor_marks.append(_jaxtyping_spec(core))
+        core = Tensor
+    if isinstance(core, type) and issubclass(core, Tensor):
+        return Parsed("shared" if shared else "tensor", core, _merge(tensor_marks), None, optional, other)
+    _refuse_tensor_marks(core, tensor_marks, shared)
+    return _parse_core(core, optional, other, owner)
+
+
+def _peel(annotation: Any) -> tuple[Any, bool, list[Any]]:
+    """Take off `None`, `Annotated`, aliases and type variables, however they are nested."""
+    optional, metadata = False, []
+    while True:
+        origin = get_origin(annotation)
+        if origin is Annotated:
+            annotation, *marks = get_args(annotation)
+            metadata += marks
+        elif origin in (Union, types.UnionType) and types.NoneType in get_args(annotation):
+            annotation = _without_none(annotation)
+            optional = True
+        elif origin in (typing.Final, typing_extensions.Required, typing_extensions.NotRequired):
+            annotation = get_args(annotation)[0]
+        elif isinstance(annotation, TypeVar):
+            annotation = annotation.__bound__ or Any
+        elif isinstance(annotation, ALIASES):
+            annotation = annotation.__value__
+        elif isinstance(origin, ALIASES):
+            annotation = origin.__value__[get_args(annotation)]
+        elif isinstance(annotation, typing.NewType):
+            annotation = annotation.__supertype__
+        else:
+            return annotation, optional, metadata
+
+
+def _without_none(annotation: Any) -> Any:
+    members = tuple(member for member in get_args(annotation) if member is not types.NoneType)
+    return Union[members]  # noqa: UP007  # the members are known at run time only
+
+
+def _parse_core(core: Any, optional: bool, metadata: tuple[Any, ...], owner: type | None) -> Parsed:
+    if core is Any:
+        return Parsed("any", core, optional=optional, metadata=metadata)
+    nested = _nested_class(core, owner)
+    if nested is not None:
+        return Parsed("nested", nested, None, nested, optional, metadata)
+    if is_collection(core):
+        return Parsed("collection", core, optional=optional, metadata=metadata)
+    if core is PerElement or get_origin(core) is PerElement:
+        (inner,) = get_args(core) or (Any,)
+        return Parsed("per_element", inner, optional=optional, metadata=metadata)
+    _refuse_unions(core, owner)
+    return Parsed("value", core, optional=optional, metadata=metadata)
+
+
+def _nested_class(core: Any, owner: type | None) -> type | None:
+    if owner is not None and core is owner:
+        return owner
+    if is_tensorclass(core):
+        nested: type = core
+        return nested
+    origin = get_origin(core)
+    if not (is_tensorclass(origin) or (owner is not None and origin is owner)):
+        return None
+    # `Pair[T]` of the typing module: a class of its own once the arguments are types.
+    made = origin[get_args(core)] if not getattr(core, "__parameters__", ()) and origin is not owner else origin
+    return made if isinstance(made, type) else origin
+
+
+def _refuse_unions(core: Any, owner: type | None) -> None:
+    if get_origin(core) not in (Union, types.UnionType):
+        return
+    members = [_peel(member)[0] for member in get_args(core)]
+    if any(_is_batch_data(member, owner) for member in members):
+        raise WrongDeclaration(
+            f"a union of {' and '.join(type_name(member) for member in members)}",
+            "a field has one tensor or container type, alone or with `| None`; declare a dtype family such as "
+            "`Float[Tensor, ...]`, or two optional fields",
+        )
+
+
+def _is_batch_data(member: Any, owner: type | None) -> bool:
+    if _is_jaxtyping(member) or is_collection(member) or get_origin(member) is PerElement:
+        return True
+    return (isinstance(member, type) and issubclass(member, Tensor)) or _nested_class(member, owner) is not None
+
+
+def _refuse_tensor_marks(core: Any, marks: list[Any], shared: bool) -> None:
+    if marks:
+        raise WrongDeclaration(
+            f"{_mark_text(marks[0])} on the type {type_name(core)}", "dtype and shape belong to a `Tensor` annotation"
+        )
+    if shared:
+        raise WrongDeclaration(
+            f"Shared[{type_name(core)}]", "`Shared` marks a tensor; a plain Python value is shared by the batch already"
+        )
+
+
+def _merge(marks: Iterable[Any]) -> TensorSpec:
+    """One spec from all that an annotation says about dtype and dims, in any order."""
+    dtypes: list[DTypeFamily] = []
+    dims: list[Dims] = []
+    for mark in marks:
+        if isinstance(mark, TensorSpec):
+            dtypes += [mark.dtype] if mark.dtype != Shaped else []
+            dims += [mark.dims] if mark.dims is not None else []
+        elif isinstance(mark, Shape):
+            dims.append(mark.dims)
+        else:
+            dtypes.append(family_of(mark) if isinstance(mark, torch.dtype) else mark)
+    if len(dtypes) > 1:
+        raise WrongDeclaration(f"two dtypes: {dtypes[0]} and {dtypes[1]}", "declare the dtype once")
+    if len(dims) > 1:
+        raise WrongDeclaration(f'two shapes: "{dims[0]}" and "{dims[1]}"', "declare the shape once")
+    return TensorSpec(dtypes[0] if dtypes else Shaped, dims[0] if dims else None)
+
+
+def _is_jaxtyping(annotation: Any) -> bool:
+    return isinstance(annotation, type) and all(hasattr(annotation, n) for n in ("dtypes", "dim_str", "array_type"))
+
+
+def _jaxtyping_spec(annotation: Any) -> TensorSpec:
+    array = annotation.array_type
+    if array is not Any and not (isinstance(array, type) and issubclass(array, Tensor)):
+        raise WrongDeclaration(f"the array type {type_name(array)}", "fields hold `Tensor`")
+    try:
+        return TensorSpec(_jaxtyping_family(annotation), parse_dims(annotation.dim_str))
+    except ValueError as error:
+        raise WrongDeclaration(f'the shape "{annotation.dim_str}"', str(error)) from None
+
+
+def _jaxtyping_family(annotation: Any) -> DTypeFamily:
+    dtypes = annotation.dtypes
+    if not isinstance(dtypes, list | tuple):  # their marker for any dtype
+        return Shaped
+    # By name first: their `Float` and ours differ in dtypes that only one of the two knows.
+    named = FAMILIES.get(getattr(getattr(annotation, "dtype", None), "__name__", ""))
+    if named is not None:
+        return named
+    names = {str(name) for name in dtypes}
+    known = [
+        dtype for dtype in (Num.dtypes or frozenset()) | (Bool.dtypes or frozenset()) if dtype_name(dtype) in names
+    ]
+    if not known:
+        raise WrongDeclaration(f"the dtypes {list(dtypes)}", "torch has none of them; take one of `tensorclass.typing`")
+    return family_of(*known)
+
+
+def _mark_text(mark: Any) -> str:
+    return dtype_name(mark) if isinstance(mark, torch.dtype) else str(mark)

@@ -1,0 +1,312 @@
+"""One value against one field: what fits is returned as it is stored, what does not becomes problems with hints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from ..errors import Problem
+from ._annotations import is_collection, is_tensorclass
+from ._bindings import Bindings
+from ._convert import Inexact, preferred_dtype, to_tensor
+from ._dtypes import Float, TensorSpec, family_of
+from ._spec import TENSOR_KINDS, FieldSpec, describe_tensor, short, type_name
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a class: `frozen`, `nocast`, `autocast`, `tensor_only`, `shadow` and what is validated."""
+
+    frozen: bool = False
+    nocast: bool = False
+    autocast: bool = False
+    tensor_only: bool = False
+    shadow: bool = False
+    validate: Literal["schema", "values", "off"] = "schema"
+
+
+DEFAULT_OPTIONS = Options()
+
+
+class Checker:
+    """Checks the fields of one instance in turn; dims of equal name are bound across them.
+
+    `source` says in messages where the batch size comes from.
+    """
+
+    def __init__(self, options: Options, batch_size: torch.Size = torch.Size(), source: str = "") -> None:  # noqa: B008  # immutable
+        self.options = options
+        self.batch_size = batch_size
+        self.source = source
+        self.bindings = Bindings()
+        self.problems: list[Problem] = []
+
+    def add(self, spec: FieldSpec, given: str, hint: str, path: str = "") -> None:
+        """Note a problem of a field."""
+        self.problems.append(Problem(path or spec.name, str(spec), given, hint))
+
+    def convert(self, spec: FieldSpec, value: object) -> object:
+        """A number or numpy array as the declared tensor, where that is exact; anything else as it is."""
+        if spec.spec is None or value is None or (isinstance(value, Tensor) and not self.options.autocast):
+            return value
+        if self.options.nocast:
+            return value
+        try:
+            converted = to_tensor(spec.spec, value, self.options.autocast)
+        except Inexact as error:
+            self.add(spec, describe(value), str(error))
+            return None
+        return value if converted is None else converted
+
+    def check(self, spec: FieldSpec, value: Any) -> object:
+        """The value of a field as it is stored; what does not fit is noted in `problems`."""
+        if value is None and (spec.optional or spec.kind == "any"):
+            return None
+        if value is None and spec.kind != "value":
+            self.add(spec, "None", f"pass a value, or declare `{spec} | None`")
+            return None
+        if spec.kind in TENSOR_KINDS:
+            self._tensor(spec, value)
+        elif spec.kind == "nested":
+            self._nested(spec, value)
+        elif spec.kind == "collection":
+            self._collection(spec, value)
+        elif spec.kind == "per_element":
+            return self._per_element(spec, value)
+        elif spec.kind == "value":
+            return self._value(spec, value)
+        return value
+
+    # ---- tensors -------------------------------------------------------------------------------------------------
+
+    def _tensor(self, spec: FieldSpec, value: Any) -> None:
+        assert spec.spec is not None  # tensor kinds have one
+        if not isinstance(value, Tensor):
+            self.add(spec, describe(value), _no_tensor_hint(spec.spec, value))
+            return
+        off = self.options.validate == "off"
+        if not off and not spec.spec.dtype.accepts(value.dtype):
+            self.add(spec, describe_tensor(value), dtype_hint(spec.spec, value.dtype))
+        batch = torch.Size() if spec.kind == "shared" else self.batch_size
+        if self._shape(spec, value, batch, off) and self.options.validate == "values":
+            self._values(spec, value)
+
+    def _shape(self, spec: FieldSpec, value: Tensor, batch: torch.Size, off: bool) -> bool:
+        assert spec.spec is not None  # tensor kinds have one
+        dims, count = spec.spec.dims, len(batch)
+        if off or dims is None:
+            return self._batch(spec, value.shape, batch, describe_tensor(value))
+        event = value.ndim - count
+        if event < dims.min_rank or (dims.rank is not None and event > dims.rank):
+            self.add(spec, describe_tensor(value), self._rank_hint(spec.spec, value, batch))
+            return False
+        if not self._batch(spec, value.shape, batch, describe_tensor(value)):
+            return False
+        found = self.bindings.bind(
+            spec.name, dims, value.shape[count:], batch_dims=count, declared=str(spec), given=describe_tensor(value)
+        )
+        self.problems += found
+        return not found
+
+    def _batch(self, spec: FieldSpec, shape: Sequence[int], batch: torch.Size, given: str) -> bool:
+        if tuple(shape[: len(batch)]) == tuple(batch):
+            return True
+        hint = f"the batch size is {list(batch)}{self.source}, here {list(shape[: len(batch)])}"
+        if spec.kind == "tensor" and spec.dims is None:
+            hint += "; a tensor without batch dims is declared `Shared[...]`"
+        self.add(spec, given, hint)
+        return False
+
+    def _rank_hint(self, spec: TensorSpec, value: Tensor, batch: torch.Size) -> str:
+        assert spec.dims is not None  # a rank is declared
+        count = f"{len(batch) + spec.dims.min_rank}" + (" or more" if spec.dims.rank is None else "")
+        event = f'the event dims are "{spec.dims}"' if len(spec.dims) else "every element is a scalar"
+        text = (
+            f"the batch size is {list(batch)}{self.source} and {event}: {count} dims are expected, {value.ndim} given"
+        )
+        mend = _mend_rank(spec, value, batch)
+        return f"{text}\n{mend}" if mend else text
+
+    def _values(self, spec: FieldSpec, value: Tensor) -> None:
+        for mark in spec.metadata:
+            for name, (sign, holds) in _BOUNDS.items():
+                bound = getattr(mark, name, None)
+                if bound is not None and not value.is_meta and value.numel():
+                    wrong = ~holds(value, bound)  # nan compares false and so is wrong
+                    if bool(wrong.any()):
+                        hint = f"every element is {sign} {bound}; not so: {_first_wrong(value, wrong)}"
+                        self.add(spec, describe_tensor(value), hint)
+
+    # ---- containers ----------------------------------------------------------------------------------------------
+
+    def _nested(self, spec: FieldSpec, value: Any) -> None:
+        if spec.nested is None or isinstance(value, spec.nested):
+            self._batch(spec, value.batch_size, self.batch_size, describe(value))
+            return
+        name = spec.nested.__name__
+        hint = f"pass a `{name}`"
+        if isinstance(value, dict):
+            hint = f"build it: `{name}(**value)`"
+        elif is_collection(type(value)):
+            hint = f"wrap it: `{name}.from_tensordict(value)`"
+        self.add(spec, describe(value), hint)
+
+    def _collection(self, spec: FieldSpec, value: Any) -> None:
+        if is_collection(type(value)):
+            self._batch(spec, value.batch_size, self.batch_size, describe(value))
+        elif is_tensorclass(type(value)):
+            self.add(spec, describe(value), f"convert it with `.to_tensordict()`, or declare `{type(value).__name__}`")
+        else:
+            batch = list(self.batch_size)
+            self.add(spec, describe(value), f"pass a container: `TensorDict(value, batch_size={batch})`")
+
+    # ---- Python values -------------------------------------------------------------------------------------------
+
+    def _value(self, spec: FieldSpec, value: Any) -> object:
+        if self.options.validate == "off":
+            return value
+        if isinstance(value, Tensor):
+            if not (self.options.autocast and value.numel() == 1):
+                self._tensor_as_value(spec, value)
+                return value
+            value = value.item()
+        try:
+            return spec.adapter.validate_python(value, strict=False if self.options.autocast else None)
+        except ValidationError as error:
+            self._pydantic(spec, error, spec.name)
+        return value
+
+    def _tensor_as_value(self, spec: FieldSpec, value: Tensor) -> None:
+        if spec.adapter_accepts(value):
+            return
+        family = family_of(value.dtype)
+        hint = "take the number with `.item()`, or " if value.numel() == 1 else ""
+        self.add(spec, f"tensor {describe_tensor(value)}", f'{hint}declare a tensor: `{family}[Tensor, "..."]`')
+
+    def _pydantic(self, spec: FieldSpec, error: ValidationError, path: str) -> None:
+        for entry in error.errors(include_url=False, include_context=False)[:5]:
+            where = "".join(f"[{part!r}]" if isinstance(part, int) else f".{part}" for part in entry["loc"])
+            hint = entry["msg"][:1].lower() + entry["msg"][1:]
+            if spec.kind == "value" and isinstance(entry["input"], list) and not where:
+                hint += f"; for one value per element declare `PerElement[{spec.type_text}]`"
+            self.add(spec, describe(entry["input"]), hint, path + where)
+
+    def _per_element(self, spec: FieldSpec, value: Any) -> object:
+        if is_stack(value):
+            if tuple(value.batch_size) != tuple(self.batch_size):
+                hint = f"the batch size is {list(self.batch_size)}{self.source}, here {list(value.batch_size)}"
+                self.add(spec, describe(value), hint)
+            elif self.options.validate != "off":
+                self._elements(spec, value.tolist(), self.batch_size, spec.name)
+            return value
+        if isinstance(value, Tensor):
+            self.add(
+                spec, f"tensor {describe_tensor(value)}", "pass nested lists: `value.tolist()`, or declare a tensor"
+            )
+            return value
+        if isinstance(value, tuple) and self.batch_size:
+            # A tuple may be one value of the element type; it is a list of values only when it is not.
+            value = spread(value, self.batch_size) if spec.adapter_accepts(value) else list(value)
+        return self._elements(spec, value, self.batch_size if isinstance(value, list) else torch.Size(), spec.name)
+
+    def _elements(self, spec: FieldSpec, value: Any, shape: Sequence[int], path: str) -> Any:
+        if not shape:
+            return self._element(spec, value, path)
+        if not isinstance(value, list | tuple) or len(value) != shape[0]:
+            count = f"{len(value)} values" if isinstance(value, list | tuple) else describe(value)
+            batch = f"the batch size is {list(self.batch_size)}{self.source}"
+            self.add(spec, count, f"{batch}: pass {shape[0]} values here, or one value for all elements", path)
+            return value
+        return [self._elements(spec, part, shape[1:], f"{path}[{i}]") for i, part in enumerate(value)]
+
+    def _element(self, spec: FieldSpec, value: Any, path: str) -> Any:
+        if self.options.validate == "off" or len(self.problems) > 20:
+            return value
+        try:
+            return spec.adapter.validate_python(value, strict=False if self.options.autocast else None)
+        except ValidationError as error:
+            self._pydantic(spec, error, path)
+        return value
+
+
+_BOUNDS: dict[str, tuple[str, Any]] = {
+    "ge": (">=", torch.ge),
+    "gt": (">", torch.gt),
+    "le": ("<=", torch.le),
+    "lt": ("<", torch.lt),
+}
+
+
+def _first_wrong(value: Tensor, wrong: Tensor) -> str:
+    first = [int(i) for i in wrong.nonzero()[0]]
+    return f"{int(wrong.sum())} of {value.numel()} elements, first {value[tuple(first)].item()} at {first}"
+
+
+def is_stack(value: object) -> bool:
+    """Whether a value already holds one object per element."""
+    plain = not isinstance(value, Tensor) and not is_tensorclass(type(value)) and not is_collection(type(value))
+    return plain and hasattr(value, "batch_size") and hasattr(value, "tolist")
+
+
+def spread(value: object, shape: Sequence[int]) -> Any:
+    """One value as nested lists of a shape."""
+    return [spread(value, shape[1:]) for _ in range(shape[0])] if shape else value
+
+
+def describe(value: object) -> str:
+    """A value in a message: its type and what it looks like."""
+    if value is None:
+        return "None"
+    if isinstance(value, Tensor):
+        return f"tensor {describe_tensor(value)}"
+    if hasattr(value, "batch_size"):
+        return f"{type(value).__name__} of batch size {list(value.batch_size)}"
+    return f"{type_name(type(value))} {short(value)}"
+
+
+def dtype_hint(spec: TensorSpec, dtype: torch.dtype) -> str:
+    """What to do about a tensor of another dtype."""
+    target, given = preferred_dtype(spec.dtype), family_of(dtype)
+    hint = f"convert with `.to({target})`" if target is not None else f"pass a tensor of {spec.dtype}"
+    if given.is_within(Float) and spec.dtype.is_within(Float):
+        return f"{hint}, declare `{given}[...]`, or the family `Float[...]` for any of them"
+    return f"{hint} or declare `{given}[...]`"
+
+
+def _no_tensor_hint(spec: TensorSpec, value: object) -> str:
+    if isinstance(value, list | tuple):
+        dtype = preferred_dtype(spec.dtype)
+        return f"make a tensor: `torch.tensor(value{'' if dtype is None else f', dtype={dtype}'})`"
+    if hasattr(value, "batch_size"):
+        return f"a tensor is declared; for a container declare `{type(value).__name__}`"
+    return f"pass a tensor, or declare `{type_name(type(value))}` for a Python value"
+
+
+def _mend_rank(spec: TensorSpec, value: Tensor, batch: torch.Size) -> str:
+    """The call that gives a tensor the declared rank, when one does."""
+    dims = spec.dims
+    if dims is None or dims.rank is None:
+        return ""
+    shape, full = tuple(value.shape), len(batch) + dims.rank
+    if value.ndim == dims.rank and batch and not Bindings().bind("", dims, shape):
+        sizes = ", ".join(map(str, (*batch, *shape)))
+        return f"it has no batch dims: spread it with `.expand({sizes})`, or declare `Shared[...]`"
+    if value.ndim == full - 1:
+        places = range(len(batch), full)
+        return _first_fit("unsqueeze", ((i, (*shape[:i], 1, *shape[i:])) for i in places), dims, batch)
+    if value.ndim == full + 1:
+        ones = (i for i in range(len(batch), value.ndim) if shape[i] == 1)
+        return _first_fit("squeeze", ((i, (*shape[:i], *shape[i + 1 :])) for i in ones), dims, batch)
+    return ""
+
+
+def _first_fit(method: str, candidates: Any, dims: Any, batch: torch.Size) -> str:
+    for place, shape in candidates:
+        if shape[: len(batch)] == tuple(batch) and not Bindings().bind("", dims, shape[len(batch) :]):
+            return f"`.{method}({place})` would fit"
+    return ""

@@ -1,0 +1,201 @@
+"""One line of a class body as a field record: annotation, default and options are checked against each other here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from ..errors import SchemaError
+from ._annotations import Parsed, WrongDeclaration, is_collection, is_tensorclass, parse_annotation
+from ._bindings import Bindings
+from ._convert import Inexact, to_tensor
+from ._fields import MISSING, FieldInfo
+from ._spec import TENSOR_KINDS, FieldSpec, Kind, describe_tensor, short, type_name
+
+NEVER_NONE = ("tensor", "shared", "nested", "collection", "per_element")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One annotated name of a class body, before its annotation is read."""
+
+    name: str
+    annotation: Any
+    info: FieldInfo
+    kw_only: bool
+    init_var: bool = False
+
+    def pending(self) -> FieldSpec:
+        """The field as known while a name in its annotation is not defined yet."""
+        return dataclasses.replace(_plain(self), kind="pending", produced=self.info.produced)
+
+
+def make_field(row: Row, annotation: Any, owner: type) -> FieldSpec:
+    """The record of a field.
+
+    Args:
+        row: The line of the class body.
+        annotation: Its type, evaluated.
+        owner: The class.
+
+    Raises:
+        WrongDeclaration: when annotation, default and options do not fit together.
+    """
+    if row.init_var:
+        return dataclasses.replace(_plain(row), kind="init_var", annotation=annotation, declared=annotation)
+    parsed = parse_annotation(annotation, owner)
+    spec = apply_parsed(_plain(row), annotation, parsed)
+    spec = dataclasses.replace(spec, join=join_policy(parsed, row.info.join), produced=row.info.produced)
+    return dataclasses.replace(spec, default=check_default(spec))
+
+
+def _plain(row: Row) -> FieldSpec:
+    info = row.info
+    return FieldSpec(
+        name=row.name, kind="value", annotation=row.annotation, declared=row.annotation, default=info.default,
+        default_factory=info.default_factory, doc=info.doc, fill=info.fill, init=info.init, kw_only=row.kw_only,
+        repr=info.repr, compare=info.compare, options=info.metadata,
+    )  # fmt: skip
+
+
+def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed) -> FieldSpec:
+    """The field with another annotation."""
+    return dataclasses.replace(
+        spec,
+        kind=parsed.kind,
+        annotation=parsed.annotation,
+        declared=declared,
+        spec=parsed.spec,
+        nested=parsed.nested,
+        optional=parsed.optional,
+        metadata=parsed.metadata,
+    )
+
+
+def default_join(kind: Kind) -> str:
+    """What joining does with a field that says nothing about it."""
+    return "same" if kind in ("value", "shared") else "stack"
+
+
+def join_policy(parsed: Parsed, join: str | None) -> str:
+    """The join policy of a field, checked against its kind.
+
+    Raises:
+        WrongDeclaration: when the policy needs another kind of field.
+    """
+    kind = parsed.kind
+    if join == "same" and kind in ("tensor", "nested", "collection", "per_element"):
+        raise WrongDeclaration(
+            'join="same" on a field with batch dims',
+            'equal values are joined where the batch shares one: declare `Shared[...]`, or join="stack"',
+        )
+    if join == "stack" and kind in ("value", "shared"):
+        raise WrongDeclaration(
+            'join="stack" on a value that the batch shares', "declare `PerElement[...]` for one value per element"
+        )
+    if join == "fill" and not (parsed.optional and kind in ("tensor", "nested")):
+        raise WrongDeclaration(
+            'join="fill"' + ("" if parsed.optional else " on a field that is never None"),
+            "fill stands in for tensors that some batches lack: declare an optional tensor, `... | None`",
+        )
+    return join or default_join(kind)
+
+
+def check_default(spec: FieldSpec) -> Any:
+    """The default of a field; a number becomes the tensor that the field declares.
+
+    Raises:
+        WrongDeclaration: when it does not fit the annotation, or instances would share something mutable.
+    """
+    default = spec.default
+    if default is MISSING:
+        return default
+    if default is None:
+        if spec.optional or not _never_none(spec):
+            return default
+        raise WrongDeclaration("the default None", f"declare `{spec} | None`")
+    if spec.kind in TENSOR_KINDS:
+        return _tensor_default(spec, default)
+    if isinstance(default, Tensor) and spec.kind == "value":
+        raise WrongDeclaration(f"the default {short(default)}", f"the field holds {spec}; declare a tensor type")
+    if type(default).__hash__ is None or is_collection(type(default)) or is_tensorclass(type(default)):
+        raise WrongDeclaration(
+            f"the mutable default {short(default)}",
+            f"instances would share it; write `field(default_factory={_factory_text(default)})`",
+        )
+    return default
+
+
+def _never_none(spec: FieldSpec) -> bool:
+    plain = spec.kind == "value" and isinstance(spec.annotation, type)
+    return spec.kind in NEVER_NONE or (plain and spec.annotation not in (object, type(None)))
+
+
+def _factory_text(default: object) -> str:
+    empty = isinstance(default, list | dict | set) and not default
+    return type(default).__name__ if empty else f"lambda: {short(default)}"
+
+
+def _tensor_default(spec: FieldSpec, default: Any) -> Tensor:
+    assert spec.spec is not None  # tensor kinds have one
+    try:
+        value = to_tensor(spec.spec, default)
+    except Inexact as error:
+        raise WrongDeclaration(f"the default {short(default)}", str(error)) from None
+    if value is None:
+        raise WrongDeclaration(f"the default {short(default)}", f"a default of `{spec}` is a tensor of the event shape")
+    if not spec.spec.dtype.accepts(value.dtype):
+        raise WrongDeclaration(f"the default {describe_tensor(value)}", f"its dtype is not {spec.spec.dtype}")
+    found = Bindings().bind(spec.name, spec.spec.dims, value.shape) if spec.spec.dims is not None else []
+    if found:
+        raise WrongDeclaration(
+            f"the default {describe_tensor(value)}",
+            f"{found[0].hint}; a default has the event shape, it is spread over the batch",
+        )
+    return value
+
+
+def substitute_field(spec: FieldSpec, arguments: Mapping[Any, Any], owner: type | None = None) -> FieldSpec:
+    """The field with type variables replaced by types.
+
+    Raises:
+        WrongDeclaration: when the result is no valid field.
+    """
+    declared = _substitute(spec.declared, arguments)
+    if declared is spec.declared or spec.kind == "pending":
+        return spec
+    if spec.kind == "init_var":
+        return dataclasses.replace(spec, annotation=declared, declared=declared)
+    parsed = parse_annotation(declared, owner)
+    implied = spec.join == default_join(spec.kind)
+    join = join_policy(parsed, None if implied else spec.join)
+    changed = dataclasses.replace(apply_parsed(spec, declared, parsed), join=join)
+    return dataclasses.replace(changed, default=check_default(changed))
+
+
+def _substitute(declared: Any, arguments: Mapping[Any, Any]) -> Any:
+    if not isinstance(declared, type) and declared in arguments:
+        return arguments[declared]
+    parameters = getattr(declared, "__parameters__", ())
+    if isinstance(declared, type) or not any(parameter in arguments for parameter in parameters):
+        return declared
+    return declared[tuple(arguments.get(parameter, parameter) for parameter in parameters)]
+
+
+def check_argument(variable: Any, argument: Any) -> None:
+    """A type argument fits its variable.
+
+    Raises:
+        SchemaError: when it is outside the bound or the constraints.
+    """
+    bound, constraints = getattr(variable, "__bound__", None), getattr(variable, "__constraints__", ())
+    if not isinstance(argument, type):
+        return
+    if isinstance(bound, type) and not issubclass(argument, bound):
+        raise SchemaError(f"{type_name(argument)} is no argument for {variable}: its bound is {type_name(bound)}")
+    if constraints and not any(isinstance(c, type) and issubclass(argument, c) for c in constraints):
+        allowed = ", ".join(type_name(c) for c in constraints)
+        raise SchemaError(f"{type_name(argument)} is no argument for {variable}: it is one of {allowed}")

@@ -1,0 +1,191 @@
+"""The dims of an event shape: the text in `Float32[Tensor, "3 h w//2"]` as an immutable object. Knows no torch."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+from ..errors import DimSyntaxError
+from ._polynomial import Polynomial
+
+GRAMMAR = (
+    "dims are separated by spaces; each is a number (`3`), a name (`h`), an expression of both with + - * // "
+    "(`h//2`, `2*(h+1)`), `_` (any size), `...` or `*name` (any number of dims, once)"
+)
+_TERMS = 200  # products of sums grow exponentially, and the text may come from a file
+
+_ODD = {
+    ",": "write spaces, not commas, between dims",
+    "#": "broadcasting (`#`) is not part of the grammar; write `_` for any size",
+    "?": "`?` is not part of the grammar",
+    "=": "write the size or the name alone",
+    "{": "expressions take dim names, not variables",
+    "%": "the operators are + - * //",
+}
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One dim of a size."""
+
+    size: Polynomial
+    text: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class AnyDim:
+    """One dim of any size: `_`."""
+
+    def __str__(self) -> str:
+        return "_"
+
+
+@dataclass(frozen=True)
+class Variadic:
+    """Any number of dims: `...`, or `*name` when they are equal wherever the name stands."""
+
+    name: str | None = None
+
+    def __str__(self) -> str:
+        return f"*{self.name}" if self.name else "..."
+
+
+Token = Dim | AnyDim | Variadic
+
+
+@dataclass(frozen=True)
+class Dims:
+    """The parsed dims of an event shape; equal when every dim has the same normal form.
+
+    >>> dims = parse_dims("3 h w//2")
+    >>> str(dims), dims.rank, dims.literal, dims.names
+    ('3 h w//2', 3, None, ('h', 'w'))
+    """
+
+    tokens: tuple[Token, ...]
+
+    @cached_property
+    def rank(self) -> int | None:
+        """The number of dims; None with `...` or `*name`."""
+        return None if self.variadic is not None else len(self.tokens)
+
+    @cached_property
+    def min_rank(self) -> int:
+        """The least number of dims."""
+        return len(self.tokens) - (self.variadic is not None)
+
+    @cached_property
+    def variadic(self) -> int | None:
+        """The position of `...` or `*name`; None without one."""
+        return next((i for i, token in enumerate(self.tokens) if isinstance(token, Variadic)), None)
+
+    @cached_property
+    def literal(self) -> tuple[int, ...] | None:
+        """The sizes, when all of them are numbers; else None."""
+        sizes = [token.size.constant if isinstance(token, Dim) else None for token in self.tokens]
+        known = [size for size in sizes if size is not None]
+        return tuple(known) if len(known) == len(sizes) else None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of sizes, in order, without `*name`."""
+        names = [name for token in self.tokens if isinstance(token, Dim) for name in token.size.names]
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def canonical(self) -> str:
+        """The normal form as text: the same for equal dims."""
+        return " ".join(
+            str(token.size).replace(" ", "") if isinstance(token, Dim) else str(token) for token in self.tokens
+        )
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.tokens))
+
+
+@lru_cache(maxsize=4096)
+def parse_dims(text: str) -> Dims:
+    """The dims that a text declares.
+
+    Args:
+        text: Dims separated by spaces; "" is the shape of a scalar.
+
+    Raises:
+        DimSyntaxError: when a dim is outside the grammar.
+
+    >>> parse_dims("n 2*n").tokens[1].size.evaluate({"n": 4})
+    8
+    """
+    if not isinstance(text, str):
+        raise DimSyntaxError(
+            f'a shape is a string such as "3 h w", got {text!r} of type {type(text).__name__}; {GRAMMAR}'
+        )
+    tokens = tuple(_parse_token(word, position, text) for position, word in enumerate(text.split(), 1))
+    if sum(isinstance(token, Variadic) for token in tokens) > 1:
+        raise DimSyntaxError(
+            f'"{text}": only one of `...` and `*name` may stand in a shape, else their lengths are open'
+        )
+    return Dims(tokens)
+
+
+def _parse_token(word: str, position: int, text: str) -> Token:
+    if word == "...":
+        return Variadic()
+    if re.fullmatch(r"_\w*", word):
+        return AnyDim()  # jaxtyping also spells it `_name`
+    if word.startswith("*") and word[1:].isidentifier() and not word.startswith("*_"):
+        return Variadic(word[1:])
+    try:
+        size = _parse_expression(word)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, ZeroDivisionError) as error:
+        hint = next((hint for sign, hint in _ODD.items() if sign in word), _reason(error))
+        raise DimSyntaxError(f'dim {position} of "{text}" is `{word}`: {hint}; {GRAMMAR}') from None
+    return Dim(size, word if size.constant is None else str(size))
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if type(error) in (ValueError, ZeroDivisionError) else "this is no dim"
+
+
+def _parse_expression(word: str) -> Polynomial:
+    # Python's own parser keeps precedence and nesting; the characters are limited first.
+    if not re.fullmatch(r"[\w+\-*/()]+", word):
+        raise ValueError("this is no dim")
+    size = _polynomial(ast.parse(word, mode="eval").body)
+    if size.constant is not None and size.constant < 0:
+        raise ValueError("a size is 0 or more; write `_` for any size")
+    return size
+
+
+def _polynomial(node: ast.expr) -> Polynomial:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return Polynomial.of(node.value)
+    if isinstance(node, ast.Name):
+        return Polynomial.of(node.id)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_polynomial(node.operand)
+    if isinstance(node, ast.BinOp):
+        return _operate(node.op, _polynomial(node.left), _polynomial(node.right))
+    raise ValueError("this is no dim")
+
+
+def _operate(operator: ast.operator, left: Polynomial, right: Polynomial) -> Polynomial:
+    if len(left.terms) * len(right.terms) > _TERMS:
+        raise ValueError("this expression is too long")
+    if isinstance(operator, ast.Add):
+        return left + right
+    if isinstance(operator, ast.Sub):
+        return left - right
+    if isinstance(operator, ast.Mult):
+        return left * right
+    if isinstance(operator, ast.FloorDiv):
+        return left // right
+    raise ValueError("the operators are + - * //")

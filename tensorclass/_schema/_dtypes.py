@@ -1,0 +1,199 @@
+"""Dtype families: `Float32` is one dtype, `Float` every floating one, `Float32[Tensor, "3 h w"]` an annotation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+
+import torch
+from torch import Tensor
+
+from ..errors import DimSyntaxError, SchemaError
+from ._dims import Dims, parse_dims
+
+
+@dataclass(frozen=True)
+class DTypeFamily:
+    """A set of dtypes under one name; `dtypes` is None when any dtype is meant.
+
+    >>> Float32.exact, Float.accepts(torch.bfloat16), Int64.is_within(Int)
+    (torch.float32, True, True)
+    """
+
+    name: str
+    dtypes: frozenset[torch.dtype] | None
+
+    @cached_property
+    def exact(self) -> torch.dtype | None:
+        """The dtype, when there is only one."""
+        return next(iter(self.dtypes)) if self.dtypes is not None and len(self.dtypes) == 1 else None
+
+    def accepts(self, dtype: torch.dtype) -> bool:
+        """Whether a tensor of this dtype belongs to the family."""
+        return self.dtypes is None or dtype in self.dtypes
+
+    def is_within(self, other: DTypeFamily) -> bool:
+        """Whether every dtype of this family belongs to the other."""
+        return other.dtypes is None or (self.dtypes is not None and self.dtypes <= other.dtypes)
+
+    def admits_cast(self, dtype: torch.dtype) -> bool:
+        """Whether `.to(dtype)`, which touches floating tensors only, keeps the declaration."""
+        floats = self.dtypes is None or any(member.is_floating_point for member in self.dtypes)
+        return not floats or self.accepts(dtype)
+
+    def __getitem__(self, item: Any) -> Any:
+        """The annotation of a tensor: `Float32[Tensor, "3 h w"]`.
+
+        Raises:
+            SchemaError: when the item is not a tensor type and a shape.
+        """
+        if not isinstance(item, tuple) or len(item) != 2:
+            raise SchemaError(
+                f'{self.name}[...] takes a tensor type and a shape; write {self.name}[Tensor, "..."] for any shape'
+            )
+        array, shape = item
+        if not isinstance(array, type) or not issubclass(array, Tensor):
+            name = getattr(array, "__name__", None) or repr(array)
+            raise SchemaError(
+                f"{self.name}[{name}, {shape!r}]: the first argument is `Tensor`; an optional field is "
+                f"{self.name}[Tensor, {shape!r}] | None"
+            )
+        return Annotated[array, TensorSpec(self, _parse(self.name, shape))]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What a tensor field declares: dtype and event dims; `dims` is None when any shape is meant.
+
+    >>> print(TensorSpec(Float32, parse_dims("1 8 8")))
+    Float32["1 8 8"]
+    """
+
+    dtype: DTypeFamily
+    dims: Dims | None = None
+
+    def __str__(self) -> str:
+        if self.dims is None and self.dtype.dtypes is None:
+            return "Tensor"
+        return f'{self.dtype}["{"..." if self.dims is None else self.dims}"]'
+
+
+class Shape:
+    """Event dims in an `Annotated` type: `Annotated[Tensor, Shape("3 h w"), torch.float32]`.
+
+    Args:
+        text: Dims separated by spaces; "" is the shape of a scalar.
+
+    Raises:
+        SchemaError: when the text is outside the grammar of dims.
+
+    >>> Shape("3 h w").dims.rank
+    3
+    """
+
+    def __init__(self, text: str) -> None:
+        self.dims = _parse("Shape", text)
+
+    def __eq__(self, other: object) -> bool:
+        return self.dims == other.dims if isinstance(other, Shape) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.dims)
+
+    def __repr__(self) -> str:
+        return f'Shape("{self.dims}")'
+
+
+def _parse(where: str, text: str) -> Dims:
+    try:
+        return parse_dims(text)
+    except (DimSyntaxError, TypeError) as error:
+        # TypeError: an unhashable "shape" does not reach the parser behind the cache.
+        reason = (
+            str(error) if isinstance(error, DimSyntaxError) else f'a shape is a string such as "3 h w", got {text!r}'
+        )
+        raise SchemaError(f"{where}: {reason}") from None
+
+
+def _family(name: str, *dtypes: str) -> DTypeFamily:
+    # Newer dtypes are empty families on older versions of torch: nothing has that dtype there.
+    found = (getattr(torch, dtype, None) for dtype in dtypes)
+    return DTypeFamily(name, frozenset(dtype for dtype in found if dtype is not None))
+
+
+def _union(name: str, *families: DTypeFamily) -> DTypeFamily:
+    return DTypeFamily(name, frozenset().union(*(family.dtypes or () for family in families)))
+
+
+Float8e4m3fn = _family("Float8e4m3fn", "float8_e4m3fn")
+Float8e4m3fnuz = _family("Float8e4m3fnuz", "float8_e4m3fnuz")
+Float8e5m2 = _family("Float8e5m2", "float8_e5m2")
+Float8e5m2fnuz = _family("Float8e5m2fnuz", "float8_e5m2fnuz")
+Float8e8m0fnu = _family("Float8e8m0fnu", "float8_e8m0fnu")
+BFloat16 = _family("BFloat16", "bfloat16")
+Float16 = _family("Float16", "float16")
+Float32 = _family("Float32", "float32")
+Float64 = _family("Float64", "float64")
+Complex32 = _family("Complex32", "complex32")
+Complex64 = _family("Complex64", "complex64")
+Complex128 = _family("Complex128", "complex128")
+Int8 = _family("Int8", "int8")
+Int16 = _family("Int16", "int16")
+Int32 = _family("Int32", "int32")
+Int64 = _family("Int64", "int64")
+UInt8 = _family("UInt8", "uint8")
+UInt16 = _family("UInt16", "uint16")
+UInt32 = _family("UInt32", "uint32")
+UInt64 = _family("UInt64", "uint64")
+Bool = _family("Bool", "bool")
+
+Float = _union(
+    "Float", Float8e4m3fn, Float8e4m3fnuz, Float8e5m2, Float8e5m2fnuz, Float8e8m0fnu,
+    BFloat16, Float16, Float32, Float64,
+)  # fmt: skip
+Complex = _union("Complex", Complex32, Complex64, Complex128)
+Int = _union("Int", Int8, Int16, Int32, Int64)
+UInt = _union("UInt", UInt8, UInt16, UInt32, UInt64)
+Inexact = _union("Inexact", Float, Complex)
+Integer = _union("Integer", Int, UInt)
+Real = _union("Real", Float, Integer)
+Num = _union("Num", Real, Complex)
+Shaped = DTypeFamily("Shaped", None)
+
+FAMILIES: dict[str, DTypeFamily] = {
+    family.name: family
+    for family in (
+        Float8e4m3fn, Float8e4m3fnuz, Float8e5m2, Float8e5m2fnuz, Float8e8m0fnu, BFloat16, Float16, Float32, Float64,
+        Complex32, Complex64, Complex128, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Bool,
+        Float, Complex, Int, UInt, Inexact, Integer, Real, Num, Shaped,
+    )
+}  # fmt: skip
+
+_BY_DTYPES = {family.dtypes: family for family in FAMILIES.values() if family.dtypes}
+
+
+def family_of(*dtypes: torch.dtype) -> DTypeFamily:
+    """The family of some dtypes, under its own name where it has one.
+
+    >>> str(family_of(torch.int64)), str(family_of(torch.int32, torch.int64))
+    ('Int64', 'Int32|Int64')
+    """
+    members = frozenset(dtypes)
+    if members in _BY_DTYPES:
+        return _BY_DTYPES[members]
+    singles = sorted(_single_name(dtype) for dtype in members)
+    return DTypeFamily("|".join(singles), members)
+
+
+def _single_name(dtype: torch.dtype) -> str:
+    known = _BY_DTYPES.get(frozenset((dtype,)))
+    return known.name if known is not None else dtype_name(dtype)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """The name of a dtype without its module: `float32`."""
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,142 @@
+"""What stands on the right of a field: `field(...)` and `produced()`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+from ..errors import SchemaError
+
+JoinPolicy = Literal["stack", "same", "fill"]
+JOINS = ("stack", "same", "fill")
+RESERVED_JOINS = ("pad", "ragged")
+
+
+class Missing:
+    """Stands for a default that was not given; there is one, `MISSING`."""
+
+    _only: Missing | None = None
+
+    def __new__(cls) -> Missing:
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+        return cls._only
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __reduce__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Any = Missing()
+
+
+@dataclasses.dataclass(frozen=True)
+class FieldInfo:
+    """What `field()` and `produced()` leave in the class body until the schema is built."""
+
+    default: Any = MISSING
+    default_factory: Any = MISSING
+    init: bool = True
+    kw_only: bool = MISSING
+    join: str | None = None
+    fill: Any = 0
+    doc: str | None = None
+    metadata: Mapping[Any, Any] = dataclasses.field(default_factory=dict)
+    repr: bool = True
+    compare: bool = True
+    produced: bool = False
+
+
+def field(
+    *,
+    default: Any = MISSING,
+    default_factory: Any = MISSING,
+    init: bool = True,
+    kw_only: bool = MISSING,
+    join: JoinPolicy | None = None,
+    fill: Any = 0,
+    doc: str | None = None,
+    metadata: Mapping[Any, Any] | None = None,
+    repr: bool = True,
+    compare: bool = True,
+) -> Any:
+    """Options of one field, as `dataclasses.field` has them, and what joining batches does with it.
+
+    Args:
+        default: The value of an omitted field; a tensor has the event shape and is spread over the batch and copied.
+        default_factory: A function without arguments that makes the default.
+        init: Whether the constructor takes the field.
+        kw_only: Whether the constructor takes it by keyword only.
+        join: What stack, cat and collate do: "stack" joins the tensors, "same" requires equal values, "fill" joins an
+            optional field whose value is missing in some batches. By default what the kind of field does: values and
+            `Shared` tensors "same", the others "stack".
+        fill: The number that stands for missing elements with `join="fill"`.
+        doc: What the field means.
+        metadata: Anything of yours.
+        repr: Whether `repr` shows the field.
+        compare: Whether `==` compares the field.
+
+    Raises:
+        SchemaError: when both defaults are given, or the policy is not one of these.
+
+    >>> from tensorclass import TensorClass, field
+    >>> class Note(TensorClass):
+    ...     tags: dict[str, str] = field(default_factory=dict)
+    >>> Note().tags
+    {}
+    """
+    if default is not MISSING and default_factory is not MISSING:
+        raise SchemaError("field(): give `default` or `default_factory`, not both")
+    if default_factory is not MISSING and not callable(default_factory):
+        raise SchemaError(f"field(): `default_factory` is a function without arguments, got {default_factory!r}")
+    _check_join(join)
+    frozen = MappingProxyType(dict(metadata or {}))
+    return FieldInfo(default, default_factory, init, kw_only, join, fill, doc, frozen, repr, compare)
+
+
+def produced(doc: str | None = None, *, init: Literal[False] = False) -> Any:
+    """A field that is no constructor argument and that a module fills in later.
+
+    Args:
+        doc: What the field means.
+        init: False, for type checkers.
+
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass, produced
+    >>> from tensorclass.typing import Float32
+    >>> class State(TensorClass):
+    ...     image: Float32[Tensor, "64"]
+    ...     hidden: Float32[Tensor, "8"] = produced("what the encoder sees")
+    """
+    if init:
+        raise SchemaError("produced(): the field is no constructor argument, so `init` is False")
+    return FieldInfo(init=False, doc=doc, produced=True)
+
+
+def _check_join(join: object) -> None:
+    if join in RESERVED_JOINS:
+        raise SchemaError(
+            f"field(join={join!r}) is not in this release; the policies are {', '.join(map(repr, JOINS))}"
+        )
+    if join is not None and join not in JOINS:
+        raise SchemaError(f"field(join={join!r}): the policies are {', '.join(map(repr, JOINS))}")
+
+
+def as_field_info(value: Any) -> FieldInfo:
+    """The options of a field from what stands on its right: a default, `field(...)` or the field of `dataclasses`."""
+    if isinstance(value, FieldInfo):
+        return value
+    if not isinstance(value, dataclasses.Field):
+        return FieldInfo(default=value)
+    options = {
+        name: MISSING if getattr(value, name) is dataclasses.MISSING else getattr(value, name)
+        for name in ("default", "default_factory", "kw_only")
+    }
+    return FieldInfo(**options, init=value.init, metadata=value.metadata, repr=value.repr, compare=value.compare)

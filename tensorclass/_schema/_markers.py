@@ -1,0 +1,100 @@
+"""The marks that an annotation carries besides dtype and dims: what the batch shares, one value per element, ragged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar, overload
+
+import torch
+from typing_extensions import Self, TypeAliasType
+
+from ..errors import SchemaError
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class SharedMark:
+    """Marks a tensor without batch dims."""
+
+
+@dataclass(frozen=True)
+class RaggedMark:
+    """Marks a tensor field with one length per element."""
+
+    dims: str
+
+
+Shared = Annotated[T, SharedMark()]
+"""A tensor without batch dims: `table: Shared[Float32[Tensor, "1000 64"]]`. Checkers see the tensor."""
+
+
+class PerElementValues(Protocol[T_co]):
+    """What reading a `PerElement` field gives, as checkers see it; `NonTensorStack` at run time."""
+
+    @property
+    def shape(self) -> torch.Size:
+        """The batch shape."""
+        ...
+
+    def item(self) -> T_co:
+        """The object of a stack of one element."""
+        ...
+
+    def tolist(self) -> Any:
+        """The objects as nested lists of the batch shape."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def __getitem__(self, index: Any) -> Self: ...
+
+
+Nested = TypeAliasType("Nested", "T | Sequence[Nested[T]]", type_params=(T,))
+
+
+class PerElement(Generic[T]):
+    """One value for each element of the batch: `name: PerElement[str]`.
+
+    Reads give a `NonTensorStack[T]`; writes take one, a value for all elements, or nested lists of the batch shape. It
+    is an annotation without instances: checkers take the types of reads and writes from its descriptor methods.
+    """
+
+    def __init__(self) -> None:
+        raise SchemaError("PerElement is an annotation: declare `name: PerElement[str]` and pass a list of values")
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Self: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> PerElementValues[T]: ...
+        def __get__(self, instance: object | None, owner: type) -> Any:
+            """The values of an instance."""
+
+        def __set__(self, instance: object, value: Nested[T] | PerElementValues[T]) -> None:
+            """Replace the values of an instance."""
+
+
+__all__ = ["PerElement", "PerElementValues", "Ragged", "RaggedMark", "Shared", "SharedMark"]
+
+if TYPE_CHECKING:
+    from typing import Annotated as Ragged
+else:
+
+    class _Ragged:
+        """One length per element: `tokens: Ragged[Tensor, "t d"]`."""
+
+        def __getitem__(self, item: Any) -> Any:
+            if not isinstance(item, tuple) or len(item) != 2:
+                raise SchemaError('Ragged[...] takes a tensor type and a shape: Ragged[Tensor, "t d"]')
+            return Annotated[item[0], RaggedMark(item[1])]
+
+        def __repr__(self) -> str:
+            return "Ragged"
+
+    Ragged = _Ragged()

@@ -1,0 +1,98 @@
+"""Annotations of a class body as types: strings and forward references are evaluated where the class was written."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import sys
+import typing
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
+from typing import Any, ForwardRef, get_args, get_origin
+
+if sys.version_info >= (3, 14):
+    import annotationlib
+
+
+def own_annotations(cls: type) -> dict[str, Any]:
+    """The annotations of the class body, without those of its bases; not evaluated."""
+    if sys.version_info >= (3, 14):
+        return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
+    return dict(inspect.get_annotations(cls))
+
+
+class Scope:
+    """Where the names in the annotations of one class are looked up.
+
+    Args:
+        cls: The class; its own name is known before the module knows it.
+        globalns: The globals of the place; those of the class's module by default.
+        localns: The locals of the place.
+    """
+
+    def __init__(
+        self, cls: type, globalns: Mapping[str, Any] | None = None, localns: Mapping[str, Any] | None = None
+    ) -> None:
+        self.cls = cls
+        self.globals: dict[str, Any] = dict(globalns) if globalns is not None else {}
+        self.given = globalns is not None
+        self.locals = localns if localns is not None else {}
+
+    def evaluate(self, annotation: Any) -> Any:
+        """The type that an annotation means.
+
+        Raises:
+            NameError: when a name in it is not defined (yet).
+        """
+        if not _is_open(annotation):
+            return annotation
+        module = vars(sys.modules[self.cls.__module__]) if self.cls.__module__ in sys.modules else {}
+        globalns = self.globals if self.given else module
+        try:
+            return _evaluate(annotation, globalns, self._names(globalns, {}))
+        except NameError:
+            # A class defined later in the same function: its name is a local of a caller.
+            return _evaluate(annotation, globalns, self._names(globalns, _callers_locals(self.cls.__module__)))
+
+    def _names(self, globalns: Mapping[str, Any], frames: Mapping[str, Any]) -> MutableMapping[str, Any]:
+        # The class body comes last: a default that is named like a type must not hide it.
+        own = {self.cls.__name__: self.cls}
+        layers = (own, self.locals, frames, globalns, vars(builtins), vars(self.cls))
+        return ChainMap(*(dict(layer) if layer is not globalns else _readable(layer) for layer in layers))
+
+
+def _readable(layer: Mapping[str, Any]) -> MutableMapping[str, Any]:
+    return layer if isinstance(layer, dict) else dict(layer)
+
+
+def _is_open(annotation: Any) -> bool:
+    """Whether an annotation holds a string or forward reference somewhere."""
+    if isinstance(annotation, str | ForwardRef):
+        return True
+    if get_origin(annotation) is typing.Literal:
+        return False
+    inner = get_args(annotation)
+    if get_origin(annotation) is typing.Annotated:
+        inner = inner[:1]
+    return any(_is_open(part) for part in inner if part is not annotation)
+
+
+def _evaluate(annotation: Any, globalns: Mapping[str, Any], names: MutableMapping[str, Any]) -> Any:
+    for _ in range(8):  # a string may evaluate to a string
+        if not isinstance(annotation, str):
+            break
+        annotation = eval(annotation, dict(globalns), names)
+    if not _is_open(annotation):
+        return annotation
+    carrier = type("Carrier", (), {"__annotations__": {"it": annotation}})
+    return typing.get_type_hints(carrier, dict(globalns), dict(names), include_extras=True)["it"]
+
+
+def _callers_locals(module: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    frame = sys._getframe(1).f_back
+    while frame is not None:
+        if frame.f_globals.get("__name__") == module and frame.f_locals is not frame.f_globals:
+            found = {**frame.f_locals, **found}
+        frame = frame.f_back
+    return found

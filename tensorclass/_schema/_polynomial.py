@@ -1,0 +1,235 @@
+"""Sizes as polynomials with integer coefficients: two expressions that always give the same size are one object.
+
+The atoms are names and floor divisions. What a floor division by a constant can give away is taken out of it:
+`(2*n + 1)//2` is `n`, `(h - 1)//2 + 1` is `(h + 1)//2`, `(h//2)//2` is `h//4`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+from typing_extensions import Self
+
+
+class FloorDiv(NamedTuple):
+    """A floor division that no rule simplifies; an atom of a polynomial."""
+
+    numerator: Polynomial
+    denominator: Polynomial
+
+    def __str__(self) -> str:
+        return f"{_operand(self.numerator)}//{_operand(self.denominator)}"
+
+
+Atom = str | FloorDiv
+Monomial = tuple[Atom, ...]  # sorted, an atom as often as its power; the constant term is ()
+
+
+class Polynomial:
+    """An integer size in terms of names.
+
+    Args:
+        terms: The coefficient of each monomial; zero coefficients are dropped.
+
+    >>> n = Polynomial.of("n")
+    >>> str((2 * n + 1) // 2 + 3), (n + 1).evaluate({"n": 4})
+    ('n+3', 5)
+    """
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        found = {_sorted(monomial): count for monomial, count in terms.items() if count}
+        # Higher powers first, then by name, so that equal polynomials print alike.
+        self.terms: dict[Monomial, int] = dict(sorted(found.items(), key=_order))
+
+    @classmethod
+    def of(cls, value: str | int | Polynomial) -> Polynomial:
+        """A name, a number, or the polynomial itself."""
+        if isinstance(value, Polynomial):
+            return value
+        return cls({(value,): 1}) if isinstance(value, str) else cls({(): value})
+
+    @cached_property
+    def constant(self) -> int | None:
+        """The value, when no name is left; else None."""
+        if not self.terms:
+            return 0
+        return self.terms[()] if set(self.terms) == {()} else None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every name, also those inside floor divisions, in order of appearance."""
+        found: dict[str, None] = {}
+        for monomial in self.terms:
+            for atom in monomial:
+                parts = (atom,) if isinstance(atom, str) else (*atom.numerator.names, *atom.denominator.names)
+                found.update(dict.fromkeys(parts))
+        return tuple(found)
+
+    def __add__(self, other: Polynomial | int | str) -> Polynomial:
+        total: Counter[Monomial] = Counter(self.terms)
+        for monomial, count in Polynomial.of(other).terms.items():
+            total[monomial] += count
+        return Polynomial(total)
+
+    def __mul__(self, other: Polynomial | int | str) -> Polynomial:
+        total: Counter[Monomial] = Counter()
+        for left, count in self.terms.items():
+            for right, times in Polynomial.of(other).terms.items():
+                total[_sorted((*left, *right))] += count * times
+        return Polynomial(total)
+
+    def __neg__(self) -> Polynomial:
+        return self * -1
+
+    def __sub__(self, other: Polynomial | int | str) -> Polynomial:
+        return self + -Polynomial.of(other)
+
+    def __rsub__(self, other: int | str) -> Polynomial:
+        return -self + other
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Polynomial | int | str) -> Polynomial:
+        """The floor division, simplified where that holds for all sizes.
+
+        Raises:
+            ZeroDivisionError: when the denominator is the constant 0.
+        """
+        divisor = Polynomial.of(other)
+        number = divisor.constant
+        if number == 0:
+            raise ZeroDivisionError(f"{self} is divided by zero")
+        if number is not None and (number > 0 or self.constant is not None):
+            return _divide(self, number)
+        return _atom(self, divisor)
+
+    def __rfloordiv__(self, other: int | str) -> Polynomial:
+        return Polynomial.of(other) // self
+
+    def substitute(self, sizes: Mapping[str, int | str | Polynomial]) -> Polynomial:
+        """The same size with names replaced by numbers, names or polynomials.
+
+        Raises:
+            ZeroDivisionError: when a denominator becomes 0.
+        """
+        if not any(name in sizes for name in self.names):
+            return self
+        total = Polynomial({})
+        for monomial, count in self.terms.items():
+            product = Polynomial.of(count)
+            for atom in monomial:
+                product = product * _replace(atom, sizes)
+            total = total + product
+        return total
+
+    def evaluate(self, sizes: Mapping[str, int]) -> int:
+        """The number that this size is.
+
+        Raises:
+            KeyError: when a name has no size.
+            ZeroDivisionError: when a denominator is 0.
+        """
+        result = self.substitute(sizes).constant
+        if result is None:
+            raise KeyError(next(name for name in self.names if name not in sizes))
+        return result
+
+    def solve_for_single_linear(self, value: int) -> tuple[str, Fraction] | None:
+        """The one name of a linear size, and what it must be for the size to be `value`; None for any other size."""
+        if len(self.names) != 1 or not set(self.terms) <= {(), self.names}:
+            return None
+        return self.names[0], Fraction(value - self.terms.get((), 0), self.terms[self.names])
+
+    def isolate(self, name: str) -> Polynomial | None:
+        """What `name` must be for this size to be zero, when that is a polynomial; else None."""
+        slope = self.terms.get((name,), 0)
+        rest = Polynomial({monomial: count for monomial, count in self.terms.items() if monomial != (name,)})
+        if not slope or name in rest.names or any(count % slope for count in rest.terms.values()):
+            return None
+        return Polynomial({monomial: -count // slope for monomial, count in rest.terms.items()})
+
+    def __eq__(self, other: object) -> bool:
+        return self.terms == other.terms if isinstance(other, Polynomial) else NotImplemented
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(frozenset(self.terms.items()))
+
+    def __str__(self) -> str:
+        # A positive term first: `n-1` reads better than `-1+n`.
+        ordered = sorted(self.terms.items(), key=lambda term: term[1] < 0)
+        text = "".join(_term(monomial, count) for monomial, count in ordered)
+        return text.removeprefix("+") or "0"
+
+    def __repr__(self) -> str:
+        return f"Polynomial({self})"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[dict[Monomial, int]]]:
+        return type(self), (self.terms,)
+
+
+def _sorted(monomial: Monomial) -> Monomial:
+    return tuple(sorted(monomial, key=_spelling)) if len(monomial) > 1 else monomial
+
+
+def _spelling(atom: Atom) -> tuple[bool, str]:
+    return not isinstance(atom, str), str(atom)
+
+
+def _order(term: tuple[Monomial, int]) -> tuple[int, list[tuple[bool, str]]]:
+    return -len(term[0]), [_spelling(atom) for atom in term[0]]
+
+
+def _divide(size: Polynomial, number: int) -> Polynomial:
+    """Floor division by a number: whole multiples come out, nested divisions by numbers become one."""
+    whole = Polynomial({monomial: count // number for monomial, count in size.terms.items()})
+    rest = Polynomial({monomial: count % number for monomial, count in size.terms.items()})
+    if rest.constant is not None:
+        return whole
+    inner = _nested_division(rest)
+    if inner is not None:
+        numerator, divisor, offset = inner
+        return whole + _divide(numerator + offset * divisor, divisor * number)
+    return whole + _atom(rest, Polynomial.of(number))
+
+
+def _nested_division(size: Polynomial) -> tuple[Polynomial, int, int] | None:
+    """The parts of `numerator//divisor + offset`, when the size is just that."""
+    divisions = [atom for monomial in size.terms for atom in monomial if isinstance(atom, FloorDiv)]
+    if len(divisions) != 1 or size.terms.get((divisions[0],)) != 1 or not set(size.terms) <= {(), (divisions[0],)}:
+        return None
+    divisor = divisions[0].denominator.constant
+    return (divisions[0].numerator, divisor, size.terms.get((), 0)) if divisor is not None and divisor > 0 else None
+
+
+def _atom(numerator: Polynomial, denominator: Polynomial) -> Polynomial:
+    return Polynomial({(FloorDiv(numerator, denominator),): 1})
+
+
+def _replace(atom: Atom, sizes: Mapping[str, int | str | Polynomial]) -> Polynomial:
+    if isinstance(atom, str):
+        return Polynomial.of(sizes.get(atom, atom))
+    return atom.numerator.substitute(sizes) // atom.denominator.substitute(sizes)
+
+
+def _term(monomial: Monomial, count: int) -> str:
+    sign = "-" if count < 0 else "+"
+    if count == 1 and len(monomial) == 1:
+        return f"+{monomial[0]}"
+    factors = [atom if isinstance(atom, str) else f"({atom})" for atom in monomial]
+    if abs(count) != 1 or not factors:
+        factors.insert(0, str(abs(count)))
+    return sign + "*".join(factors)
+
+
+def _operand(size: Polynomial) -> str:
+    text = str(size)
+    return text if text.isidentifier() or text.isdecimal() else f"({text})"

@@ -1,0 +1,257 @@
+"""From a class body to a schema: inheritance, generics, forward references; all that is wrong is reported at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, get_origin
+
+from ..errors import Problem, SchemaError, did_you_mean
+from ._annotations import WrongDeclaration, is_tensorclass
+from ._declare import Row, check_argument, make_field, substitute_field
+from ._fields import MISSING, FieldInfo, as_field_info
+from ._names import Scope, own_annotations
+from ._narrow import DimMap, redeclared, widening
+from ._schema import Schema, schema_of
+from ._spec import FieldSpec, type_name
+
+Fields = dict[str, FieldSpec]
+
+
+def build_schema(
+    cls: type,
+    *,
+    globalns: Mapping[str, Any] | None = None,
+    localns: Mapping[str, Any] | None = None,
+    kw_only: bool = False,
+) -> Schema:
+    """The schema of a class body and of the tensorclasses that it inherits from.
+
+    Call it while the class still holds its defaults. Forward references that are not defined yet are left pending.
+
+    Args:
+        cls: The class.
+        globalns: Where annotations look names up; the globals of the class's module by default.
+        localns: The locals of the place where the class is written.
+        kw_only: Whether every field of this body is a keyword-only argument.
+
+    Raises:
+        SchemaError: for all declarations that are wrong, together.
+    """
+    builder = _Builder(cls, Scope(cls, globalns, localns), kw_only)
+    return Schema(cls.__name__, builder.fields(final=False).values(), lambda _: builder.fields(final=True))
+
+
+def substitute(schema: Schema, arguments: Mapping[Any, Any], name: str | None = None) -> Schema:
+    """The schema with type variables replaced by types.
+
+    Args:
+        schema: The schema of a generic class.
+        arguments: The type of each variable.
+        name: The name of the new schema; the old one by default.
+
+    Raises:
+        SchemaError: when an argument is outside the bound of its variable, or a field becomes invalid.
+    """
+    for variable, argument in arguments.items():
+        check_argument(variable, argument)
+    name = name or schema.name
+    known = _substitute_all(name, schema.declared, arguments)
+    return Schema(name, known.values(), lambda _: _substitute_all(name, schema.resolve().declared, arguments))
+
+
+def _substitute_all(name: str, declared: Mapping[str, FieldSpec], arguments: Mapping[Any, Any]) -> Fields:
+    found, problems = {}, []
+    for spec in declared.values():
+        try:
+            found[spec.name] = substitute_field(spec, arguments)
+        except WrongDeclaration as wrong:
+            problems.append(Problem(spec.name, type_name(spec.declared), wrong.given, wrong.hint))
+    if problems:
+        raise SchemaError.of(name, problems)
+    return found
+
+
+class _Builder:
+    """Reads one class body; the rows are kept, so that it can be read again when more names are known."""
+
+    def __init__(self, cls: type, scope: Scope, kw_only: bool) -> None:
+        self.cls = cls
+        self.scope = scope
+        self.problems: list[Problem] = []
+        self.rows = list(self._rows(kw_only))
+        self._check_unannotated()
+
+    def fields(self, *, final: bool) -> Fields:
+        """All fields, inherited ones first; `final` makes an unknown name an error."""
+        bases = list(self._bases(final))
+        inherited = {name: spec for _, fields in bases for name, spec in fields.items()}
+        own = self._own(final)
+        table = redeclared(own, inherited)
+        fields = {name: _rename_dims(spec, table) for name, spec in inherited.items()} | own
+        for base, base_fields in bases:
+            self._check_narrowing(base, base_fields, fields, table)
+        self._check_order(fields)
+        self._check_recursion(fields)
+        self._raise()
+        return fields
+
+    def _raise(self) -> None:
+        problems, self.problems = self.problems, []
+        if problems:
+            raise SchemaError.of(self.cls.__name__, problems)
+
+    # ---- the class body ------------------------------------------------------------------------------------------
+
+    def _rows(self, kw_only: bool) -> Iterator[Row]:
+        for name, annotation in own_annotations(self.cls).items():
+            if _is_special(annotation, "KW_ONLY", dataclasses.KW_ONLY):
+                kw_only = True
+                continue
+            if _is_special(annotation, "ClassVar", ClassVar) or get_origin(annotation) is ClassVar:
+                self._refuse_options(name, annotation)
+                continue
+            init_var = isinstance(annotation, dataclasses.InitVar) or _is_special(annotation, "InitVar")
+            annotation = annotation.type if isinstance(annotation, dataclasses.InitVar) else annotation
+            info = as_field_info(self._default(name))
+            yield Row(name, annotation, info, kw_only if info.kw_only is MISSING else info.kw_only, init_var)
+
+    def _default(self, name: str) -> Any:
+        default = vars(self.cls).get(name, MISSING)
+        return MISSING if isinstance(default, types.MemberDescriptorType) else default
+
+    def _refuse_options(self, name: str, annotation: Any) -> None:
+        if isinstance(vars(self.cls).get(name), FieldInfo):
+            self._add(name, annotation, "a ClassVar with field options", "drop `ClassVar`, or assign the plain value")
+
+    def _check_unannotated(self) -> None:
+        annotated = own_annotations(self.cls)
+        for name, value in vars(self.cls).items():
+            if isinstance(value, FieldInfo) and name not in annotated:
+                call = "produced()" if value.produced else "field(...)"
+                self._add(name, "nothing", f"`{name} = {call}` without a type", f"write `{name}: <type> = {call}`")
+
+    def _own(self, final: bool) -> Fields:
+        found: Fields = {}
+        for row in self.rows:
+            spec = self._read(row, final)
+            if spec is not None:
+                found[row.name] = spec
+        return found
+
+    def _read(self, row: Row, final: bool) -> FieldSpec | None:
+        try:
+            annotation = self.scope.evaluate(row.annotation)
+            if isinstance(annotation, dataclasses.InitVar):
+                annotation, row = annotation.type, dataclasses.replace(row, init_var=True)
+            return make_field(row, annotation, self.cls)
+        except NameError as error:
+            if not final:
+                return row.pending()
+            self._add_unknown_name(row, error)
+        except WrongDeclaration as wrong:
+            self._add(row.name, row.annotation, wrong.given, wrong.hint)
+        except SchemaError as error:
+            self._add(row.name, row.annotation, "a wrong type", str(error))
+        except (SyntaxError, TypeError, AttributeError, ValueError, KeyError) as error:
+            hint = 'an annotation is a type, such as `Float32[Tensor, "3 h w"]`'
+            self._add(row.name, row.annotation, f"{type(error).__name__}: {error}", hint)
+        return None
+
+    def _add(self, name: str, annotation: Any, given: str, hint: str) -> None:
+        declared = annotation if isinstance(annotation, str) else type_name(annotation)
+        self.problems.append(Problem(name, declared, given, hint))
+
+    def _add_unknown_name(self, row: Row, error: NameError) -> None:
+        name = getattr(error, "name", None) or str(error)
+        names = [*vars(sys.modules[self.cls.__module__])] if self.cls.__module__ in sys.modules else []
+        hint = (
+            f"define or import `{name}` in `{self.cls.__module__}`{did_you_mean(name, names)}; an import under "
+            "TYPE_CHECKING does not exist at run time"
+        )
+        self._add(row.name, row.annotation, f"the name `{name}`, which is not defined", hint)
+
+    # ---- bases ---------------------------------------------------------------------------------------------------
+
+    def _bases(self, final: bool) -> Iterator[tuple[type, Fields]]:
+        arguments = dict(self._arguments())
+        for base in reversed(self.cls.__mro__[1:]):
+            if "__tensorclass_schema__" not in vars(base) or not is_tensorclass(base):
+                continue
+            schema = schema_of(base)
+            assert schema is not None  # is_tensorclass
+            if base in arguments:
+                schema = substitute(schema, arguments[base])
+            yield base, dict((schema.resolve() if final else schema).declared)
+
+    def _arguments(self) -> Iterator[tuple[type, dict[Any, Any]]]:
+        """The type arguments of generic bases: `class X(Pair[Digits])`."""
+        for alias in vars(self.cls).get("__orig_bases__", ()):
+            origin = get_origin(alias)
+            if is_tensorclass(origin):
+                yield origin, dict(zip(origin.__parameters__, alias.__args__, strict=False))
+
+    def _check_narrowing(self, base: type, parents: Fields, fields: Fields, table: DimMap) -> None:
+        for name, parent in parents.items():
+            child = fields[name]
+            if child is parent or "pending" in (child.kind, parent.kind) or "init_var" in (child.kind, parent.kind):
+                continue
+            reason = widening(child, parent, table)
+            if reason and not any(problem.path == name for problem in self.problems):
+                hint = f"{reason}; a child class may narrow a field of `{base.__name__}`, never widen it"
+                self.problems.append(Problem(name, f"{parent} in `{base.__name__}`", str(child), hint))
+
+    # ---- all fields ----------------------------------------------------------------------------------------------
+
+    def _check_order(self, fields: Fields) -> None:
+        before: str | None = None
+        for spec in fields.values():
+            if not spec.init or spec.kw_only:
+                continue
+            if spec.has_default:
+                before = spec.name
+            elif before is not None:
+                hint = f"move it before `{before}`, give it a default, or make it keyword-only: `field(kw_only=True)`"
+                self.problems.append(
+                    Problem(spec.name, str(spec), f"a required field after `{before}`, which has a default", hint)
+                )
+
+    def _check_recursion(self, fields: Fields) -> None:
+        for spec in fields.values():
+            path = _way_back(self.cls, spec, ())
+            if path:
+                text = ".".join(path)
+                hint = f"an instance could never end; declare `{spec} | None`"
+                self.problems.append(Problem(spec.name, str(spec), f"`{text}` is a {self.cls.__name__} again", hint))
+
+
+def _way_back(cls: type, spec: FieldSpec, seen: tuple[Any, ...]) -> tuple[str, ...] | None:
+    """The fields that lead from a field back to the class, when none of them may be absent."""
+    if spec.nested is None or spec.optional or spec.produced or spec.nested in seen:
+        return None
+    if spec.nested is cls:
+        return (spec.name,)
+    schema = schema_of(spec.nested)
+    for inner in schema.declared.values() if schema is not None else ():
+        path = _way_back(cls, inner, (*seen, spec.nested))
+        if path:
+            return (spec.name, *path)
+    return None
+
+
+def _rename_dims(spec: FieldSpec, table: DimMap) -> FieldSpec:
+    """An inherited field in the terms of a child that gave a shared dim another size."""
+    dims = table.apply(spec.dims)
+    if spec.spec is None or dims == spec.dims:
+        return spec
+    return spec.replace(spec=dataclasses.replace(spec.spec, dims=dims))
+
+
+def _is_special(annotation: Any, name: str, value: object = None) -> bool:
+    """Whether an annotation is one of the marks of dataclasses, also as a string that can't be evaluated yet."""
+    if isinstance(annotation, str):
+        return re.match(rf"(\w+\.)*{name}\b", annotation) is not None
+    return value is not None and annotation is value

@@ -1,0 +1,285 @@
+"""The schema of a class as an immutable object: fields in order; prints, compares, hashes, goes to JSON and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ..errors import UnknownFieldError, did_you_mean
+from ._serial import canonical, json_schema, read_entries, to_entries
+from ._spec import FieldSpec, type_name
+
+Resolver = Callable[["Schema"], "dict[str, FieldSpec]"]
+
+
+class Schema:
+    """What a class declares.
+
+    Two schemas are equal when they describe the same data: fields, order, types and options, not docs and class names.
+
+    Args:
+        name: The name of the class.
+        declared: Its fields and `InitVar` pseudo-fields, in constructor order.
+        resolver: Turns the fields whose forward references could not be read yet into their final form.
+
+    >>> from torch import Tensor
+    >>> from tensorclass import schema, tensorclass
+    >>> from tensorclass.typing import Float32, Int64
+    >>> @tensorclass
+    ... class Digits:
+    ...     image: Float32[Tensor, "1 8 8"]
+    ...     label: Int64[Tensor, ""]
+    >>> print(schema(Digits))
+    Digits
+      image  Float32["1 8 8"]
+      label  Int64[""]
+    """
+
+    __slots__ = ("__weakref__", "_declared", "_fields", "_resolver", "name")
+    name: str
+
+    def __init__(self, name: str, declared: Iterable[FieldSpec], resolver: Resolver | None = None) -> None:
+        specs = {spec.name: spec for spec in declared}
+        pending = any(spec.kind == "pending" for spec in specs.values())
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "_declared", specs)
+        object.__setattr__(self, "_fields", None if pending else _real_fields(specs))
+        object.__setattr__(self, "_resolver", resolver)
+
+    _declared: dict[str, FieldSpec]
+    _fields: Mapping[str, FieldSpec] | None
+    _resolver: Resolver | None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a schema is immutable; `{name}` can't be set")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]  # the second argument is never used
+
+    @property
+    def fields(self) -> Mapping[str, FieldSpec]:
+        """The fields by name, in order; forward references are resolved.
+
+        Raises:
+            SchemaError: when a forward reference names nothing.
+        """
+        return self.resolve()._fields or {}
+
+    @property
+    def declared(self) -> Mapping[str, FieldSpec]:
+        """Fields and `InitVar` pseudo-fields as known now: what could not be resolved yet has the kind "pending"."""
+        return MappingProxyType(self._declared)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields, without resolving forward references."""
+        return tuple(name for name, spec in self._declared.items() if spec.kind != "init_var")
+
+    @property
+    def init_vars(self) -> tuple[FieldSpec, ...]:
+        """The `InitVar` pseudo-fields, which go to `__post_init__` only."""
+        return tuple(spec for spec in self._declared.values() if spec.kind == "init_var")
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The names of the fields whose forward references are not resolved yet."""
+        return tuple(name for name, spec in self._declared.items() if spec.kind == "pending")
+
+    def resolve(self) -> Schema:
+        """Resolve forward references now, and return this schema.
+
+        Raises:
+            SchemaError: when a forward reference names nothing.
+        """
+        if self._fields is None and self._resolver is not None:
+            self._settle(self._resolver(self))
+        return self
+
+    def _settle(self, declared: dict[str, FieldSpec]) -> None:
+        """Take in the final form of the fields, once."""
+        object.__setattr__(self, "_declared", declared)
+        object.__setattr__(self, "_fields", _real_fields(declared))
+
+    def __iter__(self) -> Iterator[FieldSpec]:
+        return iter(self.fields.values())
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __getitem__(self, name: str) -> FieldSpec:
+        try:
+            return self.fields[name]
+        except KeyError:
+            hint = did_you_mean(name, self.names)
+            raise UnknownFieldError(
+                f"{self.name} has no field `{name}`{hint}; its fields are {list(self.names)}"
+            ) from None
+
+    def diff(self, other: Schema) -> SchemaDiff:
+        """What changed from this schema to the other.
+
+        >>> from tensorclass import TensorClass, schema
+        >>> class Old(TensorClass):
+        ...     source: str = "scan"
+        >>> class New(TensorClass):
+        ...     source: str | None = None
+        >>> print(schema(Old).diff(schema(New)))
+        Old -> New
+        ~ source: str = 'scan' -> str | None = None
+        """
+        return SchemaDiff.between(self, other)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as plain JSON types; nested classes stand once, under `classes`."""
+        return to_entries(self)
+
+    @classmethod
+    def from_dict(cls, entries: Mapping[str, Any]) -> Schema:
+        """The schema that `to_dict` wrote. Types are known by name only; nothing is imported.
+
+        Raises:
+            SchemaError: when the mapping is no schema.
+        """
+        return read_entries(entries, cls)
+
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of one instance as JSON: nested lists for tensors, with dtype and dims beside them."""
+        return json_schema(self)
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of what `==` compares, in hex; the same in every process."""
+        text = json.dumps(canonical(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schema):
+            return NotImplemented
+        return self is other or canonical(self) == canonical(other)
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __str__(self) -> str:
+        rows = [(spec.name, str(spec), spec.default_text, spec.doc or "") for spec in self]
+        return "\n".join([self.name, *("  " + row for row in _table(rows))])
+
+    def __repr__(self) -> str:
+        return f"<Schema of {self.name}: {', '.join(self.names)}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Schema, (self.name, list(self.resolve()._declared.values()))
+
+
+class Change(NamedTuple):
+    """One difference between two schemas; `old` or `new` is None where a field is missing."""
+
+    field: str
+    old: str | None
+    new: str | None
+
+    def __str__(self) -> str:
+        if self.old is None:
+            return f"+ {self.field}: {self.new}"
+        return f"- {self.field}: {self.old}" if self.new is None else f"~ {self.field}: {self.old} -> {self.new}"
+
+
+class SchemaDiff(NamedTuple):
+    """What changed between two schemas; truthy when they differ, prints one line a change."""
+
+    old_name: str
+    new_name: str
+    added: tuple[Change, ...]
+    removed: tuple[Change, ...]
+    changed: tuple[Change, ...]
+    reordered: tuple[str, ...]
+
+    @classmethod
+    def between(cls, old: Schema, new: Schema) -> SchemaDiff:
+        """The changes from one schema to another."""
+        before, after = old.fields, new.fields
+        added = tuple(Change(name, None, _line(spec)) for name, spec in after.items() if name not in before)
+        removed = tuple(Change(name, _line(spec), None) for name, spec in before.items() if name not in after)
+        common = [name for name in before if name in after]
+        changed = tuple(change for name in common for change in _field_changes(name, before[name], after[name]))
+        moved = tuple(name for name in after if name in before)
+        return cls(old.name, new.name, added, removed, changed, moved if list(moved) != common else ())
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed or self.reordered)
+
+    def __str__(self) -> str:
+        lines = [str(change) for change in (*self.removed, *self.added, *self.changed)]
+        lines += [f"order: {', '.join(self.reordered)}"] if self.reordered else []
+        return "\n".join([f"{self.old_name} -> {self.new_name}", *(lines or ["no difference"])])
+
+
+def schema_of(cls: Any) -> Schema | None:
+    """The schema of a tensorclass or of its instance; None for anything else."""
+    found = getattr(cls if isinstance(cls, type) else type(cls), "__tensorclass_schema__", None)
+    return found() if callable(found) else found
+
+
+def schema(cls: Any) -> Schema:
+    """The schema of a tensorclass.
+
+    Args:
+        cls: The class, or an instance of it.
+
+    Raises:
+        TypeError: when it is no tensorclass.
+        SchemaError: when a forward reference of the class names nothing.
+
+    >>> from tensorclass import TensorClass, schema
+    >>> class Note(TensorClass):
+    ...     text: str
+    >>> schema(Note).fields["text"].kind
+    'value'
+    """
+    found = schema_of(cls)
+    if found is None:
+        given = type_name(cls) if isinstance(cls, type) else f"an instance of {type_name(type(cls))}"
+        raise TypeError(f"schema() takes a tensorclass or an instance of one, got {given}")
+    return found.resolve()
+
+
+def _real_fields(declared: Mapping[str, FieldSpec]) -> Mapping[str, FieldSpec]:
+    return MappingProxyType({name: spec for name, spec in declared.items() if spec.kind != "init_var"})
+
+
+def _line(spec: FieldSpec) -> str:
+    return f"{spec} = {spec.default_text}" if spec.default_text else str(spec)
+
+
+def _field_changes(name: str, old: FieldSpec, new: FieldSpec) -> Iterator[Change]:
+    inner_old, inner_new = old.nested_schema, new.nested_schema
+    if old.layout() != new.layout():
+        before, after = _line(old), _line(new)
+        if before == after:
+            before, after = _options(old, new), _options(new, old)
+        yield Change(name, before, after)
+    elif inner_old is not None and inner_new is not None and inner_old != inner_new:
+        diff = inner_old.diff(inner_new)
+        nested = (*diff.added, *diff.removed, *diff.changed)
+        yield from (change._replace(field=f"{name}.{change.field}") for change in nested)
+        if diff.reordered:
+            yield Change(f"{name} (order)", ", ".join(inner_old.names), ", ".join(inner_new.names))
+
+
+def _options(spec: FieldSpec, other: FieldSpec) -> str:
+    own, theirs = spec.layout(), other.layout()
+    return ", ".join(f"{key}={value!r}" for key, value in own.items() if theirs.get(key) != value) or "(default)"
+
+
+def _table(rows: list[tuple[str, str, str, str]]) -> Iterator[str]:
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    for name, kind, default, doc in rows:
+        cells = [name.ljust(widths[0]), kind.ljust(widths[1])]
+        if widths[2]:
+            cells.append((f"= {default}" if default else "").ljust(widths[2] + 2))
+        yield "  ".join([*cells, f"# {doc}" if doc else ""]).rstrip()

@@ -1,0 +1,189 @@
+"""A schema as plain JSON types, and back; what two schemas are compared by; its JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+
+from ..errors import DimSyntaxError, SchemaError
+from ._dims import parse_dims
+from ._dtypes import FAMILIES, Bool, DTypeFamily, Integer, TensorSpec, family_of
+from ._fields import JOINS
+from ._spec import FieldSpec, Kind, TypeName, decode_default
+
+if TYPE_CHECKING:
+    from ._schema import Schema
+
+BUILTINS = {kind.__name__: kind for kind in (str, int, float, bool, bytes, complex, list, dict, tuple, set, object)}
+
+
+def canonical(schema: Schema, above: tuple[Schema, ...] = ()) -> list[Any]:
+    """What equality and digest see: the fields, nested classes in place, a recursive one by its distance upwards."""
+    above = (schema, *above)
+    found = []
+    for spec in schema:
+        nested = spec.nested_schema
+        entry = spec.layout()
+        if nested is not None:
+            level = next((i for i, known in enumerate(above) if known is nested), None)
+            entry["class"] = canonical(nested, above) if level is None else level
+        found.append(entry)
+    return found
+
+
+def to_entries(schema: Schema) -> dict[str, Any]:
+    """The schema as plain JSON types; nested classes stand once, under `classes`."""
+    found: list[tuple[Schema, str]] = [(schema, schema.name)]
+    rows = {schema.name: _rows(schema, found)}
+    for nested, name in found:  # grows while it is read
+        rows[name] = rows.get(name) or _rows(nested, found)
+    own = rows[schema.name]
+    recursive = any(row.get("class") == schema.name for part in rows.values() for row in part)
+    classes = {name: fields for name, fields in rows.items() if recursive or name != schema.name}
+    return {"name": schema.name, "fields": own, **({"classes": classes} if classes else {})}
+
+
+def _rows(schema: Schema, found: list[tuple[Schema, str]]) -> list[dict[str, Any]]:
+    rows = []
+    for spec in schema:
+        row, nested = spec.to_dict(), spec.nested_schema
+        if nested is not None:
+            row["class"] = _name_of(nested, found)
+        rows.append(row)
+    return rows
+
+
+def _name_of(schema: Schema, found: list[tuple[Schema, str]]) -> str:
+    """The name of a nested class; two classes of one name get different ones."""
+    for known, name in found:
+        if known is schema:
+            return name
+    taken, name, count = {name for _, name in found}, schema.name, 1
+    while name in taken:
+        count += 1
+        name = f"{schema.name}-{count}"
+    found.append((schema, name))
+    return name
+
+
+def read_entries(entries: Mapping[str, Any], make: Callable[..., Schema]) -> Schema:
+    """The schema that `to_entries` wrote; `make` is the class of schemas."""
+    try:
+        name, own = str(entries["name"]), list(entries["fields"])
+        classes = {str(key): list(rows) for key, rows in dict(entries.get("classes", {})).items()}
+        made: dict[str, Schema] = {}
+        classes.setdefault(name, own)
+        return _read_class(name, classes, made, make)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, SchemaError):
+            raise
+        raise SchemaError(
+            f"this mapping is no schema: {type(error).__name__}: {error}; see Schema.to_dict()"
+        ) from error
+
+
+def _read_class(
+    name: str, classes: dict[str, list[Any]], made: dict[str, Schema], make: Callable[..., Schema]
+) -> Schema:
+    # Nested classes are read when they are first used, which lets a class contain itself.
+    if name not in made:
+        rows = classes[name]
+        shells = [FieldSpec(str(row["name"]), "pending", Any) for row in rows]
+        short = name.rpartition("-")[0] if name.rpartition("-")[2].isdecimal() else name
+        made[name] = make(short or name, shells or (), lambda _: {})
+        specs = [_read_field(row, lambda inner: _read_class(inner, classes, made, make)) for row in rows]
+        made[name]._settle({spec.name: spec for spec in specs})
+    return made[name]
+
+
+def _read_field(row: Mapping[str, Any], nested: Callable[[str], Schema]) -> FieldSpec:
+    kind, join = row["kind"], row["join"]
+    if kind not in get_args(Kind) or kind in ("pending", "init_var") or join not in JOINS:
+        raise ValueError(f"field {row['name']!r} has kind {kind!r} and join {join!r}")
+    options = decode_default(row["default"]) if "default" in row else {}
+    if "fill" in row:
+        options["fill"] = decode_default(row["fill"])["default"]
+    return FieldSpec(
+        name=row["name"], kind=kind, annotation=_read_type(row), spec=_read_spec(row), join=join, doc=row.get("doc"),
+        nested_schema_=nested(row["class"]) if "class" in row else None, optional=bool(row["optional"]),
+        produced=bool(row.get("produced", False)), init=bool(row["init"]), kw_only=bool(row["kw_only"]), **options,
+    )  # fmt: skip
+
+
+def _read_type(row: Mapping[str, Any]) -> Any:
+    if "type" in row:
+        return BUILTINS.get(row["type"], TypeName(str(row["type"])))
+    return TypeName(str(row["class"])) if "class" in row else Any
+
+
+def _read_spec(row: Mapping[str, Any]) -> TensorSpec | None:
+    if "dtype" not in row:
+        return None
+    try:
+        return TensorSpec(_read_family(row["dtype"]), None if row["dims"] is None else parse_dims(row["dims"]))
+    except DimSyntaxError as error:
+        raise SchemaError(f"field `{row['name']}`: {error}") from None
+
+
+def _read_family(name: str) -> DTypeFamily:
+    if name in FAMILIES:
+        return FAMILIES[name]
+    parts = [FAMILIES[part].exact for part in name.split("|")]
+    return family_of(*(part for part in parts if part is not None))
+
+
+def json_schema(schema: Schema) -> dict[str, Any]:
+    """The JSON Schema of one instance as JSON."""
+    found: list[tuple[Schema, str]] = [(schema, schema.name)]
+    parts = {name: _json_object(nested, found) for nested, name in found}  # grows while it is read
+    own = parts.pop(schema.name)
+    if f"#/$defs/{schema.name}" in str(parts) + str(own):
+        parts[schema.name] = own
+    return {**own, **({"$defs": parts} if parts else {})}
+
+
+def _json_object(schema: Schema, found: list[tuple[Schema, str]]) -> dict[str, Any]:
+    properties = {spec.name: _json_field(spec, found) for spec in schema if spec.init}
+    required = [spec.name for spec in schema if spec.required]
+    return {
+        "title": schema.name,
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def _json_field(spec: FieldSpec, found: list[tuple[Schema, str]]) -> dict[str, Any]:
+    entry = _json_type(spec, found)
+    if spec.optional and entry:
+        entry = {"anyOf": [entry, {"type": "null"}]}
+    return {**entry, "description": spec.doc} if spec.doc else entry
+
+
+def _json_type(spec: FieldSpec, found: list[tuple[Schema, str]]) -> dict[str, Any]:
+    if spec.spec is not None:
+        return _json_tensor(spec.spec)
+    nested = spec.nested_schema
+    if nested is not None:
+        return {"$ref": f"#/$defs/{_name_of(nested, found)}"}
+    if spec.kind == "per_element":
+        return {"title": spec.type_text}
+    return {"type": "object"} if spec.kind == "collection" else _json_value(spec)
+
+
+def _json_tensor(spec: TensorSpec) -> dict[str, Any]:
+    number = "boolean" if spec.dtype.is_within(Bool) else "integer" if spec.dtype.is_within(Integer) else "number"
+    entry: dict[str, Any] = {"type": ["array", number], "dtype": str(spec.dtype)}
+    return entry if spec.dims is None else {**entry, "dims": str(spec.dims)}
+
+
+def _json_value(spec: FieldSpec) -> dict[str, Any]:
+    if spec.kind == "any" or isinstance(spec.annotation, TypeName):
+        return {}
+    try:
+        return spec.adapter.json_schema()
+    except (PydanticInvalidForJsonSchema, PydanticUserError):
+        return {"title": spec.type_text}

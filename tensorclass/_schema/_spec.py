@@ -1,0 +1,250 @@
+"""One field of a class as a record: what the annotation and `field(...)` say, computed once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+
+import torch
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from torch import Tensor
+
+from ._dims import Dims
+from ._dtypes import DTypeFamily, TensorSpec, dtype_name
+from ._fields import MISSING
+
+if TYPE_CHECKING:
+    from ._schema import Schema
+
+Kind = Literal["tensor", "shared", "nested", "collection", "value", "per_element", "any", "pending", "init_var"]
+TENSOR_KINDS = ("tensor", "shared")
+
+
+@dataclasses.dataclass(frozen=True)
+class TypeName:
+    """Stands for a type that is known by name only, in a schema that was read from a dict."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectDefault:
+    """Stands for a default that a dict can't hold, in a schema that was read from one."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return f"<{self.text}>"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FieldSpec:
+    """One field: its name, kind, type and options.
+
+    `kind` is "tensor", "shared" (a tensor without batch dims), "nested" (a tensorclass), "collection" (an untyped
+    container), "value" (one Python value for the batch), "per_element" (one for each element) or "any". `annotation` is
+    the type without `None` and metadata, `declared` the type as written, `metadata` what `Annotated` carries besides
+    dtype and dims, `options` the mapping given to `field(metadata=...)`.
+    """
+
+    name: str
+    kind: Kind
+    annotation: Any
+    declared: Any = None
+    spec: TensorSpec | None = None
+    nested: type | None = None
+    nested_schema_: Schema | None = dataclasses.field(default=None, repr=False)
+    optional: bool = False
+    default: Any = MISSING
+    default_factory: Any = MISSING
+    doc: str | None = None
+    join: str = "stack"
+    fill: Any = 0
+    produced: bool = False
+    init: bool = True
+    kw_only: bool = False
+    repr: bool = True
+    compare: bool = True
+    metadata: tuple[Any, ...] = ()
+    options: Mapping[Any, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def dtype(self) -> DTypeFamily | None:
+        """The declared dtype family of a tensor field."""
+        return None if self.spec is None else self.spec.dtype
+
+    @property
+    def dims(self) -> Dims | None:
+        """The declared event dims of a tensor field; None for any shape."""
+        return None if self.spec is None else self.spec.dims
+
+    @property
+    def has_default(self) -> bool:
+        """Whether the constructor fills the field in when it is omitted."""
+        return self.default is not MISSING or self.default_factory is not MISSING
+
+    @property
+    def required(self) -> bool:
+        """Whether the constructor needs the field."""
+        return self.init and not self.has_default
+
+    @property
+    def nested_schema(self) -> Schema | None:
+        """The schema of a nested tensorclass."""
+        if self.nested is None:
+            return self.nested_schema_
+        found: Any = getattr(self.nested, "__tensorclass_schema__", None)
+        schema: Schema | None = found() if callable(found) else found
+        return schema
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """The validator of a value field, or of one element of a `PerElement` field."""
+        kind = self.annotation if self.kind == "per_element" or self.declared is None else self.declared
+        if isinstance(kind, TypeName):
+            kind = Any
+        try:
+            return TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True, strict=True))
+        except PydanticUserError:  # models and dataclasses bring a config of their own
+            return TypeAdapter(kind)
+
+    def adapter_accepts(self, value: object) -> bool:
+        """Whether a value is valid as it is for a value field, or for one element of a `PerElement` field."""
+        try:
+            self.adapter.validate_python(value)
+        except ValidationError:
+            return False
+        return True
+
+    def __str__(self) -> str:
+        return self.type_text + (" | None" if self.optional else "")
+
+    @property
+    def type_text(self) -> str:
+        """The type as messages write it, without `| None`."""
+        if self.kind == "tensor":
+            return str(self.spec)
+        if self.kind == "shared":
+            return f"Shared[{self.spec}]"
+        if self.kind == "per_element":
+            return f"PerElement[{type_name(self.annotation)}]"
+        if self.kind == "nested" and self.nested is None and self.nested_schema_ is not None:
+            return self.nested_schema_.name
+        return type_name(self.annotation)
+
+    @property
+    def default_text(self) -> str:
+        """The default as messages write it; "" without one."""
+        if self.produced:
+            return "produced()"
+        if self.default_factory is not MISSING:
+            return f"{type_name(self.default_factory)}()"
+        return "" if self.default is MISSING else short(self.default)
+
+    def replace(self, **changes: Any) -> FieldSpec:
+        """The same field with some entries changed."""
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The field as plain JSON types; a nested tensorclass by its name."""
+        entry: dict[str, Any] = {"name": self.name, "kind": self.kind}
+        if self.spec is not None:
+            entry["dtype"] = str(self.spec.dtype)
+            entry["dims"] = None if self.spec.dims is None else str(self.spec.dims)
+        elif self.kind in ("value", "per_element", "collection"):
+            entry["type"] = type_name(self.annotation, full=True)
+        entry.update(optional=self.optional, join=self.join, init=self.init, kw_only=self.kw_only)
+        if self.join == "fill":
+            entry["fill"] = encode_default(self.fill)
+        if self.produced:
+            entry["produced"] = True
+        if self.has_default:
+            entry["default"] = encode_default(self.default, self.default_factory)
+        return entry if self.doc is None else {**entry, "doc": self.doc}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FieldSpec):
+            return NotImplemented
+        return self is other or (self.layout() == other.layout() and self.nested_schema == other.nested_schema)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.kind, str(self.spec), self.optional))
+
+    def layout(self) -> dict[str, Any]:
+        """What makes two fields equal, a nested class aside: `to_dict` without docs, dims in normal form."""
+        entry = self.to_dict()
+        entry.pop("doc", None)
+        if self.spec is not None and self.spec.dims is not None:
+            entry["dims"] = self.spec.dims.canonical
+        return entry
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "adapter"}
+
+
+def short(value: object, width: int = 60) -> str:
+    """The repr of a value, cut to fit into a message."""
+    if isinstance(value, Tensor) and value.numel() > 4:
+        return f"tensor of {describe_tensor(value)}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def describe_tensor(value: Tensor) -> str:
+    """A tensor in a message: its dtype and shape."""
+    return f"{dtype_name(value.dtype)} {list(value.shape)}"
+
+
+def type_name(annotation: Any, full: bool = False) -> str:
+    """A type as a reader would write it; `full` adds the module of classes that are not builtin."""
+    if get_origin(annotation) is Annotated:
+        core, *marks = get_args(annotation)
+        return f"Annotated[{', '.join([type_name(core, full), *map(str, marks)])}]"
+    if isinstance(annotation, type) and not hasattr(annotation, "__args__"):
+        module = annotation.__module__
+        return f"{module}.{annotation.__qualname__}" if full and module != "builtins" else annotation.__name__
+    if isinstance(annotation, type | str) or not hasattr(annotation, "__qualname__"):
+        text = annotation if isinstance(annotation, str) else repr(annotation)
+        return text.replace("typing.", "").replace("NoneType", "None")
+    return str(annotation.__qualname__)
+
+
+def encode_default(value: Any, factory: Any = MISSING) -> dict[str, Any]:
+    """A default as plain JSON types; what JSON can't hold is named by its type."""
+    if factory is not MISSING:
+        return {"factory": type_name(factory)}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": repr(value)}
+    if value is None or type(value) in (bool, int, float, str):
+        return {"value": value}
+    if isinstance(value, Tensor) and not value.is_complex() and value.device.type != "meta":
+        data = value.detach().to(torch.float64 if value.is_floating_point() else value.dtype)
+        return {
+            "tensor": [encode_default(x) for x in data.flatten().tolist()],
+            "shape": list(value.shape),
+            "dtype": dtype_name(value.dtype),
+        }
+    return {"object": type_name(type(value), full=True)}
+
+
+def decode_default(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The `default` or `default_factory` that `encode_default` wrote, as arguments of `FieldSpec`."""
+    if "factory" in entry:
+        return {"default_factory": ObjectDefault(entry["factory"])}
+    return {"default": _decode_value(entry)}
+
+
+def _decode_value(entry: Mapping[str, Any]) -> Any:
+    if "tensor" in entry:
+        dtype = getattr(torch, entry["dtype"])
+        values = [_decode_value(x) for x in entry["tensor"]]
+        return torch.tensor(values).to(dtype).reshape(entry["shape"])
+    if "float" in entry:
+        return float(entry["float"])
+    return ObjectDefault(entry["object"]) if "object" in entry else entry["value"]

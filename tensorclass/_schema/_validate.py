@@ -1,0 +1,206 @@
+"""All fields of one instance against the schema: the complete way, taken when a class's generated checks give up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import BatchSizeError, Problem, SchemaError, UnknownFieldError, did_you_mean
+from ._annotations import is_collection
+from ._bindings import Bindings
+from ._check import DEFAULT_OPTIONS, Checker, Options
+from ._dtypes import Float, dtype_name
+from ._fields import MISSING
+from ._schema import Schema
+from ._spec import TENSOR_KINDS, FieldSpec
+
+
+def check_fields(
+    schema: Schema,
+    values: Mapping[str, object],
+    *,
+    batch_size: Sequence[int] | int | None = None,
+    options: Options = DEFAULT_OPTIONS,
+) -> tuple[dict[str, object], torch.Size]:
+    """Every field as it is stored, and the batch size: defaults filled in, conversions made, all of it checked.
+
+    Args:
+        schema: What the class declares.
+        values: The given fields by name; `MISSING` stands for one that was not given.
+        batch_size: The batch size; inferred from the first field that says it when None.
+        options: The options of the class.
+
+    Returns:
+        The fields in order, without produced ones that were not given, and the batch size.
+
+    Raises:
+        SchemaError: with all problems together.
+    """
+    checker = Checker(options)
+    given = {name: value for name, value in values.items() if value is not MISSING}
+    _note_unknown(checker, schema, given)
+    present = _present(checker, schema, given)
+    if batch_size is None:
+        checker.batch_size, checker.source = infer_batch_size(schema, present)
+    else:
+        checker.batch_size = as_size(batch_size)
+    refused = {problem.path for problem in checker.problems}
+    fields = schema.fields
+    found = {name: checker.check(fields[name], value) for name, value in present.items() if name not in refused}
+    ordered = {name: found.get(name, MISSING) for name in fields}
+    result = {name: _filled(fields[name], value, checker.batch_size) for name, value in ordered.items()}
+    checker.problems += checker.bindings.finish()
+    if checker.problems:
+        raise SchemaError.of(schema.name, _in_order(checker.problems, schema))
+    return {name: value for name, value in result.items() if value is not MISSING}, checker.batch_size
+
+
+def check_field(
+    schema: Schema,
+    name: str,
+    value: object,
+    *,
+    batch_size: Sequence[int],
+    others: Mapping[str, object],
+    options: Options = DEFAULT_OPTIONS,
+) -> object:
+    """One field as it is stored, checked against the batch size and the dims that the other fields bound.
+
+    Args:
+        schema: What the class declares.
+        name: The field.
+        value: Its new value.
+        batch_size: The batch size of the instance.
+        others: The present values of the other fields, which are not checked again.
+        options: The options of the class.
+
+    Raises:
+        UnknownFieldError: when the class has no such field.
+        SchemaError: with all problems together.
+    """
+    spec = schema.fields.get(name)
+    if spec is None:
+        hint = did_you_mean(name, schema.names)
+        raise UnknownFieldError(f"{schema.name} has no field `{name}`{hint}; its fields are {list(schema.names)}")
+    checker = Checker(options, torch.Size(batch_size))
+    _bind_others(checker, schema, name, others)
+    result = checker.check(spec, checker.convert(spec, value)) if value is not None else checker.check(spec, None)
+    problems = checker.problems or checker.bindings.finish()
+    if problems:
+        raise SchemaError.of(schema.name, problems)
+    return result
+
+
+def infer_batch_size(schema: Schema, values: Mapping[str, Any]) -> tuple[torch.Size, str]:
+    """The batch size that the first field with a declared event rank says, and the words for where it comes from.
+
+    A nested instance says its own. An untyped container is asked only when no other field says anything.
+    """
+    said = [(name, batch) for name, value in values.items() if (batch := _own_batch(schema.fields[name], value))]
+    # A field whose own event dims do not fit is wrong anyway: messages about the others should not follow it.
+    for name, (batch, _) in [entry for entry in said if entry[1][1]] or said:
+        return batch, f" (inferred from `{name}`)"
+    for name, value in values.items():
+        if schema.fields[name].kind == "collection" and is_collection(type(value)):
+            return torch.Size(value.batch_size), f" (inferred from `{name}`)"
+    return torch.Size(), " (no field says another)"
+
+
+def _own_batch(spec: FieldSpec, value: Any) -> tuple[torch.Size, bool] | None:
+    """The batch size that one field says, and whether its event dims fit."""
+    if spec.kind == "tensor" and isinstance(value, Tensor):
+        rank = None if spec.dims is None else spec.dims.rank
+        if spec.dims is None or rank is None or value.ndim < rank:
+            return None
+        batch, event = value.shape[: value.ndim - rank], value.shape[value.ndim - rank :]
+        return batch, not Bindings().bind(spec.name, spec.dims, event)
+    if spec.kind == "nested" and (spec.nested is not None and isinstance(value, spec.nested)):
+        return torch.Size(value.batch_size), True
+    return None
+
+
+def as_size(batch_size: Sequence[int] | int) -> torch.Size:
+    """A batch size from what users write.
+
+    Raises:
+        BatchSizeError: when it is no sequence of sizes.
+    """
+    sizes = (batch_size,) if isinstance(batch_size, int) else tuple(batch_size)
+    if any(isinstance(size, bool) or not isinstance(size, int | torch.SymInt) or size < 0 for size in sizes):
+        raise BatchSizeError(f"a batch size is a number or a sequence of numbers from 0, got {batch_size!r}")
+    return torch.Size(sizes)
+
+
+def cast_problem(spec: FieldSpec, dtype: torch.dtype, path: str = "") -> Problem | None:
+    """Why `.to(dtype)` would break the declaration of a field; None when it would not.
+
+    Args:
+        spec: The field.
+        dtype: The dtype of the cast, which touches floating tensors only.
+        path: The path of the field; its name by default.
+    """
+    if spec.dtype is None or spec.dtype.admits_cast(dtype):
+        return None
+    name = dtype_name(dtype)
+    family = "Float" if spec.dtype.is_within(Float) and dtype.is_floating_point else "Num"
+    hint = f"declare the family `{family}[...]`, or `cast({spec.name}={dtype})` to another class"
+    return Problem(path or spec.name, str(spec), f"a cast to {name}", hint)
+
+
+def non_tensor_problems(schema: Schema) -> list[Problem]:
+    """The fields that a class with `tensor_only=True` can't have."""
+    hint = "with tensor_only=True every field is a tensor or a container of tensors; drop the option or the field"
+    kinds = ("value", "per_element")
+    return [Problem(spec.name, str(spec), f"a {spec.kind} field", hint) for spec in schema if spec.kind in kinds]
+
+
+def _note_unknown(checker: Checker, schema: Schema, given: Mapping[str, object]) -> None:
+    for name in given:
+        if name not in schema.fields:
+            hint = f"its fields are {', '.join(schema.names)}{did_you_mean(name, schema.names)}"
+            checker.problems.append(Problem(name, f"nothing: {schema.name} has no such field", "a value", hint))
+
+
+def _present(checker: Checker, schema: Schema, given: Mapping[str, object]) -> dict[str, object]:
+    """The given values and the made defaults, converted; what is missing is noted."""
+    found: dict[str, object] = {}
+    for spec in schema:
+        value = given.get(spec.name, MISSING)
+        if value is MISSING:
+            value = spec.default_factory() if spec.default_factory is not MISSING else spec.default
+            if isinstance(value, Tensor) and value is spec.default:
+                continue  # has the event shape: spread when the batch size is known
+        if value is not MISSING:
+            found[spec.name] = checker.convert(spec, value)
+        elif spec.init and not spec.produced:
+            checker.add(spec, "nothing", f"pass `{spec.name}=`")
+    return found
+
+
+def _filled(spec: FieldSpec, value: object, batch_size: torch.Size) -> object:
+    """A default with the event shape, spread over the batch and copied."""
+    if value is not MISSING or not isinstance(spec.default, Tensor) or spec.kind not in TENSOR_KINDS:
+        return value
+    batch = () if spec.kind == "shared" else tuple(batch_size)
+    return spec.default.expand(*batch, *spec.default.shape).clone()
+
+
+def _bind_others(checker: Checker, schema: Schema, name: str, others: Mapping[str, object]) -> None:
+    dims = schema.fields[name].dims
+    if dims is None or (not dims.names and dims.rank is not None):
+        return
+    for spec in schema:
+        value = others.get(spec.name)
+        if spec.name != name and spec.dims is not None and isinstance(value, Tensor):
+            start = 0 if spec.kind == "shared" else len(checker.batch_size)
+            checker.bindings.bind(spec.name, spec.dims, value.shape[start:], declared=str(spec))
+
+
+def _in_order(problems: list[Problem], schema: Schema) -> list[Problem]:
+    order = {name: i for i, name in enumerate(schema.names)}
+    head = [problem.path.partition("[")[0].partition(".")[0] for problem in problems]
+    ranked = sorted(range(len(problems)), key=lambda i: (order.get(head[i], len(order)), i))
+    return [problems[i] for i in ranked]
