@@ -1,0 +1,90 @@
+"""Times of all candidates of a row on one sample, and the ratios that have targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ._cell import cell
+from ._clock import Statement, medians
+from ._row import Candidate, Row
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A measured ratio beside what it must be."""
+
+    name: str
+    value: float
+    target: float | None
+    at_least: bool
+
+    @property
+    def passed(self) -> bool:
+        """Whether the target is met; without one there is nothing to miss."""
+        if self.target is None:
+            return True
+        return self.value >= self.target if self.at_least else self.value <= self.target
+
+    def __str__(self) -> str:
+        if self.target is None:
+            return f"{self.value:.2f}"
+        sign = "≥" if self.at_least else "≤"
+        return f"{self.value:.2f} ({sign} {self.target:g}){'' if self.passed else ' MISS'}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The times of one row on one sample in nanoseconds, and why candidates have none."""
+
+    row: Row
+    sample: str
+    times: dict[Candidate, float]
+    failures: dict[Candidate, str]
+
+    def _ratio(self, a: Candidate, b: Candidate) -> float | None:
+        return self.times[a] / self.times[b] if a in self.times and b in self.times else None
+
+    @property
+    def gain(self) -> Ratio | None:
+        """How many times faster than the anchor's class we are; than its TensorDict where a class can't take part."""
+        value = self._ratio("anchor_class", "our_class") or self._ratio("anchor_dict", "our_class")
+        return value and Ratio("faster than the anchor", value, self.row.gain_at(self.sample), True)  # type: ignore[return-value]  # 0.0 is no time
+
+    @property
+    def floor(self) -> Ratio | None:
+        """Our time over that of raw tensors."""
+        value = self._ratio("our_class", "raw")
+        return None if value is None else Ratio("of raw tensors", value, self.row.floor_at(self.sample), False)
+
+    @property
+    def dict_gain(self) -> Ratio | None:
+        """How many times faster than the anchor's TensorDict ours is."""
+        value = self._ratio("anchor_dict", "our_dict")
+        return None if value is None else Ratio("faster than its TensorDict", value, 1.0, True)
+
+    def ratios(self) -> list[Ratio]:
+        """Those that could be measured."""
+        return [ratio for ratio in (self.gain, self.floor, self.dict_gain) if ratio is not None]
+
+
+def measure(row: Row, sample: str, rounds: int, round_ns: int) -> Result:
+    """Prepare every candidate, then let them take turns; one that raises is reported and left out."""
+    statements: dict[Candidate, Statement] = {}
+    failures: dict[Candidate, str] = {}
+    for candidate in row.statements:
+        try:
+            statement = cell(row, candidate, sample)
+            statement.once()
+            statements[candidate] = statement
+        except Exception as error:  # a candidate may raise anything; the table shows it
+            failures[candidate] = f"{type(error).__name__}: {error}".splitlines()[0]
+    times = medians(list(statements.values()), rounds, round_ns)
+    return Result(row, sample, dict(zip(statements, times, strict=True)), failures)
+
+
+def measure_all(rows: list[Row], rounds: int, round_ns: int) -> Iterator[Result]:
+    """Every row on every one of its samples."""
+    for row in rows:
+        for sample in row.samples:
+            yield measure(row, sample, rounds, round_ns)

@@ -1,0 +1,20 @@
+"""All rows, in the order of the table."""
+
+from __future__ import annotations
+
+from ._row import Row
+from ._rows_compiled import COMPILED
+from ._rows_containers import SHAPES, VALUES
+from ._rows_dictionary import DICTIONARY
+from ._rows_fields import FIELDS
+from ._rows_modules import MODULES
+from ._rows_startup import STARTUP
+
+GROUPS = (FIELDS, SHAPES, VALUES, DICTIONARY, MODULES, STARTUP, COMPILED)
+
+
+def rows(pattern: str = "") -> list[Row]:
+    """Rows whose section or name contains a pattern, in any case."""
+    wanted = pattern.lower()
+    found = [row for group in GROUPS for row in group.rows]
+    return [row for row in found if wanted in row.name.lower() or wanted in row.group.lower()]
