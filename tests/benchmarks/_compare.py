@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensordict
 import torch
 from torch import Tensor
 
@@ -14,14 +15,16 @@ def plain(value: Any) -> Any:
     """Containers as nested dicts without absent fields, sequences as lists, keys as tuples, the rest as it is."""
     if isinstance(value, Tensor | bool | int | None):
         return value
+    if isinstance(value, tensordict.NonTensorData):
+        value = value.data
     if isinstance(value, str):
         return (value,)
     if isinstance(value, tuple) and all(isinstance(part, str) for part in value):
         return value
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
-    entries = value if isinstance(value, dict) else value.to_dict()
-    return {k: plain(v) for k, v in entries.items() if v is not None}
+    found = {k: plain(value.get(k)) for k in value.keys()}  # noqa: SIM118  # iterating a container gives rows
+    return {k: v for k, v in found.items() if v is not None}
 
 
 def joined(outer: Any, inner: Any) -> Any:

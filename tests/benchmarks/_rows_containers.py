@@ -32,7 +32,6 @@ SHAPES.add("stack 1000 rows", "torch.stack(rows)", STACK, samples=LONG, gain=1.7
 VALUES = Group("Copies, casts and arithmetic")
 VALUES.add("clone()", "x.clone()", "{k: v.clone() for k, v in x.items()}")
 VALUES.add("clone(recurse=False)", "x.clone(recurse=False)", "dict(x)", gain=8, floor=None)
-VALUES.add("detach()", "x.detach()", "{k: v.detach() for k, v in x.items()}")
 VALUES.add("to(dtype), no change", "x.to(torch.float32)", "{k: v.to(torch.float32) for k, v in x.items()}", gain=8)
 VALUES.add("to(device), no change", "x.to(cpu)", "{k: v.to(cpu) for k, v in x.items()}", gain=8)
 VALUES.add("to(float64)", "w.to(torch.float64)", "{k: v.to(torch.float64) for k, v in w.items()}")

@@ -23,4 +23,3 @@ _add(
 )
 _add("update", "x.update({'f0': t0, 'f1': t1}); x", "x.update({'f0': t0, 'f1': t1}); x")
 _add("update_", "x.update_(y); x", "trees.update_(x, y); x")
-_add("to_dict", "x.to_dict()", "trees.copy(x)")
