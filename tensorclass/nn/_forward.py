@@ -1,0 +1,260 @@
+"""Writes the forward of a pipeline: local variables, each dropped at its last use, one construction of the output.
+
+A pipeline of two modules becomes
+
+    def forward(self, batch):
+        if not isinstance(batch, Input): wrong_input(batch)
+        M = self._modules
+        v0 = batch.image
+        v1 = M['linear_0'](v0)
+        v0 = None
+        ...
+        return Output(logits=v1, digit=v2, batch_size=batch._batch_size, names=batch._names)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from ..classes._compile import compile_function
+from ._narrow import narrowing
+from ._results import TENSORS, fill, outputs, single
+from ._slots import Slot, fields_of, specs_along
+from ._stage import Stage
+
+Path = tuple[str, ...]
+
+
+class Call(NamedTuple):
+    """What a line of the generated code calls, so that an error there can be explained."""
+
+    stage: int
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """The generated forward and what its lines call."""
+
+    run: Callable[[Any, Any], Any]
+    calls: dict[int, Call]
+    source: str
+
+
+@dataclass
+class Writer:
+    """Writes one forward; `checked` adds the comparison of the first call."""
+
+    stages: Sequence[Stage]
+    input: type
+    output: type
+    checked: bool = False
+    lines: list[str] = field(default_factory=list)
+    names: dict[str, Any] = field(default_factory=dict)
+    calls: dict[int, Call] = field(default_factory=dict)
+    state: dict[Path, str] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+    written: set[Path] = field(default_factory=set)
+
+    def source(self) -> str:
+        """The text: one pass finds the last use of each variable, the second writes."""
+        self._body()
+        last = self.last
+        self.lines, self.calls, self.state, self.last, self.written = [], {}, {}, {}, set()
+        self._body(last)
+        return "\n".join(["def forward(self, batch):", *("    " + line for line in self.lines)]) + "\n"
+
+    def _body(self, last: dict[str, int] | None = None) -> None:
+        self.names.update(Input=self.input, Output=self.output)
+        self.lines += ["if not isinstance(batch, Input): wrong_input(batch)", *self.names.get("_narrowing", ())]
+        self.lines.append("M = self._modules")
+        for index, stage in enumerate(self.stages):
+            self._stage(index, stage)
+            self._drop(index, last)
+        self.lines.append(f"return {self._result(len(self.stages))}")
+
+    # ---- one module ----------------------------------------------------------------------------------------------
+
+    def _stage(self, index: int, stage: Stage) -> None:
+        arguments = [self._load(index, position, slot) for position, slot in enumerate(stage.reads)]
+        targets = [self._target(slot, index, position) for position, slot in enumerate(stage.writes)]
+        call = f"{self._callee(index, stage)}({', '.join(arguments)})"
+        label = f"module {index} `{stage.name}`"
+        self.calls[len(self.lines) + 2] = Call(index, tuple(arguments))
+        self.names[f"W{index}"], self.names[f"L{index}"] = stage.writes, label
+        if len(targets) == 1:
+            self.lines.append(f"{targets[0]} = {call}")
+            if self._is_tensor(stage.writes[0]):
+                self.lines.append(
+                    f"if type({targets[0]}) is not Tensor: {targets[0]} = single({targets[0]}, W{index}[0], L{index})"
+                )
+        else:
+            self.lines += [f"result = {call}", f"{', '.join(targets)} = outputs(result, W{index}, L{index})"]
+            self.lines.append("result = None")
+        if self.checked:
+            self.lines += [f"seen.wrote({index}, {position}, {target})" for position, target in enumerate(targets)]
+
+    def _callee(self, index: int, stage: Stage) -> str:
+        if stage.function is not None:
+            self.names[f"f{index}"] = stage.function
+            return f"f{index}"
+        return f"M[{stage.name!r}]" + (f".{stage.method}" if stage.method is not None else "")
+
+    def _load(self, index: int, position: int, slot: Slot) -> str:
+        """The variable of an in field; a field of the input gets one where it is first read."""
+        known = self.state.get(slot.path)
+        if known is None:
+            base = self._enclosing(slot.path)
+            owner = self.input if base == "batch" else self._owner_of(base)
+            start = 0 if base == "batch" else self._depth_of(base)
+            known = f"v{len(self.last)}"
+            self.lines.append(f"{known} = {attribute(base, slot.path[start:], owner)}")
+            self.state[slot.path] = known
+            self._use(base, index)
+            if self.checked and base == "batch":
+                self.lines.append(f"seen.read({index}, {position}, {known})")
+        self._use(known, index)
+        return known
+
+    def _target(self, slot: Slot | None, index: int, position: int) -> str:
+        if slot is None:
+            name = f"v{len(self.last)}"
+            self._use(name, index)
+            return name
+        for path in [p for p in self.state if p[: len(slot.path)] == slot.path or slot.path[: len(p)] == p]:
+            del self.state[path]
+        name = f"v{len(self.last)}"
+        self.state[slot.path] = name
+        self.written.add(slot.path)
+        self.names[f"owner {name}"] = (slot.spec.nested, len(slot.path))
+        self._use(name, index)
+        return name
+
+    def _use(self, name: str, index: int) -> None:
+        if name != "batch":
+            self.last[name] = index
+
+    def _drop(self, index: int, last: dict[str, int] | None) -> None:
+        if last is None:
+            return
+        dead = [name for name, use in last.items() if use == index]
+        if dead:
+            self.lines.append(f"{' = '.join(dead)} = None")
+
+    def _is_tensor(self, slot: Slot | None) -> bool:
+        return slot is not None and slot.spec.kind in TENSORS
+
+    def _enclosing(self, path: Path) -> str:
+        """The variable of the nested instance that a field is read from; the batch itself by default."""
+        found = (self.state[path[:n]] for n in range(len(path) - 1, 0, -1) if path[:n] in self.state)
+        return next(found, "batch")
+
+    def _owner_of(self, variable: str) -> Any:
+        return self.names[f"owner {variable}"][0]
+
+    def _depth_of(self, variable: str) -> int:
+        depth: int = self.names[f"owner {variable}"][1]
+        return depth
+
+    # ---- the output ----------------------------------------------------------------------------------------------
+
+    def _result(self, end: int) -> str:
+        if self.output is self.input:
+            return self._filled((), "batch", end)
+        return self._constructed(self.output, "Output", (), end, ", names=batch._names")
+
+    def _filled(self, prefix: Path, base: str, end: int) -> str:
+        """The input with the written fields filled in."""
+        entries = []
+        for name in fields_of(specs_along(self.input, prefix)[-1].nested if prefix else self.input):
+            path = (*prefix, name)
+            if path in self.written:
+                entries.append(f"{name!r}: {self._final(path, end)}")
+            elif any(other[: len(path)] == path for other in self.written):
+                entries.append(f"{name!r}: {self._filled(path, f'{base}.{name}', end)}")
+        return f"fill({base}, {{{', '.join(entries)}}})"
+
+    def _constructed(self, cls: Any, alias: str, prefix: Path, end: int, extra: str = "") -> str:
+        given: list[tuple[str, str]] = []
+        later: list[tuple[str, str]] = []
+        for name, spec in fields_of(cls).items():
+            value = self._value((*prefix, name), spec.nested, end)
+            if value is not None:
+                (given if spec.init else later).append((name, value))
+        arguments = "".join(f"{name}={value}, " for name, value in given)
+        made = f"{alias}({arguments}batch_size=batch._batch_size{extra})"
+        return f"fill({made}, {{{', '.join(f'{n!r}: {v}' for n, v in later)}}})" if later else made
+
+    def _value(self, path: Path, nested: type | None, end: int) -> str | None:
+        """The source of an output field; None when the constructor's default is meant."""
+        known = self._final(path, end)
+        if known is not None:
+            return known
+        if nested is not None and any(other[: len(path)] == path for other in self.written):
+            alias = f"N{'_'.join(path)}"
+            self.names[alias] = nested
+            return self._constructed(nested, alias, path, end)
+        return attribute("batch", path, self.input) if self._in_input(path) else None
+
+    def _final(self, path: Path, end: int) -> str | None:
+        if path in self.state:
+            self._use(self.state[path], end)
+            return self.state[path]
+        base = self._enclosing(path)
+        if base == "batch":
+            return None
+        self._use(base, end)
+        return attribute(base, path[self._depth_of(base) :], self._owner_of(base))
+
+    def _in_input(self, path: Path) -> bool:
+        cls: Any = self.input
+        for part in path:
+            spec = fields_of(cls).get(part) if cls is not None else None
+            if spec is None or spec.produced:
+                return False
+            cls = spec.nested
+        return True
+
+
+def attribute(base: str, path: Path, owner: Any) -> str:
+    """The source that reads a path; a class on the way that is None gives None."""
+    specs = specs_along(owner, path)
+    if any(spec.optional for spec in specs[:-1]):
+        return f"dig({base}, {path!r})"
+    return ".".join([base, *path])
+
+
+def dig(value: Any, path: Path) -> Any:
+    """Read a path through fields that may be None."""
+    for part in path:
+        if value is None:
+            return None
+        value = getattr(value, part)
+    return value
+
+
+def generate(
+    stages: Sequence[Stage], input: type, output: type, report: Any, wrong_input: Callable[[Any], None],
+    seen: Any = None,
+) -> Program:  # fmt: skip
+    """The forward of a pipeline, compiled.
+
+    Args:
+        stages: The modules in order.
+        input: The class that it takes.
+        output: The class that it returns.
+        report: What the build check found; narrowed inputs are enforced.
+        wrong_input: Raises for a batch of another class.
+        seen: Compares values with declarations, for the first call.
+    """
+    checks, names = narrowing(report)
+    helpers = {"Tensor": Tensor, "single": single, "outputs": outputs, "fill": fill, "dig": dig, "seen": seen}
+    writer = Writer(stages, input, output, seen is not None, names={**helpers, **names, "_narrowing": checks})
+    source = writer.source()
+    usable = {name: value for name, value in writer.names.items() if name.isidentifier()}
+    run = compile_function(source, "forward", output, {**usable, "wrong_input": wrong_input})
+    return Program(run, writer.calls, source)

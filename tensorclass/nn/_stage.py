@@ -1,0 +1,185 @@
+"""One typed module: any callable with the fields that it reads and writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..errors import BuildError
+from ._diagnostics import Location, location_of_caller
+from ._results import build_alone, outputs, reraise
+from ._slots import Slot, as_slots, is_tensorclass_type
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a sequence knows about one of its modules; the module itself is registered under `name`."""
+
+    name: str
+    reads: tuple[Slot, ...]
+    writes: tuple[Slot | None, ...]
+    update: bool
+    location: Location
+    function: Callable[..., Any] | None
+    """The callable, when it is no `nn.Module` and no method of one."""
+    method: str | None
+    """The method of the registered module that is called; None for the module itself."""
+
+    @property
+    def written(self) -> tuple[Slot, ...]:
+        """The out fields without those that are dropped."""
+        return tuple(slot for slot in self.writes if slot is not None)
+
+
+class TensorClassModule(nn.Module):
+    """A callable with the fields of a batch that it reads and writes.
+
+    In a `TensorClassSequential` it is metadata only: the wrapped module itself is registered there. Called alone on a
+    batch, it returns an instance of the class of its out fields; when the batch is of that class already, a new
+    instance with the out fields filled in and everything else passed through.
+
+    Args:
+        module: An `nn.Module`, a function, a bound method or any other callable that takes the values of `in_fields`
+            by position, tensors of shape `[*batch, *event]`, and returns the value of `out_fields`: one value, a tuple
+            in their order, or a mapping with their last names as keys.
+        in_fields: What is read: `Digits.image`, or a sequence of fields.
+        out_fields: What is written; in a sequence, None drops an output.
+        name: The name in a sequence; by default the name of the function or class with its index.
+        update: Whether the module may overwrite fields of the input or of modules before it.
+
+    Raises:
+        BuildError: for arguments that are no callable or no fields.
+
+    >>> import torch
+    >>> from torch import Tensor, nn
+    >>> from tensorclass import TensorClass
+    >>> from tensorclass.typing import Float32
+    >>> class Image(TensorClass):
+    ...     pixels: Float32[Tensor, "64"]
+    >>> class Hidden(TensorClass):
+    ...     h: Float32[Tensor, "8"]
+    >>> encoder = TensorClassModule(nn.Linear(64, 8), in_fields=Image.pixels, out_fields=Hidden.h)
+    >>> encoder(Image(torch.zeros(5, 64))).h.shape
+    torch.Size([5, 8])
+    """
+
+    def __init__(
+        self, module: Callable[..., Any], in_fields: Any, out_fields: Any, *, name: str | None = None,
+        update: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        _check_callable(module)
+        self.module = module
+        self.name = _check_name(name)
+        self.update = update
+        self.location = location_of_caller()
+        self._reads = tuple(slot for slot in as_slots(in_fields, "in_fields") if slot is not None)
+        self._writes = as_slots(out_fields, "out_fields", droppable=True)
+
+    @property
+    def in_fields(self) -> tuple[Any, ...]:
+        """The references that are read."""
+        return tuple(slot.ref for slot in self._reads)
+
+    @property
+    def out_fields(self) -> tuple[Any, ...]:
+        """The references that are written; None where an output is dropped."""
+        return tuple(None if slot is None else slot.ref for slot in self._writes)
+
+    def forward(self, batch: Any) -> Any:
+        """Read the in fields of a batch, call the module, and build the class of the out fields.
+
+        Raises:
+            SchemaError: when an output does not fit its declaration.
+        """
+        if not is_tensorclass_type(type(batch)):
+            raise TypeError(
+                f"{self._label()} takes a batch that declares {', '.join(s.label for s in self._reads)}; got "
+                f"{type(batch).__name__}; build one from it, for example with `.from_tensordict(...)`"
+            )
+        values = [_read(batch, slot, self._label()) for slot in self._reads]
+        try:
+            result = self.module(*values)
+        except Exception as error:  # whatever the user's callable raises
+            reraise(error, self._label(), self._reads, values)
+        written = outputs(result, self._writes, self._label())
+        return build_alone(batch, self._writes, written, self._label())
+
+    def stage(self, index: int) -> tuple[Stage, nn.Module | None]:
+        """The record for a place in a sequence, and the module to register there."""
+        owner = getattr(self.module, "__self__", None)
+        name = self.name or f"{default_name(self.module)}_{index}"
+        method = self.module.__name__ if isinstance(owner, nn.Module) else None
+        registered = self.module if isinstance(self.module, nn.Module) else owner if method is not None else None
+        function = self.module if registered is None else None
+        return Stage(name, self._reads, self._writes, self.update, self.location, function, method), registered
+
+    def _label(self) -> str:
+        return f"module `{self.name or default_name(self.module)}`"
+
+    def extra_repr(self) -> str:
+        """The fields, in the repr of the module."""
+        return f"{fields_text(self._reads)} -> {fields_text(self._writes)}"
+
+
+def fields_text(slots: tuple[Slot | None, ...]) -> str:
+    """Slots as the user wrote them."""
+    names = ["None" if slot is None else slot.label for slot in slots]
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+
+def default_name(module: object) -> str:
+    """A readable name for a callable: of the function, else of its class.
+
+    >>> default_name(nn.LayerNorm(3)), default_name(lambda x: x)
+    ('layer_norm', 'function')
+    """
+    while isinstance(module, partial):
+        module = module.func
+    name = getattr(module, "__name__", "") if not isinstance(module, nn.Module) else ""
+    if name == "<lambda>":
+        return "function"
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name or type(module).__name__).lower()
+    clean = re.sub(r"\W", "", snake).strip("_")
+    return clean if clean[:1].isalpha() else f"module{clean}"
+
+
+def _check_callable(module: object) -> None:
+    hint = "give an instance of an nn.Module, a function or any other callable"
+    if isinstance(module, type) and issubclass(module, nn.Module):
+        raise BuildError(f"got the class {module.__name__}: make an instance of it, `{module.__name__}(...)`")
+    if isinstance(module, TensorClassModule):
+        raise BuildError(
+            "got a TensorClassModule, which names its fields already; use it as it is, or wrap its `.module`"
+        )
+    if isinstance(module, Tensor) or not callable(module):
+        raise BuildError(f"got {type(module).__name__}, which can't be called; {hint}")
+
+
+def _check_name(name: object) -> str | None:
+    if name is None:
+        return None
+    if not isinstance(name, str) or not name.isidentifier():
+        raise BuildError(f"name={name!r}: a module's name is one Python identifier, such as 'encoder'")
+    if hasattr(nn.Module, name):
+        raise BuildError(f"name={name!r} would hide `nn.Module.{name}`; take another name")
+    return name
+
+
+def _read(batch: Any, slot: Slot, label: str) -> Any:
+    value = batch
+    for part in slot.path:
+        if value is None:
+            return None
+        if part not in type(value).__tensorclass_schema__.fields:
+            raise TypeError(
+                f"{label} reads {slot}, which {type(batch).__name__} does not have; give it a batch of "
+                f"{slot.owner.__name__}"
+            )
+        value = getattr(value, part)
+    return value

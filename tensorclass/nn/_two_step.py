@@ -1,0 +1,113 @@
+"""`module(in_fields=..., out_fields=...)`: fields first, callable second, so that a checker compares the two.
+
+Checkers see `Digits.image` as the type of its value. Two steps are needed: with one call, a checker widens the type of
+the out fields until the callable fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+from ._slots import as_slots
+from ._stage import TensorClassModule
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
+R = TypeVar("R")
+Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+# Out fields with None in them: the callable returns more than it keeps.
+Dropping = (
+    tuple[None, Any]
+    | tuple[Any, None]
+    | tuple[None, Any, Any]
+    | tuple[Any, None, Any]
+    | tuple[Any, Any, None]
+    | tuple[None, None, Any]
+    | tuple[None, Any, None]
+    | tuple[Any, None, None]
+)
+
+
+class Typed(Generic[Fn]):
+    """Fields that wait for their callable; what `module(...)` returns."""
+
+    def __init__(self, in_fields: Any, out_fields: Any, name: str | None, update: bool) -> None:
+        as_slots(in_fields, "in_fields")
+        as_slots(out_fields, "out_fields", droppable=True)
+        self._options = (in_fields, out_fields, name, update)
+
+    def __call__(self, function: Fn) -> TensorClassModule:
+        """The typed module of a callable."""
+        in_fields, out_fields, name, update = self._options
+        return TensorClassModule(function, in_fields, out_fields, name=name, update=update)
+
+
+@overload
+def module(
+    *, in_fields: Any, out_fields: Dropping | list[Any], name: str | None = ..., update: bool = ...
+) -> Typed[Callable[..., Any]]: ...
+@overload
+def module(
+    *, in_fields: list[Any] | tuple[()], out_fields: R, name: str | None = ..., update: bool = ...
+) -> Typed[Callable[..., R]]: ...
+@overload
+def module(
+    *, in_fields: tuple[A], out_fields: R, name: str | None = ..., update: bool = ...
+) -> Typed[Callable[[A], R]]: ...
+@overload
+def module(  # type: ignore[overload-overlap]  # a tuple is several fields, and matches the last overload too
+    *, in_fields: tuple[A, B], out_fields: R, name: str | None = ..., update: bool = ...
+) -> Typed[Callable[[A, B], R]]: ...
+@overload
+def module(  # type: ignore[overload-overlap]  # as above
+    *, in_fields: tuple[A, B, C], out_fields: R, name: str | None = ..., update: bool = ...
+) -> Typed[Callable[[A, B, C], R]]: ...
+@overload
+def module(  # type: ignore[overload-overlap]  # as above
+    *, in_fields: tuple[A, B, C, D], out_fields: R, name: str | None = ..., update: bool = ...
+) -> Typed[Callable[[A, B, C, D], R]]: ...
+@overload
+def module(  # type: ignore[overload-overlap]  # as above
+    *, in_fields: tuple[A, B, C, D, E], out_fields: R, name: str | None = ..., update: bool = ...
+) -> Typed[Callable[[A, B, C, D, E], R]]: ...
+@overload
+def module(  # type: ignore[overload-overlap]  # as above
+    *, in_fields: tuple[A, B, C, D, E, F], out_fields: R, name: str | None = ..., update: bool = ...
+) -> Typed[Callable[[A, B, C, D, E, F], R]]: ...
+@overload
+def module(*, in_fields: A, out_fields: R, name: str | None = ..., update: bool = ...) -> Typed[Callable[[A], R]]: ...
+def module(*, in_fields: Any, out_fields: Any, name: str | None = None, update: bool = False) -> Any:
+    """A typed module in two steps: `module(in_fields=..., out_fields=...)(callable)`, also as a decorator.
+
+    A checker compares the parameters and the return type of the callable with the types of the fields; give several
+    fields as a tuple for that.
+
+    Args:
+        in_fields: What the callable reads; a field or a tuple of fields.
+        out_fields: What it writes; None in a tuple drops an output.
+        name: The name in a sequence.
+        update: Whether fields that exist may be overwritten.
+
+    Raises:
+        BuildError: for arguments that are no fields.
+
+    >>> import torch
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass
+    >>> from tensorclass.typing import Float32, Int64
+    >>> class Prediction(TensorClass):
+    ...     logits: Float32[Tensor, "10"]
+    ...     digit: Int64[Tensor, ""] | None = None
+    >>> @module(in_fields=Prediction.logits, out_fields=Prediction.digit)
+    ... def most_likely(logits: Tensor) -> Tensor:
+    ...     return logits.argmax(-1)
+    >>> most_likely(Prediction(torch.eye(10))).digit[3]
+    tensor(3)
+    """
+    return Typed(in_fields, out_fields, name, update)
