@@ -4,6 +4,18 @@ Declare a batch once with `@tensorclass`; get the constructor, validation of dty
 container that indexes, stacks, moves and compiles like a tensor. Wire modules by field with `tensorclass.nn`.
 """
 
+from ._schema import PerElement as PerElement
+from ._schema import Ragged as Ragged
+from ._schema import Schema as Schema
+from ._schema import Shared as Shared
+from ._schema import field as field
+from ._schema import produced as produced
+from ._schema import schema as schema
+from .classes import FieldRef as FieldRef
+from .classes import FrozenTensorClass as FrozenTensorClass
+from .classes import TensorClass as TensorClass
+from .classes import is_tensorclass as is_tensorclass
+from .classes import tensorclass as tensorclass
 from .core import KEY_SEPARATOR as KEY_SEPARATOR
 from .core import NestedKey as NestedKey
 from .core import TensorCollection as TensorCollection

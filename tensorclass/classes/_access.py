@@ -100,6 +100,11 @@ def make_setter(spec: FieldSpec) -> Setter:
     return set
 
 
+def like(old: object, value: object) -> bool:
+    """Whether a tensor takes the place of another without a further check: it has the same dtype and shape."""
+    return type(value) is Tensor and type(old) is Tensor and value.dtype is old.dtype and value.shape == old.shape
+
+
 def make_deleter(spec: FieldSpec) -> Callable[[Any], None]:
     """The deleter of a field: an optional one becomes None, a produced one unwritten, any other refuses."""
     name = spec.name

@@ -118,6 +118,11 @@ class TypedContainer(Container):
         object.__setattr__(new, "_store", self._store._make(leaves, batch_size, names, kind))
         return new
 
+    def _twin(self) -> Self:
+        new = object.__new__(type(self))
+        object.__setattr__(new, "_store", self._store._twin())
+        return new
+
     def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         return self._wrap(self._store._consume(leaves, batch_size, names, kind))
 
@@ -167,10 +172,10 @@ class TypedContainer(Container):
         return TensorDict._of({}, batch_size, self._device, names, True)
 
     def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str) -> None:
-        for before, after in zip(old, new, strict=True):
-            if after.dtype is not before.dtype or after.shape != before.shape:
-                _checks.accept(self, new, op)
-                return
+        before, after = [v.numel() for v in old], [v.numel() for v in new]
+        alike = before == after and 0 not in before and [v.dtype for v in old] == [v.dtype for v in new]
+        if not alike:  # ranks agree already, so that equal counts mean equal shapes
+            _checks.accept(self, new, op)
 
     def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
         return _checks.castable(self, leaves, dtype)
@@ -229,8 +234,19 @@ class TypedContainer(Container):
         return self._store._owners()
 
 
+class Meta(type):
+    """The class of typed classes; it only says what is wrong about `Digits.imgae`."""
+
+    if not TYPE_CHECKING:  # a checker would take it that every name exists
+
+        def __getattr__(cls, name):
+            if name.startswith("_") or "__tensorclass_schema__" not in vars(cls):
+                raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+            raise _build.unknown_attribute(cls, name)
+
+
 @dataclass_transform(field_specifiers=(field, produced))
-class Root(TypedContainer):
+class Root(TypedContainer, metaclass=Meta):
     """Carries the dataclass transform: checkers ignore fields of the class that has it, so it stands above the base."""
 
     __slots__ = ()
@@ -300,10 +316,15 @@ class TensorClass(Root):
             self._refuse_frozen("set", name)
         object.__setattr__(self, name, value)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise _build.unknown_attribute(type(self), name)
+    if not TYPE_CHECKING:  # a checker would take it that every name exists
+
+        def __getattr__(self, name):
+            cls = type(self)
+            if name.startswith("__"):
+                raise AttributeError(name)
+            if name in cls.__tensorclass_schema__.names:  # the property raised: let its own error through
+                return vars(_definer(cls, name))[name].fget(self)
+            raise _build.unknown_attribute(cls, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         cls = type(self)

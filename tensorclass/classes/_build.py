@@ -9,20 +9,17 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
-from torch import Tensor
-
-from .._schema import MISSING, Options, Schema, build_schema, check_fields, substitute
-from ..core import as_batch_size
+from .._schema import MISSING, Options, Schema, build_schema, check_fields, non_tensor_problems, substitute
 from ..core._base import check_names
 from ..core._device import as_device
 from ..core._pytree import register
 from ..errors import Problem, SchemaError
 from ..ops import Container
 from ..store import TensorDict
-from ._access import make_deleter, make_getter, make_setter
+from ._access import like, make_deleter, make_getter, make_setter
 from ._checks import check_many, fill_store
-from ._errors import clashes
 from ._errors import cannot_drop as cannot_drop
+from ._errors import clashes
 from ._errors import unknown_attribute as unknown_attribute
 from ._errors import unknown_field as unknown_field
 from ._init import ABSENT, DEFAULT, InitBuilder
@@ -46,10 +43,19 @@ def build_class(cls: Any, given: Mapping[str, Any]) -> None:
     finish_class(cls, schema)
 
 
+def reconfigure(cls: Any, given: Mapping[str, Any]) -> None:
+    """Other options for a class that subclassing has built already."""
+    cls.__tensorclass_options__ = dataclasses.replace(cls.__tensorclass_options__, **given)
+    if not cls.__tensorclass_schema__.pending:
+        finish_class(cls, cls.__tensorclass_schema__)
+
+
 def finish_class(cls: Any, schema: Schema) -> None:
     """Install everything that the schema decides."""
     options: Options = cls.__tensorclass_options__
     _refuse_clashes(cls, schema, options)
+    if options.tensor_only and non_tensor_problems(schema):
+        raise SchemaError.of(cls.__name__, non_tensor_problems(schema))
     cls.__tensorclass_schema__ = schema
     cls.__tensorclass_nested__ = tuple(name for name, spec in schema.fields.items() if spec.nested is not None)
     own_init = vars(cls).get("__init__")
@@ -110,28 +116,13 @@ def construct(
 ) -> None:
     """The complete way through a constructor: defaults, conversion, validation, every problem in one error."""
     cls = type(self)
-    schema: Schema = cls.__tensorclass_schema__
     values = {name: value for name, value in given.items() if value is not ABSENT and value is not DEFAULT}
-    for name, value in given.items():
-        spec = schema.fields[name]
-        if value is DEFAULT and spec.default_factory is not MISSING:
-            values[name] = spec.default_factory()
-    defaults = {n: schema.fields[n].default for n, v in given.items() if v is DEFAULT and n not in values}
-    size = None if batch_size is None else as_batch_size(batch_size)
-    checked, found = check_fields(
-        schema, {**values, **unknown, **_spread(defaults, None)}, batch_size=size, options=cls.__tensorclass_options__
+    checked, size = check_fields(
+        cls.__tensorclass_schema__, {**values, **unknown}, batch_size=batch_size, options=cls.__tensorclass_options__
     )
-    checked.update(_spread(defaults, found))
-    store = TensorDict._of({}, found, as_device(device), check_names(names, len(found)), True)
+    store = TensorDict._of({}, size, as_device(device), check_names(names, len(size)), True)
     fill_store(cls, store, checked)
     object.__setattr__(self, "_store", store)
-
-
-def _spread(defaults: dict[str, Tensor], size: Any) -> dict[str, Tensor]:
-    """Tensor defaults have the event shape: copied over the batch, never shared between instances."""
-    if size is None:
-        return {}
-    return {name: value.expand(*size, *value.shape).clone() for name, value in defaults.items()}
 
 
 def replace(self: Any, changes: Mapping[str, Any]) -> Any:
@@ -143,13 +134,20 @@ def replace(self: Any, changes: Mapping[str, Any]) -> Any:
 
 
 def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
-    """A twin with some fields changed and validated; the constructor does not run."""
-    new = self._wrap(self._store.copy())
-    for name, value in check_many(self, dict(changes)).items():
+    """A twin with some fields changed and validated; the constructor does not run, `__post_init__` does."""
+    new = self._twin()
+    data = new._store._live()
+    rest = {}
+    for name, value in changes.items():
+        old = data.get(name)
+        if like(old, value) and new._device is None:
+            data[name] = value
+        else:
+            rest[name] = value
+    for name, value in check_many(new, rest).items() if rest else ():
         new._put(name, value)
-    post = getattr(new, "__post_init__", None)
-    if post is not None and not type(self).__tensorclass_schema__.init_vars:
-        post()
+    if hasattr(new, "__post_init__") and not type(self).__tensorclass_schema__.init_vars:
+        new.__post_init__()
     return new
 
 

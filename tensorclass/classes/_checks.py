@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._schema import FieldSpec, cast_problem, check_field, check_fields
+from .._schema import FieldSpec, Schema, cast_problem, check_field, check_fields
 from ..core import VALUES, TensorCollection
 from ..errors import CastError, Problem, SchemaError
 from ..store import Node, NonTensorStack, TensorDict, Unbatched
@@ -45,11 +45,16 @@ def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
             raise unknown_field(type(self), key)
     if len(values) == 1:
         return {key: check_one(self, key, value) for key, value in values.items()}
-    state = {**readable(self._entries()), **values}
-    checked, _ = check_fields(
-        schema, state, batch_size=self._batch_size, options=type(self).__tensorclass_options__, complete=False
-    )
-    return {key: _store_check(self, key, checked[key]) for key in values}
+    state = {**_state(schema, readable(self._entries())), **values}
+    options = type(self).__tensorclass_options__
+    checked, _ = check_fields(schema, state, batch_size=self._batch_size, options=options)
+    return {key: _store_check(self, key, checked.get(key)) for key in values}
+
+
+def _state(schema: Schema, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries for the validator: an absent optional field is None, not its default."""
+    absent = {name: None for name, spec in schema.fields.items() if spec.optional and not spec.produced}
+    return {**absent, **entries}
 
 
 def _store_check(self: Any, key: str, value: Any) -> Any:
@@ -101,24 +106,12 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         if spec.nested is not None and isinstance(value, TensorCollection) and not isinstance(value, spec.nested):
             seen[name] = adopt(spec.nested, value, {})
     checked, _ = check_fields(
-        cls.__tensorclass_schema__,
-        seen,
-        batch_size=store._batch_size,
-        options=cls.__tensorclass_options__,
-        complete=False,
+        cls.__tensorclass_schema__, seen, batch_size=store._batch_size, options=cls.__tensorclass_options__
     )
-    missing = [n for n, s in cls.__tensorclass_schema__.fields.items() if s.required and checked.get(n) is None]
-    if missing:
-        raise SchemaError.of(
-            cls.__name__,
-            [
-                Problem(n, str(cls.__tensorclass_schema__.fields[n]), "nothing", "add it to the container")
-                for n in missing
-            ],
-        )
     for name, spec in cls.__tensorclass_schema__.fields.items():
-        if spec.kind in ("per_element", "shared") and checked.get(name) is not None:
-            store._put(name, to_entry(spec, checked[name], store._batch_size))
+        value = checked.get(name)
+        if value is not None and (spec.kind in ("per_element", "shared") or name not in seen):
+            store._put(name, to_entry(spec, value, store._batch_size))
     return cls._wrap(store)
 
 
@@ -167,7 +160,7 @@ def castable(self: Any, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bo
         touched = leaf.is_floating_point() or leaf.is_complex()
         wanted.append(touched)
         if touched and spec is not None and spec.spec is not None:
-            problem = cast_problem(spec.spec, dtype)
+            problem = cast_problem(spec, dtype)
             if problem is not None:
                 problems.append(problem._replace(path=path))
     if problems:
@@ -183,9 +176,9 @@ def mapped(self: Any, entries: dict[str, Any], size: torch.Size) -> Any:
     """A twin around entries that a function gave: those like the old ones are valid, others are validated."""
     cls = type(self)
     old = self._store._entries()
-    alike = size == self._batch_size and entries.keys() == old.keys()
-    if not (alike and all(_alike(old[key], value) for key, value in entries.items())):
-        state = readable(entries)
+    alike = size == self._batch_size and list(entries) == list(old)
+    if not (alike and all(map(_alike, old.values(), entries.values()))):
+        state = _state(cls.__tensorclass_schema__, readable(entries))
         checked, _ = check_fields(
             cls.__tensorclass_schema__, state, batch_size=size, options=cls.__tensorclass_options__
         )
@@ -196,6 +189,6 @@ def mapped(self: Any, entries: dict[str, Any], size: torch.Size) -> Any:
 
 
 def _alike(old: Any, new: Any) -> bool:
-    if type(new) is Tensor:
-        return type(old) is Tensor and new.dtype is old.dtype and new.shape == old.shape
+    if type(new) is Tensor and type(old) is Tensor:
+        return new.dtype is old.dtype and new.shape == old.shape
     return new is old or (hasattr(new, "_store") and type(new) is type(old))

@@ -10,7 +10,7 @@ from typing_extensions import dataclass_transform
 
 from .._schema import field, produced
 from ._base import TensorClass
-from ._build import build_class
+from ._build import reconfigure
 
 C = TypeVar("C", bound=type)
 
@@ -63,7 +63,7 @@ def _decorate(cls: Any, options: dict[str, Any]) -> Any:
         raise TypeError(f"tensorclass has no option {unknown[0]!r}")
     if issubclass(cls, TensorClass):
         if options:
-            build_class(cls, options)
+            reconfigure(cls, options)
         return cls
     return _rebuild(cls, options)
 

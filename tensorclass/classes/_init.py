@@ -64,7 +64,7 @@ class InitBuilder:
         }  # fmt: skip
         self.lines: list[str] = []
         self.bound: set[str] = set()
-        self.sized = False
+        self.targets: dict[str, str] = {}
 
     def build(self, build: Callable[..., None]) -> Callable[..., None]:
         """The compiled `__init__`."""
@@ -169,9 +169,20 @@ class InitBuilder:
         if first:
             self.lines += [f"{check} or {name}.ndim != len(size) + {dims.rank}: break", *first]
             check = "if False"
-        target = f"(*size, {', '.join(shape)})" if shape else "size"
-        self.lines.append(f"{check} or {name}.shape != {target}: break")
+        self.lines.append(f"{check} or {name}.shape != {self._target(shape)}: break")
         return True
+
+    def _target(self, shape: list[str]) -> str:
+        """The local that holds the full shape of an event shape; fields of one event shape share it."""
+        if not shape:
+            return "size"
+        key = ", ".join(shape)
+        if ".shape[" in key:
+            return f"(*size, {key})"
+        if key not in self.targets:
+            self.targets[key] = f"_s_{len(self.targets)}"
+            self.lines.append(f"{self.targets[key]} = (*size, {key})")
+        return self.targets[key]
 
     def _expected(self, spec: FieldSpec, dims: Any, optional: bool) -> tuple[list[str], list[str]] | None:
         """Lines that bind new dim names, and the expected event shape as source; None when it can't be inlined."""

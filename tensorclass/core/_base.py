@@ -107,6 +107,10 @@ class TensorCollection:
         """Which `VALUES` leaves a cast to `dtype` touches; a container that declares nothing casts all."""
         return [True] * len(leaves)
 
+    def _twin(self) -> Self:
+        """A new container around the same tensors; nested containers are new as well."""
+        raise NotImplementedError
+
     def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         """As `_make`, from an iterator that containers side by side share."""
         raise NotImplementedError

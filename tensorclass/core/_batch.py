@@ -25,6 +25,13 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
         return size
     if size is None:
         return EMPTY
+    if type(size) is list or type(size) is tuple:
+        try:
+            result = torch.Size(size)
+        except TypeError as error:
+            raise BatchSizeError(f"batch_size is an int or a sequence of ints, got {size!r}") from error
+        if not result or min(result) >= 0:
+            return result
     if isinstance(size, (int, torch.SymInt)):
         size = (size,)
     try:

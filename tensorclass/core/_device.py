@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 import torch
 
+CPU = torch.device("cpu")
+
 Device: TypeAlias = "torch.device | str | int | None"
 
 
@@ -13,6 +15,8 @@ def as_device(device: Device) -> torch.device | None:
     """A torch device with its index filled in where the accelerator has a current one; None stays None."""
     if device is None:
         return None
+    if device == "cpu":
+        return CPU
     result = device if isinstance(device, torch.device) else torch.device(device)
     if result.type not in ("cpu", "meta") and result.index is None:
         return torch.empty((), device=result).device

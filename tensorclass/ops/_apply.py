@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import TensorCollection, as_batch_size, join_path
+from ..core import VALUES, TensorCollection, as_batch_size, join_path
 from ..core._base import check_names
 from ..core._device import Device, as_device
 from ..core._keys import Path
@@ -40,15 +40,17 @@ class Mapper:
     def leafs(self, value: Any) -> bool:
         """Whether the function is called on a value rather than on what lies below it."""
         if not isinstance(value, TensorCollection):
-            return isinstance(value, Tensor)
+            return isinstance(value, Tensor) or is_shared(value)
         return self.call_on_nested or (self.is_leaf is not None and self.is_leaf(type(value)))
 
     def call(self, path: Path, value: Any, others: list[Any]) -> Any:
         """Call the function, with the key first where it wants it."""
-        if not self.named:
-            return self.fn(value, *others)
         key: Any = (path if len(path) > 1 else path[0]) if self.nested_keys else path[-1]
-        return self.fn(key, value, *others)
+        args = (key,) if self.named else ()
+        if isinstance(value, (Tensor, TensorCollection)):
+            return self.fn(*args, value, *others)
+        new = self.fn(*args, value._shown(), *others)
+        return value._make([new], torch.Size([]), None, VALUES) if isinstance(new, Tensor) else new
 
     def counterparts(self, key: str, path: Path, others: Sequence[Any]) -> list[Any]:
         """The entries of the other containers under a key, or the default where one lacks it."""
@@ -61,7 +63,7 @@ class Mapper:
                         f"apply: container {position + 1} has no `{join_path(path)}`; give `default=` for absent keys"
                     )
                 value = self.default
-            found.append(value)
+            found.append(value._shown() if is_shared(value) else value)
         return found
 
 
@@ -212,14 +214,17 @@ class ApplyOps(KeyOps):
         """A twin around entries that a function gave: their batch dims are checked, a typed class checks its schema."""
         last: torch.Size = size
         for key, value in entries.items():
-            shape = value.shape if isinstance(value, Tensor) else last
+            shape = value.shape if isinstance(value, Tensor) else _batch_dims_of(value, last)
             if shape != last and shape[: len(size)] != size:
                 raise BatchSizeError(
-                    f"apply: `{join_path((*path, key))}` came back with shape {list(value.shape)}, whose leading dims are "
+                    f"apply: `{join_path((*path, key))}` came back with shape {list(shape)}, whose leading dims are "
                     f"not the batch size {list(size)}; give `batch_size=` when the function changes it"
                 )
             last = shape
-        return self._from_entries(entries, size, None if size != self._batch_size else self._device, None)
+        device = self._device
+        if device is not None and any(getattr(value, "device", device) != device for value in entries.values()):
+            device = None  # the function moved a leaf: nothing is imposed on the result
+        return self._from_entries(entries, size, device, self._names if size == self._batch_size else None)
 
     def _write_mapped(self, mapper: Mapper, others: Sequence[Any]) -> Self:
         """In place: results that are the leaves themselves are kept, others are copied in."""
@@ -227,16 +232,21 @@ class ApplyOps(KeyOps):
         self._collect(mapper, others, (), results)
         changed = {path: new for path, (old, new) in results.items() if new is not None and new is not old}
         same_shape = {p: v for p, v in changed.items() if isinstance(v, Tensor) and v.shape == results[p][0].shape}
-        InplaceOps.update_(self, same_shape)
         rest = {path: value for path, value in changed.items() if path not in same_shape}
-        return MappingOps.update(self, rest) if rest else self
+        plan = self._plan(same_shape, (), None, None, None)
+        if rest:
+            MappingOps.update(self, rest)
+        self._write(plan)
+        return self
 
     def _collect(self, mapper: Mapper, others: Sequence[Any], path: Path, results: dict[Path, Any]) -> None:
         for key, value in self._entries().items():
             here = (*path, key)
             found = mapper.counterparts(key, here, others) if others else []
             if mapper.leafs(value):
-                results[here] = (value, mapper.call(here, value, found))
+                shown = value._shown() if is_shared(value) else value
+                new = mapper.call(here, value, found)
+                results[here] = (shown, new._shown() if is_shared(new) else new)
             elif isinstance(value, ApplyOps):
                 value._collect(mapper, found, here, results)
 
@@ -310,6 +320,17 @@ class ApplyOps(KeyOps):
                 value._batch_size_down(size, keep)
         if size != self._batch_size:
             self._resize(size, ())
+
+
+def is_shared(value: Any) -> bool:
+    """Whether an entry is a tensor without batch dims."""
+    return getattr(value, "_batch_shape", ()) is None
+
+
+def _batch_dims_of(value: Any, otherwise: torch.Size) -> torch.Size:
+    """The batch dims that a nested container or a stack of objects brings; `otherwise` for what has none."""
+    size = value._batch_size if isinstance(value, TensorCollection) else getattr(value, "_batch_shape", None)
+    return otherwise if size is None else size
 
 
 def _as_mapping(tree: Any) -> Any:

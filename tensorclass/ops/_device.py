@@ -24,25 +24,32 @@ class DeviceOps(CastMethods, ApplyOps):
 
     def _on(self, device: torch.device | None, non_blocking: bool = False) -> Self:
         """A twin whose leaves live on a device; None imposes none and moves nothing."""
+        if device == self._device:
+            return self._twin()
         leaves = self._leaves(STORAGE)
-        moved = leaves
-        if device is not None:
+        here = device is None or _all_on(leaves, device)
+        if here:
+            result = self._twin()
+        else:
             moved = [v if v.device == device else v.to(device, non_blocking=non_blocking) for v in leaves]
-        result = self._make(moved, self._batch_size, self._names, STORAGE)
+            result = self._make(moved, self._batch_size, self._names, STORAGE)
         result._set_device(device)
         return result
 
     def _set_device(self, device: torch.device | None) -> None:
         """Impose a device on this container and those below; the leaves are there already."""
         self._device = device
-        for value in self._entries().values():
-            if isinstance(value, DeviceOps):
-                value._set_device(device)
+        if self._tensors_by_key() is None:
+            for value in self._entries().values():
+                if isinstance(value, DeviceOps):
+                    value._set_device(device)
 
     def _cast(self, dtype: torch.dtype, cast_filter: Callable[[Any, Tensor], bool] | None = None) -> Self:
         """A twin whose leaves have a dtype; a filter of key and leaf says which ones are cast."""
         leaves = self._leaves(VALUES)
-        if not all([leaf.dtype is dtype for leaf in leaves]):
+        if all([leaf.dtype is dtype for leaf in leaves]):
+            return self._twin()
+        else:
             wanted = self._castable(leaves, dtype)
             if cast_filter is not None:
                 keys = [key for key, value in MappingOps.items(self, True, True) if isinstance(value, Tensor)]
@@ -75,6 +82,8 @@ class DeviceOps(CastMethods, ApplyOps):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).to(torch.float64)["a"].dtype
         torch.float64
         """
+        if len(args) == 1 and type(args[0]) is torch.dtype and dtype is device is batch_size is other is None:
+            return self._cast(args[0])
         for arg in (*args, other):
             if isinstance(arg, torch.dtype):
                 dtype = arg
@@ -97,7 +106,7 @@ class DeviceOps(CastMethods, ApplyOps):
         if batch_size is not None:
             result = MappingOps.copy(result)
             result._resize(as_batch_size(batch_size), ())
-        return result if result is not self else MappingOps.copy(self)
+        return result if result is not self else self._twin()
 
     def cuda(self, device: int | str | torch.device | None = None, **kwargs: Any) -> Self:
         """Move to a CUDA device; the current one when none is given."""
@@ -247,3 +256,10 @@ class DeviceOps(CastMethods, ApplyOps):
             elif isinstance(value, Tensor):
                 result._put(key, {field: getattr(value, field) for field in fields})
         return result
+
+
+def _all_on(leaves: Sequence[Tensor], device: torch.device) -> bool:
+    """Whether every leaf lives on a device."""
+    if device.type == "cpu":
+        return all([leaf.is_cpu for leaf in leaves])
+    return all([leaf.device == device for leaf in leaves])

@@ -69,7 +69,7 @@ class KeyOps(JoinOps):
         for key in keys:
             path = unravel_key_to_tuple(key)
             if strict or path in self:
-                found.append((path, _shallow(self._read(path))))
+                found.append((path, _shallow(self._raw(path))))
         result = self._relaid(found)
         return self._adopt(result) if inplace else result
 
@@ -104,7 +104,7 @@ class KeyOps(JoinOps):
         ['b']
         """
         old, new = unravel_key_to_tuple(old_key), unravel_key_to_tuple(new_key)
-        value = self._read(old)
+        value = self._raw(old)
         if old == new:
             return self
         if safe and new in self:
@@ -122,7 +122,7 @@ class KeyOps(JoinOps):
         ['b', 'c']
         """
         pairs = [(unravel_key_to_tuple(old), unravel_key_to_tuple(new)) for old, new in mapping.items()]
-        values = [(new, self._read(old)) for old, new in pairs if strict or old in self]
+        values = [(new, self._raw(old)) for old, new in pairs if strict or old in self]
         result = self._without({old for old, _ in pairs})
         for new, value in values:
             if new in result:
@@ -196,7 +196,7 @@ class KeyOps(JoinOps):
         parts = []
         for paths in sets:
             found = [
-                (path, _shallow(self._read(path))) for path in paths if path in self or (strict and default is UNSET)
+                (path, _shallow(self._raw(path))) for path in paths if path in self or (strict and default is UNSET)
             ]
             part: Any = self._bare(self._batch_size, self._names)
             if reproduce_struct:
@@ -253,7 +253,7 @@ class KeyOps(JoinOps):
         for key, value in self._entries().items():
             if isinstance(value, KeyOps):
                 result._put(key, KeyOps.filter_non_tensor_data(value))
-            elif isinstance(value, Tensor):
+            elif isinstance(value, Tensor) or getattr(value, "_batch_shape", ()) is None:
                 result._put(key, value)
         return result
 

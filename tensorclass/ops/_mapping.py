@@ -211,6 +211,14 @@ class MappingOps(TensorCollection):
         inner = [MappingOps.depth.__get__(v) for v in self._entries().values() if isinstance(v, MappingOps)]
         return 1 + max(inner) if inner else 0
 
+    def _raw(self, path: Path) -> Any:
+        """What is stored under a path: an entry node itself, where `_read` gives what a reader of it sees."""
+        holder = self._read(path[:-1])
+        if not isinstance(holder, TensorCollection):
+            return self._read(path)
+        found = holder._entries().get(path[-1], UNSET)
+        return holder._entry(path[-1]) if found is UNSET else found
+
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def _holder(self, path: Path, create: bool) -> MappingOps:
@@ -437,7 +445,7 @@ class MappingOps(TensorCollection):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).replace(a=torch.ones(2))["a"]
         tensor([1., 1.])
         """
-        return MappingOps.update(MappingOps.copy(self), *args, **kwargs)
+        return MappingOps.update(self._twin(), *args, **kwargs)
 
     # ---- copies --------------------------------------------------------------------------------------------------
 
@@ -454,16 +462,17 @@ class MappingOps(TensorCollection):
         >>> data.clone()["a"] is data["a"], data.clone(recurse=False)["a"] is data["a"]
         (False, True)
         """
-        own = self._leaves(STORAGE)
-        leaves = _clone_leaves(own, kwargs) if recurse else own
+        if not recurse:
+            return self._twin()
+        leaves = _clone_leaves(self._leaves(STORAGE), kwargs)
         return self._make(leaves, self._batch_size, self._names, STORAGE)
 
     def copy(self) -> Self:
         """A new container around the same tensors."""
-        return MappingOps.clone(self, recurse=False)
+        return self._twin()
 
     def __copy__(self) -> Self:
-        return MappingOps.clone(self, recurse=False)
+        return self._twin()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         from_memo = memo.get(id(self))
@@ -542,7 +551,8 @@ def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tens
     unknown = sorted(kwargs.keys() - {"memory_format"})
     if unknown:
         raise TypeError(f"clone() has no argument {unknown[0]!r}; it takes `recurse` and `memory_format`")
-    if not kwargs and leaves and foreach_is_safe():
+    tracked = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
+    if not kwargs and leaves and not tracked and foreach_is_safe():  # the foreach kernel's autograd refuses integers
         return torch._foreach_clone(leaves)
     return [leaf.clone(**kwargs) for leaf in leaves]
 

@@ -39,7 +39,7 @@ class Pointwise(InplaceOps):
         cls, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Route operators that torch writes in Python by name: dynamo finds no such function in a dict."""
-        handler = cls._operators.get(func.__name__)
+        handler = cls._torch_functions.get(func) or cls._operators.get(func.__name__)
         if handler is not None:
             return handler(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)

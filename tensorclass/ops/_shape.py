@@ -57,7 +57,7 @@ class ShapeOps(InplaceOps):
         new = infer_shape(_sizes(shape), size.numel(), op="reshape")
         leaves = self._leaves()
         shapes = targets(leaves, new, len(size))
-        reshaped = [leaf.reshape(shape) for leaf, shape in zip(leaves, shapes, strict=True)]
+        reshaped = [leaf.reshape(*shape) if shape else leaf.reshape(()) for leaf, shape in zip(leaves, shapes, strict=True)]
         return self._make(reshaped, new, self._names if new == size else None)
 
     def view(self, *shape: Any, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None) -> Self:
@@ -313,7 +313,7 @@ class ShapeOps(InplaceOps):
         names = self._names and ((None,) * (len(new) - dims) + self._names)
         leaves = self._leaves()
         shapes = targets(leaves, new, dims)
-        return self._make([leaf.expand(shape) for leaf, shape in zip(leaves, shapes, strict=True)], new, names)
+        return self._make([leaf.expand(*shape) for leaf, shape in zip(leaves, shapes, strict=True)], new, names)
 
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
         """Broadcast to the batch size of another container, or to the shape of a tensor."""

@@ -17,7 +17,7 @@ from ..core._device import Device, as_device
 from ..core._keys import Key
 from ..core._locks import Owners, acquire, children, refuse, release
 from ..core._pytree import register
-from ..errors import BatchSizeError, MissingKeyError, did_you_mean
+from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean
 from ..ops import Container, Join
 from ..ops._mapping import items_of
 from ..ops._operands import Layout
@@ -128,13 +128,21 @@ class TensorDict(TensorDictBase):
         if not self._plain:
             return self._consume(iter(leaves), batch_size, names, kind)
         new = object.__new__(type(self))
-        new._data = dict(zip(self._data, leaves, strict=True))
+        new._data = data = dict(zip(self._data, leaves, strict=False))  # several times cheaper than strict
+        if len(data) != len(leaves) or len(data) != len(self._data):
+            raise StructureError("another thread added or removed keys during the operation; lock the container first")
         new._batch_size = batch_size
         new._device = self._device
         new._names = names
         new._plain = True
         new._lock = None
         return new
+
+    def _twin(self) -> Self:
+        data = self._data.copy()
+        if not self._plain:
+            data = {k: v._twin() if isinstance(v, TensorCollection) else v for k, v in data.items()}
+        return self._of(data, self._batch_size, self._device, self._names, self._plain)
 
     def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         data = dict(self._data)

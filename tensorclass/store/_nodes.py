@@ -139,7 +139,7 @@ class NonTensorStack(Node, Generic[T]):
         return [] if kind == VALUES else [self._index]
 
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
-        return self if kind == VALUES else self._of(self._table, leaves[0])
+        return self._of(self._table, self._index if kind == VALUES else leaves[0])
 
     def _describe(self, outer: torch.Size) -> str:
         kinds = sorted({type(value).__name__ for value in self._table})
@@ -279,7 +279,7 @@ class Unbatched(Node):
         return [] if kind == BATCHED else [self.tensor]
 
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
-        return self if kind == BATCHED else type(self)(leaves[0])
+        return type(self)(self.tensor if kind == BATCHED else leaves[0])
 
     def __repr__(self) -> str:
         return f"Unbatched({self.tensor!r})"
