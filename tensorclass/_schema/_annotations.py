@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import types
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ForwardRef, TypeVar, Union, get_args, get_origin
 
 import torch
 import typing_extensions
@@ -95,15 +96,23 @@ def _peel(annotation: Any) -> tuple[Any, bool, list[Any]]:
         elif origin in (typing.Final, typing_extensions.Required, typing_extensions.NotRequired):
             annotation = get_args(annotation)[0]
         elif isinstance(annotation, TypeVar):
-            annotation = annotation.__bound__ or Any
+            annotation = _bound(annotation)
         elif isinstance(annotation, ALIASES):
             annotation = annotation.__value__
         elif isinstance(origin, ALIASES):
-            annotation = origin.__value__[get_args(annotation)]
+            alias: Any = origin
+            annotation = alias.__value__[get_args(annotation)]
         elif isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
         else:
             return annotation, optional, metadata
+
+
+def _bound(variable: TypeVar) -> Any:
+    bound = variable.__bound__
+    if isinstance(bound, ForwardRef):
+        return getattr(sys.modules.get(variable.__module__), bound.__forward_arg__, Any)
+    return bound or Any
 
 
 def _without_none(annotation: Any) -> Any:

@@ -264,8 +264,9 @@ def describe(value: object) -> str:
         return "None"
     if isinstance(value, Tensor):
         return f"tensor {describe_tensor(value)}"
-    if hasattr(value, "batch_size"):
-        return f"{type(value).__name__} of batch size {list(value.batch_size)}"
+    batch_size = getattr(value, "batch_size", None)
+    if batch_size is not None:
+        return f"{type(value).__name__} of batch size {list(batch_size)}"
     return f"{type_name(type(value))} {short(value)}"
 
 

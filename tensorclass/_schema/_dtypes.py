@@ -38,8 +38,8 @@ class DTypeFamily:
         return other.dtypes is None or (self.dtypes is not None and self.dtypes <= other.dtypes)
 
     def admits_cast(self, dtype: torch.dtype) -> bool:
-        """Whether `.to(dtype)`, which touches floating tensors only, keeps the declaration."""
-        floats = self.dtypes is None or any(member.is_floating_point for member in self.dtypes)
+        """Whether `.to(dtype)`, which touches floating and complex tensors only, keeps the declaration."""
+        floats = self.dtypes is None or any(member.is_floating_point or member.is_complex for member in self.dtypes)
         return not floats or self.accepts(dtype)
 
     def __getitem__(self, item: Any) -> Any:

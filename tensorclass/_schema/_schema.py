@@ -221,8 +221,9 @@ class SchemaDiff(NamedTuple):
 
 def schema_of(cls: Any) -> Schema | None:
     """The schema of a tensorclass or of its instance; None for anything else."""
-    found = getattr(cls if isinstance(cls, type) else type(cls), "__tensorclass_schema__", None)
-    return found() if callable(found) else found
+    found: Any = getattr(cls if isinstance(cls, type) else type(cls), "__tensorclass_schema__", None)
+    resolved: Schema | None = found if isinstance(found, Schema) or found is None else found()
+    return resolved
 
 
 def schema(cls: Any) -> Schema:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import types
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import torch
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
@@ -100,7 +101,8 @@ class FieldSpec:
         if self.nested is None:
             return self.nested_schema_
         found: Any = getattr(self.nested, "__tensorclass_schema__", None)
-        schema: Schema | None = found() if callable(found) else found
+        # A class may give its schema by a function without arguments.
+        schema: Schema | None = found if found is None or hasattr(found, "fields") else found()
         return schema
 
     @cached_property
@@ -203,16 +205,32 @@ def describe_tensor(value: Tensor) -> str:
 
 def type_name(annotation: Any, full: bool = False) -> str:
     """A type as a reader would write it; `full` adds the module of classes that are not builtin."""
-    if get_origin(annotation) is Annotated:
-        core, *marks = get_args(annotation)
-        return f"Annotated[{', '.join([type_name(core, full), *map(str, marks)])}]"
-    if isinstance(annotation, type) and not hasattr(annotation, "__args__"):
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return f"Annotated[{', '.join([type_name(inner[0], full), *map(str, inner[1:])])}]"
+    if origin in (Union, types.UnionType):
+        return " | ".join(type_name(part, full) for part in inner)
+    if origin is Literal:
+        return f"Literal[{', '.join(map(repr, inner))}]"
+    if origin is not None and inner:
+        return f"{type_name(origin, full)}[{', '.join(type_name(part, full) for part in inner)}]"
+    if isinstance(annotation, list):  # the parameters of a Callable
+        return f"[{', '.join(type_name(part, full) for part in annotation)}]"
+    return _plain_name(annotation, full)
+
+
+def _plain_name(annotation: Any, full: bool) -> str:
+    if annotation is ...:
+        return "..."
+    if annotation is types.NoneType:
+        return "None"
+    if isinstance(annotation, type):
         module = annotation.__module__
         return f"{module}.{annotation.__qualname__}" if full and module != "builtins" else annotation.__name__
-    if isinstance(annotation, type | str) or not hasattr(annotation, "__qualname__"):
-        text = annotation if isinstance(annotation, str) else repr(annotation)
-        return text.replace("typing.", "").replace("NoneType", "None")
-    return str(annotation.__qualname__)
+    if isinstance(annotation, str):
+        return annotation
+    name = getattr(annotation, "__name__", None)
+    return str(name) if name is not None else repr(annotation).replace("typing.", "")
 
 
 def encode_default(value: Any, factory: Any = MISSING) -> dict[str, Any]:

@@ -99,9 +99,9 @@ def infer_batch_size(schema: Schema, values: Mapping[str, Any]) -> tuple[torch.S
 
     A nested instance says its own. An untyped container is asked only when no other field says anything.
     """
-    said = [(name, batch) for name, value in values.items() if (batch := _own_batch(schema.fields[name], value))]
+    said = [(name, *own) for name, value in values.items() if (own := _own_batch(schema.fields[name], value))]
     # A field whose own event dims do not fit is wrong anyway: messages about the others should not follow it.
-    for name, (batch, _) in [entry for entry in said if entry[1][1]] or said:
+    for name, batch, _ in [entry for entry in said if entry[2]] or said:
         return batch, f" (inferred from `{name}`)"
     for name, value in values.items():
         if schema.fields[name].kind == "collection" and is_collection(type(value)):
@@ -117,8 +117,9 @@ def _own_batch(spec: FieldSpec, value: Any) -> tuple[torch.Size, bool] | None:
             return None
         batch, event = value.shape[: value.ndim - rank], value.shape[value.ndim - rank :]
         return batch, not Bindings().bind(spec.name, spec.dims, event)
-    if spec.kind == "nested" and (spec.nested is not None and isinstance(value, spec.nested)):
-        return torch.Size(value.batch_size), True
+    if spec.kind == "nested" and spec.nested is not None and isinstance(value, spec.nested):
+        nested: Any = value
+        return torch.Size(nested.batch_size), True
     return None
 
 
