@@ -59,7 +59,12 @@ class TypedContainer(Container):
     __tensorclass_schema__: ClassVar[Schema]
     __tensorclass_options__: ClassVar[Options]
     __tensorclass_attributes__: ClassVar[frozenset[str]]
+    __tensorclass_setters__: ClassVar[dict[str, Any]]
     __tensorclass_nested__: ClassVar[tuple[str, ...]]
+    __tensorclass_rigid__: ClassVar[bool]
+    """Whether every field is a tensor of literal event shape and exact dtype: instances can't differ in shape."""
+    __tensorclass_floats__: ClassVar[bool]
+    """Whether these dtypes are floating, so that arithmetic among instances and numbers keeps them."""
 
     # ---- construction around what is valid already ---------------------------------------------------------------
 
@@ -83,7 +88,7 @@ class TypedContainer(Container):
     # ---- primitives ----------------------------------------------------------------------------------------------
 
     @property
-    def _batch_size(self) -> torch.Size:  # type: ignore[override]  # the store's slot behind a property
+    def _batch_size(self) -> torch.Size:
         size: torch.Size = self._store._batch_size
         return size
 
@@ -92,7 +97,7 @@ class TypedContainer(Container):
         self._store._batch_size = size
 
     @property
-    def _device(self) -> torch.device | None:  # type: ignore[override]  # see _batch_size
+    def _device(self) -> torch.device | None:  # pyright: ignore[reportIncompatibleVariableOverride]  # the store's slot behind a property
         device: torch.device | None = self._store._device
         return device
 
@@ -101,7 +106,7 @@ class TypedContainer(Container):
         self._store._device = device
 
     @property
-    def _names(self) -> Names:  # type: ignore[override]  # see _batch_size
+    def _names(self) -> Names:
         names: Names = self._store._names
         return names
 
@@ -122,6 +127,17 @@ class TypedContainer(Container):
         new = object.__new__(type(self))
         object.__setattr__(new, "_store", self._store._twin())
         return new
+
+    def _quick(self, index: int | slice) -> Self | None:
+        store = self._store._quick(index)
+        if store is None:
+            return None
+        new = object.__new__(type(self))
+        object.__setattr__(new, "_store", store)
+        return new
+
+    def _set_device(self, device: torch.device | None) -> None:
+        self._store._set_device(device)
 
     def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         return self._wrap(self._store._consume(leaves, batch_size, names, kind))
@@ -171,7 +187,11 @@ class TypedContainer(Container):
     def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorCollection:
         return TensorDict._of({}, batch_size, self._device, names, True)
 
-    def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str) -> None:
+    def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str, other: object = ...) -> None:
+        cls = type(self)
+        if cls.__tensorclass_rigid__ and (other is None or type(other) is cls or type(other) in (int, float, bool)):
+            if cls.__tensorclass_floats__ or [v.dtype for v in old] == [v.dtype for v in new]:
+                return
         before, after = [v.numel() for v in old], [v.numel() for v in new]
         alike = before == after and 0 not in before and [v.dtype for v in old] == [v.dtype for v in new]
         if not alike:  # ranks agree already, so that equal counts mean equal shapes
@@ -234,8 +254,13 @@ class TypedContainer(Container):
         return self._store._owners()
 
 
+@dataclass_transform(field_specifiers=(field, produced))
 class Meta(type):
-    """The class of typed classes; it only says what is wrong about `Digits.imgae`."""
+    """The class of typed classes: it says what is wrong about `Digits.imgae`, and carries the dataclass transform.
+
+    The transform sits on a metaclass because checkers take a class that names such a metaclass for neither frozen nor
+    the contrary: `FrozenTensorClass` may then be a child of `TensorClass`.
+    """
 
     if not TYPE_CHECKING:  # a checker would take it that every name exists
 
@@ -245,9 +270,17 @@ class Meta(type):
             raise _build.unknown_attribute(cls, name)
 
 
-@dataclass_transform(field_specifiers=(field, produced))
-class Root(TypedContainer, metaclass=Meta):
-    """Carries the dataclass transform: checkers ignore fields of the class that has it, so it stands above the base."""
+if TYPE_CHECKING:
+
+    @dataclass_transform(field_specifiers=(field, produced), frozen_default=True)
+    class FrozenMeta(Meta):
+        """What checkers take for the metaclass of frozen classes."""
+else:
+    FrozenMeta = Meta
+
+
+class Root(TypedContainer):
+    """Builds every subclass of the bases that users see."""
 
     __slots__ = ()
 
@@ -264,7 +297,7 @@ class Root(TypedContainer, metaclass=Meta):
             _build.build_class(cls, {name: value for name, value in given.items() if value is not None})
 
 
-class TensorClass(Root):
+class TensorClass(Root, metaclass=Meta):
     """The base of typed batches: annotate fields, get the constructor, validation and every container operation.
 
     `class Digits(TensorClass)` and `@tensorclass class Digits` make the same class; the base class is understood by
@@ -294,9 +327,9 @@ class TensorClass(Root):
     __tensorclass_root__: ClassVar[bool] = True
 
     if TYPE_CHECKING:
-        batch_size: BatchSizeField = field(default=BatchSizeField(), kw_only=True)  # type: ignore[assignment]  # a property at run time
-        device: DeviceField = field(default=DeviceField(), kw_only=True)  # type: ignore[assignment]  # a property at run time
-        names: NamesField = field(default=NamesField(), kw_only=True)  # type: ignore[assignment]  # a property at run time
+        batch_size: BatchSizeField = field(default=BatchSizeField(), kw_only=True)  # type: ignore[override]  # a property at run time
+        device: DeviceField = field(default=DeviceField(), kw_only=True)  # pyright: ignore[reportIncompatibleMethodOverride]  # as above
+        names: NamesField = field(default=NamesField(), kw_only=True)  # type: ignore[override]  # a property at run time
 
     if not TYPE_CHECKING:  # checkers follow Generic
 
@@ -308,15 +341,14 @@ class TensorClass(Root):
         self._store._require_unlocked("set", name)
         self._put(name, self._check(name, value))
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        cls = type(self)
-        if name not in cls.__tensorclass_attributes__:
-            raise _build.unknown_attribute(cls, name)
-        if cls.__tensorclass_options__.frozen and name[0] != "_":
-            self._refuse_frozen("set", name)
-        object.__setattr__(self, name, value)
-
     if not TYPE_CHECKING:  # a checker would take it that every name exists
+
+        def __setattr__(self, name, value):
+            setter = self.__tensorclass_setters__.get(name)
+            if setter is not None:
+                setter(self, value)
+            else:
+                _build.set_other(self, name, value)
 
         def __getattr__(self, name):
             cls = type(self)
@@ -346,7 +378,8 @@ class TensorClass(Root):
         Raises:
             SchemaError: when the container does not fit the declaration.
         """
-        return _checks.adopt(cls, tensordict, non_tensordict or {})
+        new: Self = _checks.adopt(cls, tensordict, non_tensordict or {})
+        return new
 
     def to_tensordict(self) -> TensorDict:
         """An untyped copy of the structure around the same tensors; nested classes become containers too."""
@@ -354,7 +387,8 @@ class TensorClass(Root):
         return TensorDict._from_entries(entries, self._batch_size, self._device, self._names)
 
     def __replace__(self, /, **changes: Any) -> Self:
-        return _build.replace(self, changes)
+        new: Self = _build.replace(self, changes)
+        return new
 
     def replace(self, *args: Any, **changes: Any) -> Self:
         """A new instance with some fields changed, validated; batch size, device and dim names are kept.
@@ -369,10 +403,11 @@ class TensorClass(Root):
         """
         if args:
             changes = {**dict(args[0]), **changes}
-        return _build.shallow_replace(self, changes)
+        new: Self = _build.shallow_replace(self, changes)
+        return new
 
 
-class FrozenTensorClass(TensorClass, frozen=True):
+class FrozenTensorClass(TensorClass, frozen=True, metaclass=FrozenMeta):
     """The base of typed batches that refuse every write; changed copies come from `replace`."""
 
     __slots__ = ()

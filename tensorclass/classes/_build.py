@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
-from .._schema import MISSING, Options, Schema, build_schema, check_fields, non_tensor_problems, substitute
+import torch
+
+from .._schema import MISSING, FieldSpec, Options, Schema, build_schema, check_fields, non_tensor_problems, substitute
 from ..core._base import check_names
 from ..core._device import as_device
 from ..core._pytree import register
@@ -67,17 +69,30 @@ def finish_class(cls: Any, schema: Schema) -> None:
         ref = FieldRef._of(cls, (name,), spec, make_getter(spec), make_setter(spec), make_deleter(spec))
         setattr(cls, name, ref)
     cls.__init__ = _make_init(cls, schema)
-    cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)
+    cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)  # type: ignore[misc]  # refused even on Any
     cls.__dataclass_fields__ = _dataclass_fields(cls, schema)
     cls.__dataclass_params__ = _params(options)
     cls.__signature__ = _signature(cls, schema)
     cls.__tensorclass_attributes__ = frozenset(
         name for base in cls.__mro__ for name, member in vars(base).items() if hasattr(type(member), "__set__")
     )
+    dtypes = [_rigid_dtype(spec) for spec in schema.fields.values()]
+    cls.__tensorclass_rigid__ = None not in dtypes
+    cls.__tensorclass_floats__ = all(dtype is not None and dtype.is_floating_point for dtype in dtypes)
+    cls.__tensorclass_setters__ = {} if options.frozen else {name: vars(cls)[name].fset for name in schema.fields}
+    cls.__tensorclass_post_init__ = hasattr(cls, "__post_init__") and not schema.init_vars
+    cls._joins_plainly = all(spec.join == "stack" for spec in schema.fields.values())
     cls.__annotations__ = dict(vars(cls).get("__annotations__", {}))
     if not vars(cls).get("__tensorclass_registered__"):
         cls.__tensorclass_registered__ = True
         register(cls)
+
+
+def _rigid_dtype(spec: FieldSpec) -> torch.dtype | None:
+    """The one dtype of a field that is a required tensor of literal event shape; None for any other field."""
+    if spec.kind != "tensor" or not spec.init or spec.optional or spec.dims is None or spec.dims.literal is None:
+        return None
+    return None if spec.dtype is None else spec.dtype.exact
 
 
 def _defining_frame(cls: type) -> FrameType | None:
@@ -101,14 +116,9 @@ def _refuse_clashes(cls: Any, schema: Schema, options: Options) -> None:
 
 
 def _make_init(cls: Any, schema: Schema) -> Any:
-    init = InitBuilder(cls, schema, _init_vars(schema), hasattr(cls, "__post_init__")).build(construct)
+    init = InitBuilder(cls, schema, cls.__tensorclass_options__, hasattr(cls, "__post_init__")).build(construct)
     init.__tensorclass_init__ = True  # type: ignore[attr-defined]  # marks it as ours
     return init
-
-
-def _init_vars(schema: Schema) -> dict[str, Any]:
-    """Parameters that go to `__post_init__` alone, with their defaults."""
-    return {spec.name: ABSENT if spec.default is MISSING else spec.default for spec in schema.init_vars}
 
 
 def construct(
@@ -116,13 +126,45 @@ def construct(
 ) -> None:
     """The complete way through a constructor: defaults, conversion, validation, every problem in one error."""
     cls = type(self)
-    values = {name: value for name, value in given.items() if value is not ABSENT and value is not DEFAULT}
-    checked, size = check_fields(
-        cls.__tensorclass_schema__, {**values, **unknown}, batch_size=batch_size, options=cls.__tensorclass_options__
-    )
+    schema: Schema = cls.__tensorclass_schema__
+    problems = _argument_problems(schema, given, unknown)
+    values = {k: v for k, v in given.items() if v is not ABSENT and v is not DEFAULT and k in schema.fields}
+    others = {name: value for name, value in unknown.items() if name not in schema.fields}
+    try:
+        checked, size = check_fields(
+            schema, {**values, **others}, batch_size=batch_size, options=cls.__tensorclass_options__
+        )
+    except SchemaError as error:
+        problems = [*error.problems, *problems]
+    if problems:
+        raise SchemaError.of(cls.__name__, problems)
     store = TensorDict._of({}, size, as_device(device), check_names(names, len(size)), True)
     fill_store(cls, store, checked)
     object.__setattr__(self, "_store", store)
+
+
+def _argument_problems(schema: Schema, given: Mapping[str, Any], unknown: Mapping[str, Any]) -> list[Problem]:
+    """What is wrong with the arguments before any value is looked at."""
+    missing = [
+        Problem(spec.name, f"InitVar[{spec.type_text}]", "nothing", f"pass `{spec.name}=`")
+        for spec in schema.init_vars if given[spec.name] is ABSENT
+    ]  # fmt: skip
+    refused = [
+        Problem(name, str(spec), "a constructor argument",
+                f"the field is declared outside the constructor; assign it later: `batch.{name} = ...`")
+        for name, spec in schema.fields.items() if name in unknown
+    ]  # fmt: skip
+    return missing + refused
+
+
+def set_other(self: Any, name: str, value: Any) -> None:
+    """Set an attribute that is no field of a class that may be written: a property, batch size, names, or nothing."""
+    cls = type(self)
+    if name not in cls.__tensorclass_attributes__:
+        raise unknown_attribute(cls, name)
+    if cls.__tensorclass_options__.frozen and name[0] != "_":
+        self._refuse_frozen("set", name)
+    object.__setattr__(self, name, value)
 
 
 def replace(self: Any, changes: Mapping[str, Any]) -> Any:
@@ -146,7 +188,7 @@ def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
             rest[name] = value
     for name, value in check_many(new, rest).items() if rest else ():
         new._put(name, value)
-    if hasattr(new, "__post_init__") and not type(self).__tensorclass_schema__.init_vars:
+    if type(self).__tensorclass_post_init__:
         new.__post_init__()
     return new
 

@@ -175,7 +175,7 @@ def castable(self: Any, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bo
 def mapped(self: Any, entries: dict[str, Any], size: torch.Size) -> Any:
     """A twin around entries that a function gave: those like the old ones are valid, others are validated."""
     cls = type(self)
-    old = self._store._entries()
+    old = self._store._live()
     alike = size == self._batch_size and list(entries) == list(old)
     if not (alike and all(map(_alike, old.values(), entries.values()))):
         state = _state(cls.__tensorclass_schema__, readable(entries))
@@ -185,7 +185,7 @@ def mapped(self: Any, entries: dict[str, Any], size: torch.Size) -> Any:
         store = TensorDict._of({}, size, None, None, True)
         fill_store(cls, store, checked)
         return cls._wrap(store)
-    return cls._from_entries(entries, size, self._device, None)
+    return cls._wrap(TensorDict._of(entries, size, self._device, None, self._tensors_by_key() is not None))
 
 
 def _alike(old: Any, new: Any) -> bool:

@@ -12,28 +12,29 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._schema import MISSING, FieldSpec, Schema
+from .._schema import MISSING, FieldSpec, Options, Schema
 from ..core import as_batch_size
 from ..store import TensorDict
 from ._compile import compile_function
 
-EXACT: dict[Any, str] = {str: "str", int: "int", float: "float", bool: "bool", bytes: "bytes"}
+EXACT: tuple[Any, ...] = (str, int, float, bool, bytes)
 
+# A field may be named `size`, `type` or `object`, but never with a leading `_`: so the other names here have one.
 HEAD = """\
-def __init__(self, {parameters}):
-    while not unknown and device is None and names is None:
+def __init__(_self, {parameters}):
+    while not _unknown and device is None and names is None:
 {checks}
-        store = new(TensorDict)
-        store._data = data
-        store._batch_size = size
-        store._device = None
-        store._names = None
-        store._lock = None
-        store._plain = {plain}
-        object.__setattr__(self, "_store", store)
-        {after}return
-    build(self, {{{given}}}, batch_size, device, names, unknown)
-    {after}return
+        _store = _new(_TensorDict)
+        _store._data = _data
+        _store._batch_size = _size
+        _store._device = None
+        _store._names = None
+        _store._lock = None
+        _store._plain = {plain}
+        _object.__setattr__(_self, "_store", _store)
+        {post}return
+    _build(_self, {{{given}}}, batch_size, device, names, _unknown)
+    {post}return
 """
 
 
@@ -53,14 +54,17 @@ DEFAULT: Any = Given.DEFAULT
 class InitBuilder:
     """Collects the pieces of one class's `__init__`."""
 
-    def __init__(self, cls: type, schema: Schema, init_vars: dict[str, Any], has_post_init: bool) -> None:
+    def __init__(self, cls: type, schema: Schema, options: Options, has_post_init: bool) -> None:
         self.cls = cls
+        self.schema = schema
+        self.options = options
         self.fields = [spec for spec in schema.fields.values() if spec.init]
-        self.init_vars = init_vars
+        self.init_vars = schema.init_vars
         self.has_post_init = has_post_init
         self.names: dict[str, Any] = {
-            "Tensor": Tensor, "Size": torch.Size, "as_batch_size": as_batch_size, "new": object.__new__,
-            "TensorDict": TensorDict, "ABSENT": ABSENT, "DEFAULT": DEFAULT,
+            "_Tensor": Tensor, "_Size": torch.Size, "_as_batch_size": as_batch_size, "_new": object.__new__,
+            "_TensorDict": TensorDict, "_ABSENT": ABSENT, "_DEFAULT": DEFAULT, "_type": type, "_len": len,
+            "_object": object, **{f"_{kind.__name__}": kind for kind in EXACT},
         }  # fmt: skip
         self.lines: list[str] = []
         self.bound: set[str] = set()
@@ -68,44 +72,47 @@ class InitBuilder:
 
     def build(self, build: Callable[..., None]) -> Callable[..., None]:
         """The compiled `__init__`."""
-        self.names["build"] = build
+        self.names["_build"] = build
         fast = self._checks()
-        given = ", ".join(f"{spec.name!r}: {spec.name}" for spec in self.fields)
-        post = f"self.__post_init__({', '.join(self.init_vars)})\n        " if self.has_post_init else ""
+        given = ", ".join(f"{spec.name!r}: {spec.name}" for spec in (*self.fields, *self.init_vars))
+        passed = ", ".join(spec.name for spec in self.init_vars)
+        post = f"_self.__post_init__({passed}); " if self.has_post_init else ""
         plain = all(spec.kind == "tensor" for spec in self.fields)
         checks = "\n".join("        " + line for line in self.lines) if fast else "        break"
-        text = HEAD.format(parameters=self._parameters(), checks=checks, plain=plain, given=given, after=post)
+        text = HEAD.format(parameters=self._parameters(), checks=checks, plain=plain, given=given, post=post)
         return compile_function(text, "__init__", self.cls, self.names)
 
     def _parameters(self) -> str:
-        positional, keyword = [], []
-        for spec in self.fields:
-            (keyword if spec.kw_only else positional).append(f"{spec.name}={self._default(spec)}")
-        for name, default in self.init_vars.items():
-            self.names[f"_v_{name}"] = default
-            positional.append(f"{name}=_v_{name}")
-        parts = [*positional, "*", *keyword, "batch_size=None", "device=None", "names=None", "**unknown"]
+        positional: list[str] = []
+        keyword: list[str] = []
+        for spec in self.schema.declared.values():
+            if spec.init:
+                (keyword if spec.kw_only else positional).append(f"{spec.name}={self._default(spec)}")
+        parts = [*positional, "*", *keyword, "batch_size=None", "device=None", "names=None", "**_unknown"]
         return ", ".join(parts)
 
     def _default(self, spec: FieldSpec) -> str:
-        if spec.default_factory is not MISSING or isinstance(spec.default, Tensor):
-            return "DEFAULT"
+        if spec.kind != "init_var" and (spec.default_factory is not MISSING or isinstance(spec.default, Tensor)):
+            return "_DEFAULT"
         if spec.default is not MISSING:
             self.names[f"_d_{spec.name}"] = spec.default
             return f"_d_{spec.name}"
-        return "None" if spec.optional else "ABSENT"
+        return "None" if spec.optional else "_ABSENT"
 
     # ---- the checks ----------------------------------------------------------------------------------------------
 
     def _checks(self) -> bool:
         """Emit the fast way; False when a field can't be checked inline."""
+        if self._needs_more():
+            return False
         sizer = next((s for s in self.fields if _says_size(s) and not s.optional), None)
+        self.lines += [f"if {spec.name} is _ABSENT: break" for spec in self.init_vars if spec.default is MISSING]
         for spec in self.fields:
             self._emit_default(spec)
         if sizer is None:
-            self.lines.append("size = as_batch_size(batch_size)")
+            self.lines.append("_size = _as_batch_size(batch_size)")
             if any(_says_size(s) for s in self.fields):
-                self.lines[-1:] = ["if batch_size is None: break", "size = as_batch_size(batch_size)"]
+                self.lines[-1:] = ["if batch_size is None: break", "_size = _as_batch_size(batch_size)"]
         else:
             self._emit_size(sizer)
         ordered = ([sizer] if sizer else []) + [s for s in self.fields if s is not sizer]
@@ -114,10 +121,15 @@ class InitBuilder:
         self._emit_data()
         return True
 
+    def _needs_more(self) -> bool:
+        """Whether the class asks for what only the complete way does: values, defaults outside the parameters."""
+        values = self.options.validate == "values" and any(spec.metadata for spec in self.fields)
+        return values or any(spec.has_default and not spec.init for spec in self.schema.fields.values())
+
     def _emit_default(self, spec: FieldSpec) -> None:
         if spec.default_factory is not MISSING:
             self.names[f"_f_{spec.name}"] = spec.default_factory
-            self.lines.append(f"if {spec.name} is DEFAULT: {spec.name} = _f_{spec.name}()")
+            self.lines.append(f"if {spec.name} is _DEFAULT: {spec.name} = _f_{spec.name}()")
 
     def _emit_size(self, spec: FieldSpec) -> None:
         name = spec.name
@@ -126,10 +138,10 @@ class InitBuilder:
             inferred = f"{name}._store._batch_size"
         else:
             assert spec.spec is not None and spec.spec.dims is not None
-            self.lines.append(f"if type({name}) is not Tensor: break")
+            self.lines.append(f"if _type({name}) is not _Tensor: break")
             inferred = f"{name}.shape[:{name}.ndim - {spec.spec.dims.rank}]" if spec.spec.dims.rank else f"{name}.shape"
-        self.lines.append(f"if batch_size is None: size = {inferred}")
-        self.lines.append("else: size = batch_size if type(batch_size) is Size else as_batch_size(batch_size)")
+        self.lines.append(f"if batch_size is None: _size = {inferred}")
+        self.lines.append("else: _size = batch_size if _type(batch_size) is _Size else _as_batch_size(batch_size)")
 
     def _emit_field(self, spec: FieldSpec) -> bool:
         start = len(self.lines)
@@ -137,7 +149,10 @@ class InitBuilder:
         if emit is None or not emit(spec):
             return False
         if spec.optional:
-            body = self.lines[start:]
+            shared = [line for line in self.lines[start:] if line.startswith("_s_")]
+            body = [line for line in self.lines[start:] if not line.startswith("_s_")]
+            self.lines[start:] = [*shared]
+            start += len(shared)
             self.lines[start:] = [f"if {spec.name} is not None:", *["    " + line for line in body]] if body else []
         return True
 
@@ -147,9 +162,9 @@ class InitBuilder:
         if isinstance(spec.default, Tensor):
             self.names[f"_d_{name}"] = spec.default
             self.lines.append(
-                f"if {name} is DEFAULT: {name} = _d_{name}.expand(*size, *_d_{name}.shape).clone()"
+                f"if {name} is _DEFAULT: {name} = _d_{name}.expand(*_size, *_d_{name}.shape).clone()"
             )  # fmt: skip
-        check = f"if type({name}) is not Tensor"
+        check = f"if _type({name}) is not _Tensor"
         if tensor.dtype.exact is not None:
             self.names[f"_t_{name}"] = tensor.dtype.exact
             check += f" or {name}.dtype is not _t_{name}"
@@ -158,7 +173,7 @@ class InitBuilder:
             check += f" or {name}.dtype not in _t_{name}"
         dims = tensor.dims
         if dims is None:
-            self.lines.append(f"{check} or {name}.shape[:len(size)] != size: break")
+            self.lines.append(f"{check} or {name}.shape[:_len(_size)] != _size: break")
             return True
         if dims.rank is None:
             return False
@@ -167,7 +182,7 @@ class InitBuilder:
             return False
         first, shape = expected
         if first:
-            self.lines += [f"{check} or {name}.ndim != len(size) + {dims.rank}: break", *first]
+            self.lines += [f"{check} or {name}.ndim != _len(_size) + {dims.rank}: break", *first]
             check = "if False"
         self.lines.append(f"{check} or {name}.shape != {self._target(shape)}: break")
         return True
@@ -175,13 +190,13 @@ class InitBuilder:
     def _target(self, shape: list[str]) -> str:
         """The local that holds the full shape of an event shape; fields of one event shape share it."""
         if not shape:
-            return "size"
+            return "_size"
         key = ", ".join(shape)
         if ".shape[" in key:
-            return f"(*size, {key})"
+            return f"(*_size, {key})"
         if key not in self.targets:
             self.targets[key] = f"_s_{len(self.targets)}"
-            self.lines.append(f"{self.targets[key]} = (*size, {key})")
+            self.lines.append(f"{self.targets[key]} = (*_size, {key})")
         return self.targets[key]
 
     def _expected(self, spec: FieldSpec, dims: Any, optional: bool) -> tuple[list[str], list[str]] | None:
@@ -208,20 +223,20 @@ class InitBuilder:
 
     def _emit_nested_class(self, spec: FieldSpec) -> None:
         self.names[f"_c_{spec.name}"] = spec.nested
-        self.lines.append(f"if type({spec.name}) is not _c_{spec.name}: break")
+        self.lines.append(f"if _type({spec.name}) is not _c_{spec.name}: break")
 
     def _emit_nested(self, spec: FieldSpec) -> bool:
         if spec.nested is None:
             return False
         self._emit_nested_class(spec)
-        self.lines.append(f"if {spec.name}._store._batch_size[:len(size)] != size: break")
+        self.lines.append(f"if {spec.name}._store._batch_size[:_len(_size)] != _size: break")
         return True
 
     def _emit_value(self, spec: FieldSpec) -> bool:
         annotation = spec.annotation
         if annotation not in EXACT or spec.metadata:
             return False
-        self.lines.append(f"if type({spec.name}) is not {EXACT[annotation]}: break")
+        self.lines.append(f"if _type({spec.name}) is not _{annotation.__name__}: break")
         return True
 
     def _emit_data(self) -> None:
@@ -233,14 +248,14 @@ class InitBuilder:
                 continue
             self.lines.append(self._flush(chunk, started))
             chunk, started = [], True
-            self.lines.append(f"if {spec.name} is not None: data[{spec.name!r}] = {spec.name}")
+            self.lines.append(f"if {spec.name} is not None: _data[{spec.name!r}] = {spec.name}")
         if chunk or not started:
             self.lines.append(self._flush(chunk, started))
 
     def _flush(self, chunk: list[str], started: bool) -> str:
         if not started:
-            return f"data = {{{', '.join(chunk)}}}"
-        return f"data.update({{{', '.join(chunk)}}})" if chunk else "pass"
+            return f"_data = {{{', '.join(chunk)}}}"
+        return f"_data.update({{{', '.join(chunk)}}})" if chunk else "pass"
 
 
 def _says_size(spec: FieldSpec) -> bool:

@@ -48,11 +48,11 @@ class FieldRef(property):
         """A reference to a field of a nested tensorclass."""
         if name.startswith("__"):
             raise AttributeError(name)
-        nested = self._spec.nested
+        nested: Any = self._spec.nested
         here = f"{self._owner.__name__}.{'.'.join(self._path)}"
         if nested is None:
             raise UnknownFieldError(f"`{here}` is {self._spec}, not a tensorclass, so it has no field `{name}`")
-        schema: Schema = nested.__tensorclass_schema__
+        schema: Schema = nested.__tensorclass_schema__  # type: ignore[attr-defined]  # a tensorclass
         spec = schema.fields.get(name)
         if spec is None:
             raise UnknownFieldError(

@@ -15,7 +15,6 @@ from ..core._device import Device, as_device
 from ..core._keys import Path
 from ..core._views import LeafTest
 from ..errors import BatchSizeError, StructureError
-from ._inplace import InplaceOps
 from ._keys import KeyOps
 from ._mapping import UNSET, MappingOps
 
@@ -104,6 +103,16 @@ class ApplyOps(KeyOps):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).apply(lambda leaf: leaf + 1)["a"]
         tensor([1., 1.])
         """
+        if (
+            batch_size is None
+            and device is names is default is UNSET
+            and out is None
+            and is_leaf is None
+            and filter_empty is None
+        ):
+            table = None if others or inplace or propagate_lock or constructor_kwargs else self._tensors_by_key()
+            if table is not None:
+                return self._map_plain(table, fn)  # type: ignore[no-any-return]  # None when nothing is left
         mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, False, False)
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
         return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None when nothing is left
@@ -152,11 +161,6 @@ class ApplyOps(KeyOps):
     ) -> Any:  # fmt: skip
         if constructor_kwargs:
             raise TypeError(f"apply() has no argument {sorted(constructor_kwargs)[0]!r}")
-        if not others and batch_size is None and not mapper.named and not mapper.inplace and out is None:
-            if device is UNSET and names is UNSET and not filter_empty and not propagate_lock:
-                table = self._tensors_by_key()
-                if table is not None:
-                    return self._map_plain(table, mapper.fn)
         size = self._batch_size if batch_size is None else as_batch_size(batch_size)
         if mapper.inplace:
             return self._write_mapped(mapper, others)
@@ -203,7 +207,9 @@ class ApplyOps(KeyOps):
                 new = value._map(mapper, mapper.counterparts(key, here, others), here, inner, filter_empty)
                 called = True
             else:
-                new = value
+                objects = hasattr(type(value), "_batch_shape")
+                entries[key] = value._make([], size, None, VALUES) if objects else value
+                continue
             if new is not None:
                 entries[key] = new
         if not entries and called and (filter_empty or (filter_empty is None and dropped)):
@@ -324,7 +330,7 @@ class ApplyOps(KeyOps):
 
 def is_shared(value: Any) -> bool:
     """Whether an entry is a tensor without batch dims."""
-    return getattr(value, "_batch_shape", ()) is None
+    return hasattr(type(value), "_batch_shape") and value._batch_shape is None
 
 
 def _batch_dims_of(value: Any, otherwise: torch.Size) -> torch.Size:

@@ -36,14 +36,6 @@ class DeviceOps(CastMethods, ApplyOps):
         result._set_device(device)
         return result
 
-    def _set_device(self, device: torch.device | None) -> None:
-        """Impose a device on this container and those below; the leaves are there already."""
-        self._device = device
-        if self._tensors_by_key() is None:
-            for value in self._entries().values():
-                if isinstance(value, DeviceOps):
-                    value._set_device(device)
-
     def _cast(self, dtype: torch.dtype, cast_filter: Callable[[Any, Tensor], bool] | None = None) -> Self:
         """A twin whose leaves have a dtype; a filter of key and leaf says which ones are cast."""
         leaves = self._leaves(VALUES)
@@ -82,8 +74,11 @@ class DeviceOps(CastMethods, ApplyOps):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).to(torch.float64)["a"].dtype
         torch.float64
         """
-        if len(args) == 1 and type(args[0]) is torch.dtype and dtype is device is batch_size is other is None:
-            return self._cast(args[0])
+        if len(args) == 1 and dtype is None and device is None and batch_size is None and other is None and not kwargs:
+            if type(args[0]) is torch.dtype:
+                return self._cast(args[0])
+            if type(args[0]) in (str, torch.device):
+                return self._on(as_device(args[0]), non_blocking)
         for arg in (*args, other):
             if isinstance(arg, torch.dtype):
                 dtype = arg

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import TensorCollection
+from ..core import TensorCollection, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._batch import over_events
 from ..errors import BatchIndexError
-from ._mapping import UNSET, MappingOps
+from ._mapping import MappingOps
 
 Index: TypeAlias = Any
 
@@ -151,6 +151,10 @@ class IndexOps(MappingOps):
     __slots__ = ()
 
     def _index(self, index: Index) -> Self:
+        if type(index) is int or type(index) is slice:
+            quick = self._quick(index)
+            if quick is not None:
+                return quick
         size = self._batch_size
         if type(index) is int:
             if not size or not -size[0] <= index < size[0]:
@@ -192,13 +196,12 @@ class IndexOps(MappingOps):
         >>> TensorDict(a=torch.arange(6).reshape(3, 2), batch_size=[3]).get_at("a", 1)
         tensor([2, 3])
         """
-        value = MappingOps.get(self, key, UNSET)
-        if value is UNSET:
-            return default
-        parts = normalise(index, self._batch_size)
-        return (
-            value[parts] if isinstance(value, (Tensor, TensorCollection)) or hasattr(value, "_batch_shape") else value
-        )
+        path = unravel_key_to_tuple(key)
+        if path not in self:
+            return MappingOps.get(self, path, default)
+        parts, value = normalise(index, self._batch_size), self._raw(path)
+        batched = isinstance(value, (Tensor, TensorCollection)) or getattr(value, "_batch_shape", None) is not None
+        return value[parts] if batched else self._read(path)
 
     def masked_select(self, mask: Tensor, *, inplace: bool = False) -> Self:
         """The elements where a mask over leading batch dims is true, along one new batch dim.

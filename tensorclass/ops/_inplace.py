@@ -15,6 +15,7 @@ from ..core._keys import Key, Path
 from ..errors import BatchSizeError, MissingKeyError, StructureError, UnsupportedOperationError, did_you_mean
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._mapping import MappingOps, _concerns, foreach_is_safe
+from ._writable import rank, unwritable
 
 Copy = tuple[Tensor, Tensor, Path]
 
@@ -250,7 +251,7 @@ class InplaceOps(IndexOps):
 
     def _check_write(self, path: Path, entry: Tensor, source: Tensor, value: Any) -> None:
         """Refuse a value whose dtype the entry can't hold; a typed class asks for its declaration."""
-        if source.dtype is not entry.dtype and not torch.can_cast(source.dtype, entry.dtype):
+        if source.dtype is not entry.dtype and rank(source) > rank(entry):
             raise StructureError(
                 f"in-place write: `{join_path(path)}` holds {entry.dtype}, got {source.dtype}, which it can't hold "
                 f"without loss; convert the value with `.to({entry.dtype})`"
@@ -299,7 +300,7 @@ class InplaceOps(IndexOps):
         tensor([1., 0.])
         """
         self._refuse_frozen("masked_fill_")
-        leaves = self._leaves(VALUES)
+        leaves = [leaf for leaf, batched in zip(self._leaves(VALUES), self._carry_batch(), strict=True) if batched]
         masks = [self._mask_over(mask, leaf) for leaf in leaves]
         for leaf in leaves:
             _scalar_like(value, leaf)
@@ -310,11 +311,19 @@ class InplaceOps(IndexOps):
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
         """A copy in which the elements where a mask over leading batch dims is true hold a number."""
-        leaves = self._leaves(VALUES)
+        leaves, batched = self._leaves(VALUES), self._carry_batch()
         for leaf in leaves:
             _scalar_like(value, leaf)
-        new = [leaf.masked_fill(self._mask_over(mask, leaf), value) for leaf in leaves]
+        new = [
+            leaf.masked_fill(self._mask_over(mask, leaf), value) if touched else leaf
+            for leaf, touched in zip(leaves, batched, strict=True)
+        ]
         return self._make(new, self._batch_size, self._names, VALUES)
+
+    def _carry_batch(self) -> list[bool]:
+        """For each `VALUES` leaf, whether it has the batch dims: shared tensors have none."""
+        batched = {id(leaf) for leaf in self._leaves()}
+        return [id(leaf) in batched for leaf in self._leaves(VALUES)]
 
     def _mask_over(self, mask: Tensor, leaf: Tensor) -> Tensor:
         size = self._batch_size
@@ -353,9 +362,14 @@ class InplaceOps(IndexOps):
                 f"dtype {condition.dtype} and shape {list(condition.shape)}"
             )
         wide = condition.reshape(shape)
-        new = [torch.where(over_events(wide, a.ndim - dims), a, b) for a, b in zip(left[1], right, strict=True)]
+        new = [
+            torch.where(over_events(wide, a.ndim - dims), a, b) if touched else a
+            for a, b, touched in zip(left[1], right, left[0]._carry_batch(), strict=True)
+        ]
         self._accept(left[1], new, "where")
         result: Self = left[0]._make(new, self._batch_size, self._names, VALUES)
+        if isinstance(other, TensorCollection):
+            _choose_nodes(result, other, wide)
         if out is None:
             return result
         if update_batch_size:
@@ -413,6 +427,16 @@ def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int
     return source.expand(target)
 
 
+def _choose_nodes(result: TensorCollection, other: Any, condition: Tensor) -> None:
+    """Let a condition choose among objects too; tensors without batch dims must be the same on both sides."""
+    theirs = other._entries()
+    for key, value in result._entries().items():
+        if isinstance(value, TensorCollection) and isinstance(theirs.get(key), TensorCollection):
+            _choose_nodes(value, theirs[key], condition)
+        elif hasattr(type(value), "_choose") and key in theirs:
+            result._put(key, value._choose(theirs[key], condition, key))
+
+
 def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
     if isinstance(value, Tensor):
         return value
@@ -428,24 +452,18 @@ def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
 
 def _scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
     """A number as a 0-d tensor of the leaf's dtype; refused where the leaf can't hold it."""
-    dtype = torch.result_type(torch.empty((), dtype=leaf.dtype), value)
-    if dtype is not leaf.dtype and not torch.can_cast(dtype, leaf.dtype):
+    if rank(value) > rank(leaf):
         where = f"`{join_path(path)}`" if path else "a leaf"
-        raise StructureError(f"in-place write: {where} holds {leaf.dtype}, which can't hold {value!r}")
+        raise StructureError(f"in-place write: {where} holds {leaf.dtype}, which can't hold {value!r} without loss")
     return torch.tensor(value, dtype=leaf.dtype, device=leaf.device)
 
 
 def _require_writable(leaf: Tensor, path: Path) -> None:
     """Refuse a tensor that torch can't write in place, before any other leaf is written."""
-    where = f"`{join_path(path)}`" if path else "a leaf"
-    if leaf.requires_grad and leaf.is_leaf and torch.is_grad_enabled():
-        raise UnsupportedOperationError(
-            f"in-place write: {where} requires grad and is an autograd leaf; write under `torch.no_grad()` or detach it"
-        )
-    if not leaf.is_contiguous() and any(s == 0 and n > 1 for s, n in zip(leaf.stride(), leaf.shape, strict=True)):
-        raise UnsupportedOperationError(
-            f"in-place write: {where} is expanded: several elements share memory; write into a `clone()`"
-        )
+    problem = unwritable(leaf, torch.is_grad_enabled())
+    if problem:
+        where = f"`{join_path(path)}`" if path else "a leaf"
+        raise UnsupportedOperationError(f"in-place write: {where} {problem}; nothing was written")
 
 
 def _writable_entry(value: Any) -> bool:

@@ -17,6 +17,7 @@ from ..errors import StructureError, UnsupportedOperationError
 from ._operands import OPERANDS, Default, Layout, Pointwise, Right, merged, operand, partial, show
 from ._operands import pair as pair
 from ._table import ROWS, UNSUPPORTED, Numbers, Row
+from ._writable import rank, unwritable
 
 Function: TypeAlias = Callable[..., Any]
 C = TypeVar("C", bound="Pointwise")
@@ -57,7 +58,7 @@ def _writer(row: Row, function: Function) -> Function:
 
     def copy(leaf: Tensor, *operands: Any) -> Tensor:
         new = function(leaf, *operands)
-        if _rank(new) > _rank(leaf):  # which copy_ would cast silently
+        if rank(new) > rank(leaf):  # which copy_ would cast silently
             raise RuntimeError(f"result type {new.dtype} can't be cast to {leaf.dtype}")
         return leaf.copy_(new)
 
@@ -106,7 +107,7 @@ def unary(self: C, kernel: Kernel) -> C:
     except RuntimeError as error:
         raise _explained(self, kernel, leaves, (), {}, error) from error
     if kernel.checked:
-        self._accept(leaves, new, kernel.name)
+        self._accept(leaves, new, kernel.name, None)
     return self._make(new, self._batch_size, self._names, VALUES)
 
 
@@ -125,7 +126,7 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
     except RuntimeError as error:
         raise _explained(template, kernel, leaves, (right,), options, error) from error
     if kernel.checked:
-        template._accept(leaves, new, kernel.name)
+        template._accept(leaves, new, kernel.name, other)
     return template._make(new, self._batch_size, self._names, VALUES)  # type: ignore[no-any-return]  # a twin of self
 
 
@@ -235,13 +236,7 @@ def _columns(kernel: Kernel, leaves: list[Tensor], rights: tuple[Right, ...]) ->
 
 def _scalar(leaf: Tensor, number: Any) -> Tensor:
     """A number as a 0-d tensor that promotes with the leaf as the number does."""
-    rank = 3 if isinstance(number, complex) else 2 if isinstance(number, float) else int(not isinstance(number, bool))
-    return torch.as_tensor(number, dtype=leaf.dtype if _rank(leaf) >= rank else None, device=leaf.device)
-
-
-def _rank(tensor: Tensor) -> int:
-    """The dtype's category in the order of promotion; dynamo traces no `torch.can_cast` and `torch.result_type`."""
-    return 3 if tensor.is_complex() else 2 if tensor.is_floating_point() else int(tensor.dtype is not torch.bool)
+    return torch.as_tensor(number, dtype=leaf.dtype if rank(leaf) >= rank(number) else None, device=leaf.device)
 
 
 # ---- what can go wrong -----------------------------------------------------------------------------------------------
@@ -278,7 +273,7 @@ def _require_writable(
     tracked = torch.is_grad_enabled()
     probed: list[Any] = []
     for i, row in enumerate(zip(leaves, *columns, strict=True)):
-        problem = _unwritable(row[0], tracked) or _misshapen(row)
+        problem = unwritable(row[0], tracked) or _misshapen(row)
         if not problem and not _plain((*row, *options.values())):
             kind = [(x.dtype, x.device, x.ndim > 0) if isinstance(x, Tensor) else x for x in row]
             if kind not in probed:
@@ -288,24 +283,6 @@ def _require_writable(
             where = show((paths or self._layout())[i])
             kind_of = UnsupportedOperationError if "shape" not in problem else StructureError
             raise kind_of(f"{kernel.name}_: `{where}` {problem}; nothing was written")
-
-
-def _unwritable(leaf: Tensor, tracked: bool) -> str:
-    """Why torch can't write this tensor in place; empty when it can."""
-    if tracked and leaf.requires_grad and leaf.is_leaf:
-        return "requires grad and is an autograd leaf: write under `torch.no_grad()`, or detach it"
-    compiling = torch.compiler.is_compiling()  # which can't trace views and inference tensors
-    if tracked and not compiling and leaf._is_view():
-        base = leaf._base
-        if base is not None and base.requires_grad and (base.is_leaf or not leaf.requires_grad):
-            return "is a view of a tensor that requires grad: write under `torch.no_grad()`, or into a `clone()`"
-        if leaf.grad_fn is not None and leaf.grad_fn.name().startswith(("Unbind", "Split")):
-            return "is one of several views of one tensor under autograd: write into a `clone()`"
-    if not leaf.is_contiguous() and any(s == 0 and n > 1 for s, n in zip(leaf.stride(), leaf.shape, strict=True)):
-        return "is expanded, so several elements share memory: write into a `clone()`"
-    if not compiling and leaf.is_inference() and not torch.is_inference_mode_enabled():
-        return "was made in inference mode: write in inference mode, or into a `clone()`"
-    return ""
 
 
 def _misshapen(row: Sequence[Any]) -> str:

@@ -253,7 +253,7 @@ class KeyOps(JoinOps):
         for key, value in self._entries().items():
             if isinstance(value, KeyOps):
                 result._put(key, KeyOps.filter_non_tensor_data(value))
-            elif isinstance(value, Tensor) or getattr(value, "_batch_shape", ()) is None:
+            elif isinstance(value, Tensor) or (hasattr(type(value), "_batch_shape") and value._batch_shape is None):
                 result._put(key, value)
         return result
 

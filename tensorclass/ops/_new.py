@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import as_batch_size
+from ..core import VALUES, as_batch_size
 from ..core._device import Device, as_device
 from ..core._keys import Key
 from ._apply import ApplyOps
@@ -25,10 +25,18 @@ class NewOps(DeviceOps):
     def _fresh(self, size: Any, make: Callable[[Tensor, torch.Size], Tensor], device: Device) -> Self:
         target = as_batch_size(size)
         dims = len(self._batch_size)
-        leaves = self._leaves()
-        new = [make(leaf, target + leaf.shape[dims:]) for leaf in leaves]
+        leaves, carry = self._leaves(VALUES), self._carry_batch()
+        new = [
+            make(leaf, target + leaf.shape[dims:] if batched else leaf.shape)
+            for leaf, batched in zip(leaves, carry, strict=True)
+        ]
         self._accept(leaves, new, "new")
-        result = self._make(new, target)
+        if self._tensors_by_key() is not None:
+            result = self._make(new, target)
+        else:  # the index of objects has the batch dims and is no value: every element gets the first object
+            blank = [leaf.new_zeros(target + leaf.shape[dims:]) for leaf in self._leaves()]
+            result = self._make(blank, target)
+            result = result._make(new, target, None, VALUES)
         if device is not UNSET:
             result._set_device(as_device(device))
         return result
@@ -130,10 +138,10 @@ def like(fn: Callable[..., Tensor]) -> Callable[..., Any]:
     """A torch function such as `zeros_like`, mapped over the leaves."""
 
     def handler(input: NewOps, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
-        leaves = input._leaves()
+        leaves = input._leaves(VALUES)
         new = [fn(leaf, *args, dtype=dtype or leaf.dtype, **kwargs) for leaf in leaves]
         input._accept(leaves, new, fn.__name__)
-        return input._make(new, input._batch_size, input._names)
+        return input._make(new, input._batch_size, input._names, VALUES)
 
     return handler
 

@@ -57,7 +57,9 @@ class ShapeOps(InplaceOps):
         new = infer_shape(_sizes(shape), size.numel(), op="reshape")
         leaves = self._leaves()
         shapes = targets(leaves, new, len(size))
-        reshaped = [leaf.reshape(*shape) if shape else leaf.reshape(()) for leaf, shape in zip(leaves, shapes, strict=True)]
+        reshaped = [
+            leaf.reshape(*shape) if shape else leaf.reshape(()) for leaf, shape in zip(leaves, shapes, strict=True)
+        ]
         return self._make(reshaped, new, self._names if new == size else None)
 
     def view(self, *shape: Any, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None) -> Self:
