@@ -1,0 +1,65 @@
+"""What holds for every container after every operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tensorclass import TensorCollection
+from tensorclass.core import BATCHED, STORAGE, VALUES
+from tensorclass.store import Node, TensorDict
+
+
+def check(collection: TensorCollection, path: str = "") -> None:
+    """Assert the invariants of a container and of all below it."""
+    size = collection.batch_size
+    assert type(size) is torch.Size, f"{path or 'root'}: batch_size is a {type(size).__name__}"
+    assert len(collection.names) == len(size), f"{path or 'root'}: {collection.names} for batch size {list(size)}"
+    assert collection._names is None or type(collection._names) is tuple
+    assert (collection.ndim, collection.batch_dims, collection.shape) == (len(size), len(size), size)
+    for key, value in collection._entries().items():
+        _check_entry(collection, value, f"{path}.{key}" if path else key)
+    _check_views(collection)
+    _check_leaves(collection)
+    store = getattr(collection, "_store", collection)
+    if isinstance(store, TensorDict):
+        only_tensors = all(isinstance(value, Tensor) for value in store._data.values())
+        assert store._plain is False or only_tensors, f"{path or 'root'}: `_plain` with entries that are no tensors"
+
+
+def _check_entry(holder: TensorCollection, value: Any, here: str) -> None:
+    size, device = holder.batch_size, holder.device
+    if isinstance(value, TensorCollection):
+        assert value.batch_size[: len(size)] == size, f"`{here}` has batch size {list(value.batch_size)} in {list(size)}"
+        assert device is None or value.device == device, f"`{here}` is on {value.device}, its holder on {device}"
+        assert value.is_locked or not holder.is_locked, f"`{here}` is unlocked in a locked container"  # type: ignore[attr-defined]  # every container has the operations
+        check(value, here)
+    elif isinstance(value, Node):
+        shape = value._batch_shape
+        assert shape is None or shape[: len(size)] == size, f"`{here}` has shape {shape} in {list(size)}"
+    elif isinstance(value, Tensor):
+        assert value.shape[: len(size)] == size, f"`{here}` has shape {list(value.shape)} in {list(size)}"
+        assert device is None or value.device == device, f"`{here}` is on {value.device}, its holder on {device}"
+
+
+def _check_views(collection: Any) -> None:
+    """Keys, values and items agree, and are what reading by key gives."""
+    entries = collection._entries()
+    keys = list(type(collection).keys(collection))
+    assert keys == list(entries) and len(set(keys)) == len(keys)
+    items = list(type(collection).items(collection))
+    assert [key for key, _ in items] == keys
+    for (key, shown), value in zip(items, type(collection).values(collection), strict=True):
+        assert shown is value and collection._entry(key) is shown, f"`{key}` reads differently by key and by view"
+
+
+def _check_leaves(collection: TensorCollection) -> None:
+    """The leaf kinds nest, and a twin around the same leaves is the same container."""
+    batched, values, storage = (collection._leaves(kind) for kind in (BATCHED, VALUES, STORAGE))
+    every = {id(leaf) for leaf in storage}
+    assert {id(leaf) for leaf in batched} | {id(leaf) for leaf in values} <= every
+    twin = collection._make(storage, collection.batch_size, collection._names, STORAGE)
+    assert all(a is b for a, b in zip(twin._leaves(STORAGE), storage, strict=True))
+    assert list(twin._entries()) == list(collection._entries())
