@@ -16,7 +16,7 @@ from typing_extensions import Self
 
 from ..core import BATCHED, VALUES, Kind, Path, join_path
 from ..core._base import Names
-from ..core._batch import broadcasts_to
+from ..core._batch import broadcasts_to, over_events
 from ..core._repr import describe_entry
 from ..errors import BatchSizeError, StructureError
 from ..ops import Join
@@ -54,6 +54,10 @@ class Node:
     @classmethod
     def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:
         """One node from those of several containers."""
+        raise NotImplementedError
+
+    def _choose(self, other: Any, condition: Tensor, key: str) -> Self:
+        """A node whose elements are this one's where a condition over the batch holds, the other's elsewhere."""
         raise NotImplementedError
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
@@ -157,6 +161,12 @@ class NonTensorStack(Node, Generic[T]):
             table += node._table
         return cls._of(tuple(table), how.torch_fn(shifted, dim))
 
+    def _choose(self, other: Any, condition: Tensor, key: str) -> Self:
+        theirs = NonTensorStack.of_one(other, self.shape)
+        wide = over_events(condition, self.ndim - condition.ndim)
+        index = torch.where(wide, self._index, theirs._index + len(self._table))
+        return self._of(*compact((*self._table, *theirs._table), index))
+
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
         if not isinstance(value, NonTensorStack):
             value = NonTensorStack.of(value, size if isinstance(value, (list, tuple)) else torch.Size([]))
@@ -255,6 +265,11 @@ class Unbatched(Node):
                     f"{position} differ"
                 )
         return cls(first)
+
+    def _choose(self, other: Any, condition: Tensor, key: str) -> Self:
+        if not (isinstance(other, Unbatched) and self._same_node(other)):
+            raise StructureError(f"where: field `{key}` is one tensor shared by the batch, and the two sides differ")
+        return self
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
         tensor = value.tensor if isinstance(value, Unbatched) else value
