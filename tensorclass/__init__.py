@@ -26,7 +26,7 @@ from .core import unravel_keys as unravel_keys
 from .ops import cat as cat
 from .ops import equal as equal
 from .ops import stack as stack
-from .store import collate as collate
 from .store import NonTensorStack as NonTensorStack
 from .store import TensorDict as TensorDict
 from .store import TensorDictBase as TensorDictBase
+from .store import collate as collate

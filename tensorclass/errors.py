@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import FrozenInstanceError
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from typing_extensions import Self
@@ -31,6 +31,8 @@ __all__ = [
     "did_you_mean",
     "nearest",
 ]
+
+_ALIKE = 0.6  # the ratio above which difflib itself calls words close
 
 
 class Problem(NamedTuple):
@@ -188,13 +190,13 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     >>> nearest("lable", ["image", "label"])
     'label'
     """
-    known = list(candidates)
-    for cutoff, same in ((0.6, lambda text: text), (0.8, str.lower)):
-        keys = {same(candidate): candidate for candidate in known}
-        found = get_close_matches(same(name), keys, n=1, cutoff=cutoff)
-        if found:
-            return keys[found[0]]
-    return None
+
+    def score(candidate: str) -> tuple[float, bool]:
+        ratio = SequenceMatcher(None, name.lower(), candidate.lower()).ratio()
+        return ratio, candidate[:1] == name[:1]  # slips are rare at the start of a word
+
+    best = max(candidates, key=score, default=None)
+    return best if best is not None and score(best)[0] >= _ALIKE else None
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

@@ -37,6 +37,7 @@ from ._schema import schema as schema
 from ._schema import schema_of as schema_of
 from ._spec import FieldSpec as FieldSpec
 from ._spec import Kind as Kind
+from ._spec import TypeName as TypeName
 from ._validate import cast_problem as cast_problem
 from ._validate import check_field as check_field
 from ._validate import check_fields as check_fields

@@ -56,7 +56,8 @@ class Schema:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a schema is immutable; `{name}` can't be set")
 
-    __delattr__ = __setattr__  # type: ignore[assignment]  # the second argument is never used
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a schema is immutable; `{name}` can't be deleted")
 
     @property
     def fields(self) -> Mapping[str, FieldSpec]:
@@ -115,10 +116,7 @@ class Schema:
         try:
             return self.fields[name]
         except KeyError:
-            hint = did_you_mean(name, self.names)
-            raise UnknownFieldError(
-                f"{self.name} has no field `{name}`{hint}; its fields are {list(self.names)}"
-            ) from None
+            raise UnknownFieldError(unknown_field(self, name)) from None
 
     def diff(self, other: Schema) -> SchemaDiff:
         """What changed from this schema to the other.
@@ -249,6 +247,12 @@ def schema(cls: Any) -> Schema:
     return found.resolve()
 
 
+def unknown_field(schema: Schema, name: str) -> str:
+    """The message about a name that is no field."""
+    fields = ", ".join(schema.names) or "none"
+    return f"{schema.name} has no field `{name}`; its fields are {fields}{did_you_mean(name, schema.names)}"
+
+
 def _real_fields(declared: Mapping[str, FieldSpec]) -> Mapping[str, FieldSpec]:
     return MappingProxyType({name: spec for name, spec in declared.items() if spec.kind != "init_var"})
 
@@ -266,7 +270,7 @@ def _field_changes(name: str, old: FieldSpec, new: FieldSpec) -> Iterator[Change
         yield Change(name, before, after)
     elif inner_old is not None and inner_new is not None and inner_old != inner_new:
         diff = inner_old.diff(inner_new)
-        nested = (*diff.added, *diff.removed, *diff.changed)
+        nested = (*diff.removed, *diff.added, *diff.changed)
         yield from (change._replace(field=f"{name}.{change.field}") for change in nested)
         if diff.reordered:
             yield Change(f"{name} (order)", ", ".join(inner_old.names), ", ".join(inner_new.names))

@@ -236,7 +236,9 @@ def _plain_name(annotation: Any, full: bool) -> str:
 def encode_default(value: Any, factory: Any = MISSING) -> dict[str, Any]:
     """A default as plain JSON types; what JSON can't hold is named by its type."""
     if factory is not MISSING:
-        return {"factory": type_name(factory)}
+        return {"factory": factory.text if isinstance(factory, ObjectDefault) else type_name(factory)}
+    if isinstance(value, ObjectDefault):
+        return {"object": value.text}
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}
     if value is None or type(value) in (bool, int, float, str):

@@ -14,7 +14,7 @@ from ._bindings import Bindings
 from ._check import DEFAULT_OPTIONS, Checker, Options
 from ._dtypes import Float, dtype_name
 from ._fields import MISSING
-from ._schema import Schema
+from ._schema import Schema, unknown_field
 from ._spec import TENSOR_KINDS, FieldSpec
 
 
@@ -44,7 +44,8 @@ def check_fields(
     _note_unknown(checker, schema, given)
     present = _present(checker, schema, given)
     if batch_size is None:
-        checker.batch_size, checker.source = infer_batch_size(schema, present)
+        trusting = options.validate == "off"
+        checker.batch_size, checker.source = infer_batch_size(schema, present, trusting=trusting)
     else:
         checker.batch_size = as_size(batch_size)
     refused = {problem.path for problem in checker.problems}
@@ -83,8 +84,7 @@ def check_field(
     """
     spec = schema.fields.get(name)
     if spec is None:
-        hint = did_you_mean(name, schema.names)
-        raise UnknownFieldError(f"{schema.name} has no field `{name}`{hint}; its fields are {list(schema.names)}")
+        raise UnknownFieldError(unknown_field(schema, name))
     checker = Checker(options, torch.Size(batch_size))
     _bind_others(checker, schema, name, others)
     result = checker.check(spec, checker.convert(spec, value)) if value is not None else checker.check(spec, None)
@@ -94,14 +94,19 @@ def check_field(
     return result
 
 
-def infer_batch_size(schema: Schema, values: Mapping[str, Any]) -> tuple[torch.Size, str]:
+def infer_batch_size(schema: Schema, values: Mapping[str, Any], *, trusting: bool = False) -> tuple[torch.Size, str]:
     """The batch size that the first field with a declared event rank says, and the words for where it comes from.
 
     A nested instance says its own. An untyped container is asked only when no other field says anything.
+
+    Args:
+        schema: What the class declares.
+        values: The present fields.
+        trusting: Take the first field also when its event dims do not fit.
     """
     said = [(name, *own) for name, value in values.items() if (own := _own_batch(schema.fields[name], value))]
     # A field whose own event dims do not fit is wrong anyway: messages about the others should not follow it.
-    for name, batch, _ in [entry for entry in said if entry[2]] or said:
+    for name, batch, _ in [entry for entry in said if entry[2] or trusting] or said:
         return batch, f" (inferred from `{name}`)"
     for name, value in values.items():
         if schema.fields[name].kind == "collection" and is_collection(type(value)):

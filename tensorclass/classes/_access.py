@@ -67,8 +67,8 @@ def _produced(spec: FieldSpec) -> Getter:
         value = self._store._data.get(name)
         if value is None:
             raise FieldNotProducedError(
-                f"{type(self).__name__}.{name} is declared `produced()` and no module has written it yet; run the module "
-                f"whose out_fields name it, or assign `batch.{name} = ...`"
+                f"{type(self).__name__}.{name} is declared `produced()` and no module has written it yet; run the "
+                f"module whose out_fields name it, or assign `batch.{name} = ...`"
             )
         if isinstance(value, TensorCollection) and not hasattr(value, "_store"):
             return self._wrap_nested(name, value)

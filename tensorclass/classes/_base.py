@@ -189,11 +189,11 @@ class TypedContainer(Container):
 
     def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str, other: object = ...) -> None:
         cls = type(self)
-        if cls.__tensorclass_rigid__ and (other is None or type(other) is cls or type(other) in (int, float, bool)):
-            if cls.__tensorclass_floats__ or [v.dtype for v in old] == [v.dtype for v in new]:
-                return
+        keeps_shape = other is None or type(other) in (cls, int, float, bool)
+        if cls.__tensorclass_rigid__ and keeps_shape and (cls.__tensorclass_floats__ or _dtypes(old) == _dtypes(new)):
+            return
         before, after = [v.numel() for v in old], [v.numel() for v in new]
-        alike = before == after and 0 not in before and [v.dtype for v in old] == [v.dtype for v in new]
+        alike = before == after and 0 not in before and _dtypes(old) == _dtypes(new)
         if not alike:  # ranks agree already, so that equal counts mean equal shapes
             _checks.accept(self, new, op)
 
@@ -412,6 +412,10 @@ class FrozenTensorClass(TensorClass, frozen=True, metaclass=FrozenMeta):
 
     __slots__ = ()
     __tensorclass_root__: ClassVar[bool] = True
+
+
+def _dtypes(leaves: Sequence[Tensor]) -> list[torch.dtype]:
+    return [leaf.dtype for leaf in leaves]
 
 
 def _definer(cls: type, name: str) -> type:

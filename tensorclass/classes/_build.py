@@ -11,7 +11,16 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from .._schema import MISSING, FieldSpec, Options, Schema, build_schema, check_fields, non_tensor_problems, substitute
+from .._schema import (
+    MISSING,
+    FieldSpec,
+    Options,
+    Schema,
+    build_schema,
+    check_fields,
+    non_tensor_problems,
+    substitute,
+)
 from ..core._base import check_names
 from ..core._device import as_device
 from ..core._pytree import register
@@ -135,7 +144,7 @@ def construct(
             schema, {**values, **others}, batch_size=batch_size, options=cls.__tensorclass_options__
         )
     except SchemaError as error:
-        problems = [*error.problems, *problems]
+        raise SchemaError.of(cls.__name__, [*error.problems, *problems]) from None
     if problems:
         raise SchemaError.of(cls.__name__, problems)
     store = TensorDict._of({}, size, as_device(device), check_names(names, len(size)), True)
@@ -196,15 +205,22 @@ def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
 def _dataclass_fields(cls: Any, schema: Schema) -> dict[str, Any]:
     """Fields as dataclasses know them; batch size, device and names stand beside them so that `replace` keeps them."""
     found: dict[str, Any] = {}
-    for name, spec in schema.fields.items():
-        options: dict[str, Any] = {"init": spec.init, "kw_only": spec.kw_only}
+    for name, spec in schema.declared.items():
+        options: dict[str, Any] = {
+            "init": spec.init,
+            "kw_only": spec.kw_only,
+            "repr": spec.repr,
+            "compare": spec.compare,
+            "metadata": spec.options,
+        }
         if spec.default_factory is not MISSING:
             options["default_factory"] = spec.default_factory
         elif spec.default is not MISSING:
             options["default"] = spec.default
         item: Any = dataclasses.field(**options)
-        item.name, item.type = name, spec.annotation
-        item._field_type = dataclasses._FIELD  # type: ignore[attr-defined]  # as the standard library marks its own
+        item.name, item.type = name, spec.declared
+        kind = "_FIELD_INITVAR" if spec.kind == "init_var" else "_FIELD"
+        item._field_type = getattr(dataclasses, kind)  # as the standard library marks its own
         found[name] = item
     for name in ("batch_size", "device", "names"):
         item = dataclasses.field(default=None, kw_only=True)
@@ -223,12 +239,12 @@ def _signature(cls: Any, schema: Schema) -> inspect.Signature:
     """The signature that help() and an IDE show."""
     kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     found = []
-    for name, spec in schema.fields.items():
+    for name, spec in schema.declared.items():
         if spec.init:
             default = inspect.Parameter.empty if spec.default is MISSING else spec.default
             default = ... if spec.default_factory is not MISSING else default
             default = None if default is inspect.Parameter.empty and spec.optional else default
-            found.append(inspect.Parameter(name, kinds[spec.kw_only], default=default, annotation=spec.annotation))
+            found.append(inspect.Parameter(name, kinds[spec.kw_only], default=default, annotation=spec.declared))
     for name in ("batch_size", "device", "names"):
         found.append(inspect.Parameter(name, kinds[1], default=None))
     found.sort(key=lambda parameter: parameter.kind)
@@ -263,7 +279,7 @@ _parametrised: dict[tuple[type, Any], Any] = {}
 
 
 def parametrise(cls: Any, item: Any) -> Any:
-    """`Pair[Digits]`: a real subclass whose type variables are substituted; `TensorClass["shadow"]`: a base with options."""
+    """`Pair[Digits]`: a subclass with its type variables substituted; `TensorClass["shadow"]`: a base with options."""
     if isinstance(item, str) or (isinstance(item, tuple) and item and all(isinstance(part, str) for part in item)):
         names = (item,) if isinstance(item, str) else item
         return type(cls)(cls.__name__, (cls,), {"__module__": cls.__module__, "__tensorclass_root__": True,
@@ -272,8 +288,8 @@ def parametrise(cls: Any, item: Any) -> Any:
     arguments = item if isinstance(item, tuple) else (item,)
     if len(arguments) != len(parameters):
         raise TypeError(
-            f"{cls.__name__} takes {len(parameters)} type argument(s), got {len(arguments)}; a generic class is declared "
-            "with `Generic[T]`"
+            f"{cls.__name__} takes {len(parameters)} type argument(s), got {len(arguments)}; a generic class is "
+            "declared with `Generic[T]`"
         )
     if any(isinstance(argument, TypeVar) for argument in arguments):
         return Generic.__class_getitem__.__func__(cls, item)  # type: ignore[attr-defined]  # the standard alias

@@ -12,8 +12,8 @@ def unknown_field(cls: Any, name: str) -> MissingKeyError:
     """The error for a key that is no field."""
     fields = list(cls.__tensorclass_schema__.fields)
     return MissingKeyError(
-        f"{cls.__name__} has no field `{name}`{did_you_mean(name, fields)}; its fields are {fields}. Fields are declared on "
-        "the class; an untyped corner is a field of type TensorDict"
+        f"{cls.__name__} has no field `{name}`{did_you_mean(name, fields)}; its fields are {fields}. Fields are "
+        "declared on the class; an untyped corner is a field of type TensorDict"
     )
 
 
@@ -30,8 +30,8 @@ def cannot_drop(cls: Any, key: str) -> StructureError | MissingKeyError:
         return unknown_field(cls, key)
     spec = cls.__tensorclass_schema__.fields[key]
     return StructureError(
-        f"{cls.__name__}.{key} ({spec}) is required and can't be removed; declare it optional (`| None`), or take what you "
-        "need with `batch.select(...)`"
+        f"{cls.__name__}.{key} ({spec}) is required and can't be removed; declare it optional (`| None`), or take "
+        "what you need with `batch.select(...)`"
     )
 
 

@@ -137,7 +137,8 @@ class InitBuilder:
             self._emit_nested_class(spec)
             inferred = f"{name}._store._batch_size"
         else:
-            assert spec.spec is not None and spec.spec.dims is not None
+            assert spec.spec is not None
+            assert spec.spec.dims is not None
             self.lines.append(f"if _type({name}) is not _Tensor: break")
             inferred = f"{name}.shape[:{name}.ndim - {spec.spec.dims.rank}]" if spec.spec.dims.rank else f"{name}.shape"
         self.lines.append(f"if batch_size is None: _size = {inferred}")

@@ -31,7 +31,7 @@ def join(cls: Any, items: Sequence[Any], dim: int, size: torch.Size, names: Name
 
 
 def _fill_absent(spec: FieldSpec, values: list[Any], how: Join) -> list[Any]:
-    """Values of an optional field of which some are None: all absent stays absent, `fill` fills, anything else refuses."""
+    """Values of an optional field that is None somewhere: absent everywhere stays so, `fill` fills, else refuse."""
     present = [position for position, value in enumerate(values) if value is not None]
     if not present:
         return []
@@ -39,8 +39,8 @@ def _fill_absent(spec: FieldSpec, values: list[Any], how: Join) -> list[Any]:
     if spec.join != "fill":
         what = "not produced yet" if spec.produced else "None"
         raise StructureError(
-            f"{how.op}: field `{how.at(spec.name)}` is set at position {present[0]} and {what} at position {absent}; give "
-            'all or none, or declare `field(join="fill")` to fill what is absent'
+            f"{how.op}: field `{how.at(spec.name)}` is set at position {present[0]} and {what} at position {absent}; "
+            'give all or none, or declare `field(join="fill")` to fill what is absent'
         )
     model = values[present[0]]
     if not isinstance(model, Tensor):

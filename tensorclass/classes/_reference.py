@@ -56,8 +56,8 @@ class FieldRef(property):
         spec = schema.fields.get(name)
         if spec is None:
             raise UnknownFieldError(
-                f"`{here}` is a {nested.__name__}, which has no field `{name}`{did_you_mean(name, list(schema.fields))}; "
-                f"its fields are {list(schema.fields)}"
+                f"`{here}` is a {nested.__name__}, which has no field "
+                f"`{name}`{did_you_mean(name, list(schema.fields))}; its fields are {list(schema.fields)}"
             )
         outer, inner = self.fget, vars(_definer(nested, name))[name].fget
         assert outer is not None  # a reference always reads

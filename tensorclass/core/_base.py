@@ -88,6 +88,10 @@ class TensorCollection:
     def _place(self, keys: frozenset[str]) -> None:
         raise NotImplementedError
 
+    def _set_device(self, device: torch.device | None) -> None:
+        """Impose a device on this container and those below; the leaves are there already."""
+        raise NotImplementedError
+
     def _set_lock(self, owner: object | None) -> None:
         raise NotImplementedError
 
@@ -100,8 +104,11 @@ class TensorCollection:
         """Check several top-level values that are written together."""
         return {key: self._check(key, value) for key, value in values.items()}
 
-    def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str) -> None:
-        """Refuse the result of an operation on `VALUES` leaves; a container that declares nothing accepts all."""
+    def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str, other: object = ...) -> None:
+        """Refuse the result of an operation on `VALUES` leaves; a container that declares nothing accepts all.
+
+        `other` is the operand that the leaves were combined with, None for an operation without one.
+        """
 
     def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
         """Which `VALUES` leaves a cast to `dtype` touches; a container that declares nothing casts all."""
@@ -110,6 +117,10 @@ class TensorCollection:
     def _twin(self) -> Self:
         """A new container around the same tensors; nested containers are new as well."""
         raise NotImplementedError
+
+    def _quick(self, index: int | slice) -> Self | None:
+        """A short way to index by an int or a slice; None leaves it to the general way."""
+        return None
 
     def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         """As `_make`, from an iterator that containers side by side share."""

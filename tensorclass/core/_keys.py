@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from typing_extensions import Unpack
+
 
 @runtime_checkable
 class FieldPath(Protocol):
@@ -17,6 +19,9 @@ class FieldPath(Protocol):
 Path: TypeAlias = tuple[str, ...]
 NestedKey: TypeAlias = "str | tuple[Any, ...]"
 Key: TypeAlias = "str | tuple[Any, ...] | FieldPath | Any"  # Any: a checker sees `Digits.image` as the field's type
+
+Subscript: TypeAlias = "str | tuple[str, Unpack[tuple[Any, ...]]] | FieldPath"
+"""A key between brackets, as checkers tell it from an index: a tuple that starts with a string is a key."""
 
 KEY_SEPARATOR = "."
 

@@ -1,4 +1,4 @@
-"""Indexing: one normal form for every index torch accepts, held to the batch dims, then the leaves in one comprehension."""
+"""Indexing: one normal form for every index torch accepts, held to the batch dims, then applied to each leaf."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def _part(part: Any) -> Any:
     if isinstance(part, (int, slice, np.integer, torch.SymInt, None.__class__)) or part is Ellipsis:
         return int(part) if isinstance(part, np.integer) else part
     raise BatchIndexError(
-        f"an index is made of ints, slices, `...`, None, bool masks, int tensors, lists or ranges; got {part!r} of type "
-        f"{type(part).__name__}"
+        f"an index is made of ints, slices, `...`, None, bool masks, int tensors, lists or ranges; got {part!r} of "
+        f"type {type(part).__name__}"
     )
 
 

@@ -136,9 +136,10 @@ class InplaceOps(IndexOps):
 
     def _set_index(self, index: Index, value: Any) -> None:
         if type(value) is type(self) and type(index) in (int, slice) and self._assign_alike(index, value):
-            return None
+            return
         if isinstance(value, TensorCollection) and not self._entries():
-            return self._preallocate(index, value)
+            self._preallocate(index, value)
+            return
         if isinstance(value, (TensorCollection, Mapping)):
             self._require_same_keys(value, "index assignment")
         self._set_at(index, value, None, False)
@@ -267,8 +268,8 @@ class InplaceOps(IndexOps):
         same = value is entry or (type(value) is type(entry) and bool(value == entry))
         if not same:
             raise StructureError(
-                f"in-place write: `{join_path(path)}` is one {type(entry).__name__} shared by the batch ({entry!r:.60}), "
-                f"got {value!r:.60}; set the entry itself, or hold one object for each element"
+                f"in-place write: `{join_path(path)}` is one {type(entry).__name__} shared by the batch "
+                f"({entry!r:.60}), got {value!r:.60}; set the entry itself, or hold one object for each element"
             )
         return []
 
@@ -358,8 +359,8 @@ class InplaceOps(IndexOps):
         shape = condition.shape + (1,) * (dims - condition.ndim)
         if condition.dtype is not torch.bool or not broadcasts_to(shape, self._batch_size):
             raise BatchSizeError(
-                f"where: the condition is a bool tensor that broadcasts to the batch size {list(self._batch_size)}, got "
-                f"dtype {condition.dtype} and shape {list(condition.shape)}"
+                f"where: the condition is a bool tensor that broadcasts to the batch size {list(self._batch_size)}, "
+                f"got dtype {condition.dtype} and shape {list(condition.shape)}"
             )
         wide = condition.reshape(shape)
         new = [
@@ -421,8 +422,8 @@ def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int
     dims = len(shape) - len(event) if source_dims is None else source_dims
     if source.ndim and (shape[max(dims, 0) :] != event or dims < 0 or not broadcasts_to(shape[:dims], size)):
         raise BatchSizeError(
-            f"in-place write: `{join_path(path)}` takes shape {list(target)} (batch {list(size)}, event {list(event)}), "
-            f"got {list(shape)}; a value broadcasts over batch dims, never over event dims"
+            f"in-place write: `{join_path(path)}` takes shape {list(target)} (batch {list(size)}, event "
+            f"{list(event)}), got {list(shape)}; a value broadcasts over batch dims, never over event dims"
         )
     return source.expand(target)
 
@@ -446,7 +447,8 @@ def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
         return torch.as_tensor(value, device=entry.device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise StructureError(
-            f"in-place write: `{join_path(path)}` is a tensor of {entry.dtype}, got a {type(value).__name__}: {value!r:.60}"
+            f"in-place write: `{join_path(path)}` is a tensor of {entry.dtype}, got a {type(value).__name__}: "
+            f"{value!r:.60}"
         ) from error
 
 

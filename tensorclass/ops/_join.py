@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import batch_dim, join_path, unravel_key_to_tuple
+from ..core import TensorCollection, batch_dim, join_path, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._keys import Key, Path
 from ..errors import BatchDimError, BatchSizeError, StructureError
@@ -18,6 +18,7 @@ from ._mapping import MappingOps
 from ._shape import ShapeOps
 
 Joiner = Callable[[list[Tensor], int], Tensor]
+C = TypeVar("C", bound=TensorCollection)
 
 
 class JoinOps(ShapeOps):
@@ -48,7 +49,7 @@ class JoinOps(ShapeOps):
         raise how.different_objects(key, values)
 
     @classmethod
-    def stack(cls, input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
+    def stack(cls, input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
         """Join containers along a new batch dim.
 
         Args:
@@ -69,7 +70,7 @@ class JoinOps(ShapeOps):
         return stack(input, dim, out=out)
 
     @classmethod
-    def cat(cls, input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
+    def cat(cls, input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
         """Join containers along an existing batch dim.
 
         >>> import torch
@@ -81,7 +82,7 @@ class JoinOps(ShapeOps):
         return cat(input, dim, out=out)
 
     @classmethod
-    def maybe_dense_stack(cls, input: Sequence[Any], dim: int = 0, *, out: Any = None, **kwargs: Any) -> Any:
+    def maybe_dense_stack(cls, input: Sequence[C], dim: int = 0, *, out: C | None = None, **kwargs: Any) -> C:
         """Stack densely; containers that can't be stacked densely are refused with the reason."""
         return stack(input, dim, out=out)
 
@@ -290,8 +291,9 @@ class Join:
         first = values[0]
         at = next((i for i, v in enumerate(values) if type(v) is not type(first) or not bool(v == first)), 0)
         return StructureError(
-            f"{self.op}: field `{self.at(key)}` is one value shared by the batch, and the values differ: {first!r:.60} at "
-            f"position 0, {values[at]!r:.60} at position {at}. Declare it `PerElement[...]` to hold one value for each "
+            f"{self.op}: field `{self.at(key)}` is one value shared by the batch, and the values differ: "
+            f"{first!r:.60} at position 0, {values[at]!r:.60} at position {at}. Declare it `PerElement[...]` to hold "
+            "one value for each "
             "element"
         )
 
@@ -385,7 +387,7 @@ def _prepare(input: Any, op: str) -> list[Any]:
     return items
 
 
-def stack(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
+def stack(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
     """Join containers along a new batch dim; what `torch.stack` does with containers.
 
     >>> import torch
@@ -398,17 +400,18 @@ def stack(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
     first = items[0]
     at = batch_dim(dim, len(first._batch_size), op="stack", extra=1)
     if out is None and first._names is None:
-        plain = _join_plain(items, torch.stack, at, True)
+        plain: C | None = _join_plain(items, torch.stack, at, True)
         if plain is not None:
             return plain
     how = Join("stack", torch.stack, True)
     how.require_same_class(items)
     size = joined_size([item._batch_size for item in items], at, how)
     names = first._names and (*first._names[:at], None, *first._names[at:])
-    return _deliver(type(first)._join(items, at, size, names, how), out)
+    result: C = _deliver(type(first)._join(items, at, size, names, how), out)
+    return result
 
 
-def cat(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
+def cat(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
     """Join containers along an existing batch dim; what `torch.cat` does with containers.
 
     >>> import torch
@@ -423,13 +426,14 @@ def cat(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
         raise BatchDimError("cat: the containers have no batch dim to join along; `stack` makes one")
     at = first._dim(dim, "cat")
     if out is None and first._names is None:
-        plain = _join_plain(items, torch.cat, at, False)
+        plain: C | None = _join_plain(items, torch.cat, at, False)
         if plain is not None:
             return plain
     how = Join("cat", torch.cat, False)
     how.require_same_class(items)
     size = joined_size([item._batch_size for item in items], at, how)
-    return _deliver(type(first)._join(items, at, size, first._names, how), out)
+    result: C = _deliver(type(first)._join(items, at, size, first._names, how), out)
+    return result
 
 
 def _deliver(result: Any, out: Any) -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from types import EllipsisType
+from typing import Any, SupportsIndex, TypeAlias, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import Self
@@ -13,9 +15,14 @@ from typing_extensions import Self
 from ..core import STORAGE, TensorCollection, batch_dim, is_key, join_path, unravel_key_to_tuple
 from ..core._base import check_names
 from ..core._device import Device, as_device
-from ..core._keys import Key, Path
+from ..core._keys import Key, Path, Subscript
 from ..core._views import ItemsView, KeysView, LeafTest, ValuesView
 from ..errors import KeyThroughLeafError, MissingKeyError, StructureError, UnsupportedOperationError
+
+IndexPart: TypeAlias = (
+    "SupportsIndex | slice | EllipsisType | Tensor | np.ndarray[Any, Any] | Sequence[int] | list[Any] | None"
+)
+BatchIndex: TypeAlias = "IndexPart | tuple[IndexPart, ...]"
 
 
 class Unset(Enum):
@@ -61,6 +68,10 @@ class MappingOps(TensorCollection):
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
+    @overload
+    def __getitem__(self, index: Subscript) -> Any: ...
+    @overload
+    def __getitem__(self, index: BatchIndex) -> Self: ...
     def __getitem__(self, index: Any) -> Any:
         """An entry for a key (a string, a tuple of strings, a field reference), else a container for an index.
 
@@ -93,7 +104,7 @@ class MappingOps(TensorCollection):
             node = node._entry(part)
         return node
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Subscript | BatchIndex, value: Any) -> None:
         """Write an entry for a key, or the elements at an index in place.
 
         An index assignment broadcasts over the batch dims, never over event dims, and writes all leaves or none.

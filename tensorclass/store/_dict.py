@@ -144,6 +144,20 @@ class TensorDict(TensorDictBase):
             data = {k: v._twin() if isinstance(v, TensorCollection) else v for k, v in data.items()}
         return self._of(data, self._batch_size, self._device, self._names, self._plain)
 
+    def _quick(self, index: int | slice) -> Self | None:
+        """The elements at an int or slice, of a container of tensors alone; None leaves it to the general way."""
+        size = self._batch_size
+        if not (self._plain and self._data and size) or self._names is not None:
+            return None
+        if type(index) is int:
+            if not -size[0] <= index < size[0]:
+                return None
+            rows = {key: leaf[index] for key, leaf in self._data.items()}
+            return self._of(rows, size[1:], self._device, None, True)
+        rows = {key: leaf[index] for key, leaf in self._data.items()}
+        length = next(iter(rows.values())).shape[0]
+        return self._of(rows, torch.Size((length, *size[1:])), self._device, None, True)
+
     def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         data = dict(self._data)
         batch_dims = len(self._batch_size)
@@ -163,6 +177,12 @@ class TensorDict(TensorDictBase):
 
     def _tensors_by_key(self) -> dict[str, Tensor] | None:
         return self._data if self._plain else None
+
+    def _set_device(self, device: torch.device | None) -> None:
+        self._device = device
+        if not self._plain:
+            for child in children(self):
+                child._set_device(device)
 
     def _layout(self) -> Layout:
         return tuple(self._data) if self._plain else super()._layout()

@@ -172,8 +172,8 @@ class NonTensorStack(Node, Generic[T]):
             value = NonTensorStack.of(value, size if isinstance(value, (list, tuple)) else torch.Size([]))
         if not broadcasts_to(value.shape, size):
             raise BatchSizeError(
-                f"in-place write: `{join_path(path)}` takes one object for each element of {list(size)}, got a stack of "
-                f"shape {list(value.shape)}"
+                f"in-place write: `{join_path(path)}` takes one object for each element of {list(size)}, got a stack "
+                f"of shape {list(value.shape)}"
             )
         return value, slice(None) if parts is None else parts
 
