@@ -11,8 +11,8 @@ from torch import Tensor
 from typing_extensions import Self, dataclass_transform
 
 from .._schema import Options, Schema, field, produced
-from ..core import Kind, TensorCollection
-from ..core._base import Names
+from ..core import TensorCollection
+from ..core._base import Kind, Names
 from ..errors import FrozenError
 from ..ops import Container, Join
 from ..ops._operands import Layout

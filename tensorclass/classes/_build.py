@@ -16,6 +16,7 @@ from .._schema import (
     FieldSpec,
     Options,
     Schema,
+    TypeName,
     build_schema,
     check_fields,
     non_tensor_problems,
@@ -244,7 +245,7 @@ def _signature(cls: Any, schema: Schema) -> inspect.Signature:
             default = inspect.Parameter.empty if spec.default is MISSING else spec.default
             default = ... if spec.default_factory is not MISSING else default
             default = None if default is inspect.Parameter.empty and spec.optional else default
-            found.append(inspect.Parameter(name, kinds[spec.kw_only], default=default, annotation=spec.declared))
+            found.append(inspect.Parameter(name, kinds[spec.kw_only], default=default, annotation=TypeName(str(spec))))
     for name in ("batch_size", "device", "names"):
         found.append(inspect.Parameter(name, kinds[1], default=None))
     found.sort(key=lambda parameter: parameter.kind)

@@ -57,7 +57,7 @@ def _same(spec: FieldSpec, values: list[Any], how: Join) -> Any:
     first = values[0]
     for value in values:
         if hasattr(type(first), "_join_nodes"):
-            return type(first)._join_nodes(values, 0, how, spec.name)
+            return type(first)._join_nodes(values, 0, how, spec.name)  # pyright: ignore[reportAttributeAccessIssue]  # hasattr says so
         same = value is first or (
             torch.equal(value, first)
             if isinstance(first, Tensor) and isinstance(value, Tensor)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import BATCHED, STORAGE, Kind, TensorCollection, as_batch_size, join_path, unravel_key_to_tuple
-from ..core._base import Names, check_names
+from ..core import BATCHED, STORAGE, TensorCollection, as_batch_size, join_path, unravel_key_to_tuple
+from ..core._base import Kind, Names, check_names
 from ..core._device import Device, as_device
 from ..core._keys import Key
 from ..core._locks import Owners, acquire, children, refuse, release

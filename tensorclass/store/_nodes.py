@@ -14,8 +14,8 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import BATCHED, VALUES, Kind, Path, join_path
-from ..core._base import Names
+from ..core import BATCHED, VALUES, Path, join_path
+from ..core._base import Kind, Names
 from ..core._batch import broadcasts_to, over_events
 from ..core._repr import describe_entry
 from ..errors import BatchSizeError, StructureError
@@ -367,13 +367,13 @@ pytree.register_pytree_node(
     NonTensorStack,
     _flatten_stack,
     _unflatten_stack,
-    flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("index"), node._index)], node._table),
+    flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("index"), node._index)], node._table),  # pyright: ignore[reportArgumentType]  # the context is ours
     serialized_type_name="tensorclass.NonTensorStack",
 )
 pytree.register_pytree_node(
     Unbatched,
     _flatten_unbatched,
     _unflatten_unbatched,
-    flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("tensor"), node.tensor)], None),
+    flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("tensor"), node.tensor)], None),  # pyright: ignore[reportArgumentType]  # the context is ours
     serialized_type_name="tensorclass.Unbatched",
 )
