@@ -47,11 +47,11 @@ def _by_hand(kind: str) -> Any:
     return run
 
 
-def _keyed(package: Any, kind: str) -> Any:
-    """String keys: the anchor's modules, or our twins of them."""
+def _keyed(kind: str) -> Any:
+    """The anchor's modules, wired by string keys."""
     triples = zip(modules(kind), KEYS, KEYS[1:], strict=False)
-    steps = [package.TensorDictModule(step, in_keys=[a], out_keys=[b]) for step, a, b in triples]
-    return package.TensorDictSequential(*steps)
+    steps = [tensordict.nn.TensorDictModule(step, in_keys=[a], out_keys=[b]) for step, a, b in triples]
+    return tensordict.nn.TensorDictSequential(*steps)
 
 
 @cache
@@ -76,5 +76,4 @@ def chain(candidate: Candidate, kind: str) -> tuple[Any, Any]:
         return _by_hand(kind), {KEYS[0]: value}
     if candidate == "our_class":
         return _typed(kind), states()[0](value, batch_size=[3])
-    package = tensordict if candidate == "anchor_dict" else tensorclass
-    return _keyed(package.nn, kind), package.TensorDict({KEYS[0]: value}, batch_size=[3])
+    return _keyed(kind), tensordict.TensorDict({KEYS[0]: value}, batch_size=[3])

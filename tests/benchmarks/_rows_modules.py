@@ -1,4 +1,4 @@
-"""Rows: sequences of modules. The anchor has no typed ones, so its TensorDict stands for both."""
+"""Rows: sequences of modules. The anchor has no typed ones, so its TensorDictSequential stands against ours."""
 
 from ._row import Group
 
@@ -10,7 +10,7 @@ def _add(name: str, sample: str, gain: float, floor: float | None) -> None:
         name,
         None,
         "net(x['h0'])",
-        dicts="net(x)['h5']",
+        anchor_dict="net(x)['h5']",
         our_class="net(x).h5",
         samples=(sample,),
         gain=gain,
