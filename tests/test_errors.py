@@ -117,6 +117,8 @@ def test_missing_extra_names_the_command():
         ("xyz", ["image", "label"], None),
         ("label", [], None),
         ("imag", ["image", "images"], "image"),
+        ("lable", ["table", "label"], "label"),
+        ("lok", ["tok", "loc"], "loc"),
     ],
 )
 def test_nearest(name, candidates, found):

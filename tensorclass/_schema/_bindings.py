@@ -27,6 +27,7 @@ class Bindings:
 
     One unknown of a linear size is solved; a size with more unknowns waits until they are known.
 
+    >>> from tensorclass._schema import parse_dims
     >>> bindings = Bindings()
     >>> bindings.bind("image", parse_dims("3 h w"), (3, 8, 8))
     []

@@ -52,7 +52,7 @@ class Scope:
             return _evaluate(annotation, globalns, self._names(globalns, {}))
         except NameError:
             # A class defined later in the same function: its name is a local of a caller.
-            return _evaluate(annotation, globalns, self._names(globalns, _callers_locals(self.cls.__module__)))
+            return _evaluate(annotation, globalns, self._names(globalns, _callers_names(self.cls.__module__)))
 
     def _names(self, globalns: Mapping[str, Any], frames: Mapping[str, Any]) -> MutableMapping[str, Any]:
         # The class body comes last: a default that is named like a type must not hide it.
@@ -88,11 +88,12 @@ def _evaluate(annotation: Any, globalns: Mapping[str, Any], names: MutableMappin
     return typing.get_type_hints(carrier, dict(globalns), dict(names), include_extras=True)["it"]
 
 
-def _callers_locals(module: str) -> dict[str, Any]:
+def _callers_names(module: str) -> dict[str, Any]:
+    """The names that callers from a module see: locals of functions, and globals of code run by `exec` (doctests)."""
     found: dict[str, Any] = {}
     frame = sys._getframe(1).f_back
     while frame is not None:
-        if frame.f_globals.get("__name__") == module and frame.f_locals is not frame.f_globals:
+        if frame.f_globals.get("__name__") == module:
             found = {**frame.f_locals, **found}
         frame = frame.f_back
     return found

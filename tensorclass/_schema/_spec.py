@@ -31,7 +31,8 @@ class TypeName:
     text: str
 
     def __repr__(self) -> str:
-        return self.text
+        # As a class prints: without its module.
+        return self.text if "[" in self.text else self.text.rpartition(".")[2]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +147,7 @@ class FieldSpec:
         if self.produced:
             return "produced()"
         if self.default_factory is not MISSING:
-            return f"{type_name(self.default_factory)}()"
+            return f"{factory_name(self.default_factory)}()"
         return "" if self.default is MISSING else short(self.default)
 
     def replace(self, **changes: Any) -> FieldSpec:
@@ -224,6 +225,8 @@ def _plain_name(annotation: Any, full: bool) -> str:
         return "..."
     if annotation is types.NoneType:
         return "None"
+    if isinstance(annotation, TypeName):
+        return annotation.text if full else repr(annotation)
     if isinstance(annotation, type):
         module = annotation.__module__
         return f"{module}.{annotation.__qualname__}" if full and module != "builtins" else annotation.__name__
@@ -233,10 +236,15 @@ def _plain_name(annotation: Any, full: bool) -> str:
     return str(name) if name is not None else repr(annotation).replace("typing.", "")
 
 
+def factory_name(factory: Any) -> str:
+    """The name of a default factory, also of one that was read from a dict."""
+    return factory.text if isinstance(factory, ObjectDefault) else type_name(factory)
+
+
 def encode_default(value: Any, factory: Any = MISSING) -> dict[str, Any]:
     """A default as plain JSON types; what JSON can't hold is named by its type."""
     if factory is not MISSING:
-        return {"factory": factory.text if isinstance(factory, ObjectDefault) else type_name(factory)}
+        return {"factory": factory_name(factory)}
     if isinstance(value, ObjectDefault):
         return {"object": value.text}
     if isinstance(value, float) and not math.isfinite(value):
