@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -97,12 +98,12 @@ class TypedContainer(Container):
         self._store._batch_size = size
 
     @property
-    def _device(self) -> torch.device | None:  # pyright: ignore[reportIncompatibleVariableOverride]  # the store's slot behind a property
+    def _device(self) -> torch.device | None:
         device: torch.device | None = self._store._device
         return device
 
     @_device.setter
-    def _device(self, device: torch.device | None) -> None:
+    def _device(self, device: torch.device | None) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]  # the store's slot behind a property
         self._store._device = device
 
     @property
@@ -267,6 +268,9 @@ class Meta(type):
         def __getattr__(cls, name):
             if name.startswith("_") or "__tensorclass_schema__" not in vars(cls):
                 raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+            if _build.is_pending(cls) and name in cls.__tensorclass_schema__.names:
+                _build.complete(cls)
+                return getattr(cls, name)
             raise _build.unknown_attribute(cls, name)
 
 
@@ -331,7 +335,13 @@ class TensorClass(Root, metaclass=Meta):
         device: DeviceField = field(default=DeviceField(), kw_only=True)  # pyright: ignore[reportIncompatibleMethodOverride]  # as above
         names: NamesField = field(default=NamesField(), kw_only=True)  # type: ignore[override]  # a property at run time
 
-    if not TYPE_CHECKING:  # checkers follow Generic
+    if not TYPE_CHECKING:  # checkers follow Generic, and synthesise constructors
+
+        def __init__(self, *args, **kwargs):
+            raise TypeError(
+                f"{type(self).__name__} declares no fields and has no instances: write `class Batch("
+                f"{type(self).__name__}):` with annotated fields, or decorate a class with `@tensorclass`"
+            )
 
         def __class_getitem__(cls, item):
             return _build.parametrise(cls, item)
@@ -354,8 +364,9 @@ class TensorClass(Root, metaclass=Meta):
             cls = type(self)
             if name.startswith("__"):
                 raise AttributeError(name)
-            if name in cls.__tensorclass_schema__.names:  # the property raised: let its own error through
-                return vars(_definer(cls, name))[name].fget(self)
+            member = getattr_static(cls, name, None)
+            if hasattr(type(member), "__get__"):  # a property raised: let its own error through
+                return member.__get__(self, cls)
             raise _build.unknown_attribute(cls, name)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -37,6 +37,7 @@ class FieldRef(property):
     ) -> FieldRef:  # fmt: skip
         ref = cls(fget, fset, fdel, spec.doc)
         ref._owner, ref._path, ref._spec = owner, path, spec
+        ref.__doc__ = spec.doc  # a subclass of property would show its own
         return ref
 
     @property
@@ -52,7 +53,7 @@ class FieldRef(property):
         here = f"{self._owner.__name__}.{'.'.join(self._path)}"
         if nested is None:
             raise UnknownFieldError(f"`{here}` is {self._spec}, not a tensorclass, so it has no field `{name}`")
-        schema: Schema = nested.__tensorclass_schema__  # type: ignore[attr-defined]  # a tensorclass
+        schema: Schema = nested.__tensorclass_schema__
         spec = schema.fields.get(name)
         if spec is None:
             raise UnknownFieldError(

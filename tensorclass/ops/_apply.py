@@ -1,5 +1,8 @@
 """Functions mapped over leaves: `apply`, `named_apply`, and pytree conversions."""
 
+# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -44,7 +47,7 @@ class Mapper:
 
     def call(self, path: Path, value: Any, others: list[Any]) -> Any:
         """Call the function, with the key first where it wants it."""
-        key: Any = (path if len(path) > 1 else path[0]) if self.nested_keys else path[-1]
+        key: Any = (path[0] if len(path) == 1 else path) if self.nested_keys else path[-1]
         args = (key,) if self.named else ()
         if isinstance(value, (Tensor, TensorCollection)):
             return self.fn(*args, value, *others)
@@ -343,7 +346,7 @@ def _as_mapping(tree: Any) -> Any:
     if isinstance(tree, dict):
         return {str(key): _as_mapping(value) for key, value in tree.items()}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return {key: _as_mapping(getattr(tree, key)) for key in tree._fields}
+        return {key: _as_mapping(getattr(tree, key)) for key in tree._fields}  # pyright: ignore[reportAttributeAccessIssue]  # hasattr says so
     if isinstance(tree, (list, tuple)):
         return {str(i): _as_mapping(value) for i, value in enumerate(tree)}
     return tree

@@ -47,5 +47,5 @@ def _same(value: Any, other: Any) -> bool:
     if type(value) is not type(other):
         return False
     if hasattr(type(value), "_same_node"):
-        return bool(value._same_node(other))
+        return bool(value._same_node(other))  # pyright: ignore[reportAttributeAccessIssue]  # hasattr says so
     return value is other or bool(value == other)

@@ -142,7 +142,7 @@ def apply_index(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    return type(tensor) is Tensor and torch._C._functorch.peek_interpreter_stack() is None
+    return type(tensor) is Tensor and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
 
 
 class IndexOps(MappingOps):
@@ -172,7 +172,7 @@ class IndexOps(MappingOps):
                 new = rows(leaves, index)
                 return self._make(new, torch.Size((index.shape[0], *size[1:])), self._names)
         simple = type(index) is tuple and len(index) <= len(size) and all([type(part) is slice for part in index])
-        parts = index if simple else normalise(index, size)
+        parts: Any = index if simple else normalise(index, size)
         leaves = self._leaves()
         new = apply_index(leaves, parts)
         new_size = indexed_size(parts, size, leaves[0] if leaves else None, new[0] if new else None)
@@ -201,7 +201,7 @@ class IndexOps(MappingOps):
             return MappingOps.get(self, path, default)
         parts, value = normalise(index, self._batch_size), self._raw(path)
         batched = isinstance(value, (Tensor, TensorCollection)) or getattr(value, "_batch_shape", None) is not None
-        return value[parts] if batched else self._read(path)
+        return value[parts] if batched else self._read(path)  # pyright: ignore[reportIndexIssue]  # all containers have it
 
     def masked_select(self, mask: Tensor, *, inplace: bool = False) -> Self:
         """The elements where a mask over leading batch dims is true, along one new batch dim.

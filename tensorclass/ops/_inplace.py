@@ -1,5 +1,8 @@
 """Writes that keep the storage of leaves: each is planned and validated whole before the first leaf is written."""
 
+# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -105,7 +108,7 @@ class InplaceOps(IndexOps):
         for leaf in leaves:
             _require_writable(leaf, ())
         if leaves:
-            torch._foreach_zero_(leaves) if foreach_is_safe() else [leaf.zero_() for leaf in leaves]
+            torch._foreach_zero_(leaves) if foreach_is_safe() else [leaf.zero_() for leaf in leaves]  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
         return self
 
     # ---- at an index ---------------------------------------------------------------------------------------------
@@ -161,7 +164,7 @@ class InplaceOps(IndexOps):
                 return False
         self._refuse_frozen("write by index")
         if foreach_is_safe():
-            torch._foreach_copy_(targets, sources)
+            torch._foreach_copy_(targets, sources)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
         else:
             for target, source in zip(targets, sources, strict=True):
                 target.copy_(source)
@@ -231,7 +234,7 @@ class InplaceOps(IndexOps):
                     f"in-place write: `{join_path((*prefix, path[0]))}` is not an entry of this "
                     f"{type(self).__name__}{did_you_mean(path[0], list(entries))}; `update` adds keys"
                 )
-            if len(path) > 1:
+            if path[1:]:
                 value, path = {path[1:]: value}, path[:1]
             plan += self._plan_entry(entries[path[0]], value, (*prefix, path[0]), parts, target, source_dims, wanted)
         return plan
@@ -285,7 +288,7 @@ class InplaceOps(IndexOps):
             else:
                 entry[parts] = source
         if len(targets) > 1 and foreach_is_safe():
-            torch._foreach_copy_(targets, sources, non_blocking)
+            torch._foreach_copy_(targets, sources, non_blocking)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
         else:
             for target, source in zip(targets, sources, strict=True):
                 target.copy_(source, non_blocking)
@@ -435,7 +438,7 @@ def _choose_nodes(result: TensorCollection, other: Any, condition: Tensor) -> No
         if isinstance(value, TensorCollection) and isinstance(theirs.get(key), TensorCollection):
             _choose_nodes(value, theirs[key], condition)
         elif hasattr(type(value), "_choose") and key in theirs:
-            result._put(key, value._choose(theirs[key], condition, key))
+            result._put(key, value._choose(theirs[key], condition, key))  # pyright: ignore[reportAttributeAccessIssue]  # hasattr says so
 
 
 def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
@@ -454,10 +457,14 @@ def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
 
 def _scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
     """A number as a 0-d tensor of the leaf's dtype; refused where the leaf can't hold it."""
-    if rank(value) > rank(leaf):
+    try:
+        number = torch.tensor(value, dtype=leaf.dtype, device=leaf.device)
+    except (RuntimeError, OverflowError):  # too large, or complex where the leaf is real
+        number = None
+    if number is None or (rank(value) > rank(leaf) and number.item() != value):
         where = f"`{join_path(path)}`" if path else "a leaf"
         raise StructureError(f"in-place write: {where} holds {leaf.dtype}, which can't hold {value!r} without loss")
-    return torch.tensor(value, dtype=leaf.dtype, device=leaf.device)
+    return number
 
 
 def _require_writable(leaf: Tensor, path: Path) -> None:

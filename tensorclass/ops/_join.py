@@ -1,5 +1,8 @@
 """Joining containers and cutting them apart along batch dims."""
 
+# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

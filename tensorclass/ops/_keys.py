@@ -1,5 +1,8 @@
 """Other key layouts around the same leaves: select, exclude, rename, flatten, unflatten, partition."""
 
+# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

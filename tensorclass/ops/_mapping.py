@@ -1,5 +1,8 @@
 """A container as a dict: get, set, pop, update, views, copies. Values are checked before the first is written."""
 
+# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -423,7 +426,7 @@ class MappingOps(TensorCollection):
             here = (*prefix, *path)
             if wanted is not None and not _concerns(here, wanted):
                 continue
-            if len(path) > 1:
+            if path[1:]:
                 value, path = _nest(path[1:], value), path[:1]
             mine = own.get(path[0])
             merges = isinstance(mine, MappingOps) and isinstance(value, (Mapping, TensorCollection))
@@ -564,10 +567,10 @@ def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tens
         raise TypeError(f"clone() has no argument {unknown[0]!r}; it takes `recurse` and `memory_format`")
     tracked = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
     if not kwargs and leaves and not tracked and foreach_is_safe():  # the foreach kernel's autograd refuses integers
-        return torch._foreach_clone(leaves)
+        return torch._foreach_clone(leaves)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
     return [leaf.clone(**kwargs) for leaf in leaves]
 
 
 def foreach_is_safe() -> bool:
     """Foreach kernels have no batching rule: under functorch the leaves are taken one by one."""
-    return torch._C._functorch.peek_interpreter_stack() is None
+    return torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out

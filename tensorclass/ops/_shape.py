@@ -1,5 +1,8 @@
 """Shape operations over the batch dims. Feature dims are out of reach; the result is always a new container."""
 
+# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
+# pyright: reportReturnType=false, reportArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
