@@ -306,9 +306,6 @@ class ShapeOps(InplaceOps):
 
         >>> import torch
         >>> from tensorclass import TensorDict
-        >>> TensorDict(a=torch.zeros(1, 4), batch_size=[1]).expand(3, 2)["a"].shape
-        Traceback (most recent call last):
-        tensorclass.errors.BatchSizeError: expand: batch size [1] does not expand to [3, 2] ...
         >>> TensorDict(a=torch.zeros(1, 4), batch_size=[1]).expand(3)["a"].shape
         torch.Size([3, 4])
         """
