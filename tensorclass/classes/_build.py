@@ -44,21 +44,19 @@ def build_class(cls: Any, given: Mapping[str, Any]) -> None:
     """Turn an annotated subclass of TensorClass into a full tensorclass."""
     inherited = getattr(cls, "__tensorclass_options__", None) or Options()
     cls.__tensorclass_options__ = dataclasses.replace(inherited, **given)
-    module = sys.modules.get(cls.__module__)
     frame = _defining_frame(cls)
-    scope = dict(frame.f_locals) if frame is not None else {}
-    schema = build_schema(cls, globalns=vars(module) if module else {}, localns={**scope, cls.__name__: cls})
-    cls.__tensorclass_schema__ = schema
+    schema = build_schema(cls, localns=dict(frame.f_locals) if frame is not None else {})
     if schema.pending:
-        _postpone(cls)
-        return
-    finish_class(cls, schema)
+        _postpone(cls, schema)
+    else:
+        # A new schema: the one that reads the class body keeps the locals of its function alive.
+        finish_class(cls, Schema(cls.__name__, schema.declared.values()))
 
 
 def reconfigure(cls: Any, given: Mapping[str, Any]) -> None:
     """Other options for a class that subclassing has built already."""
     cls.__tensorclass_options__ = dataclasses.replace(cls.__tensorclass_options__, **given)
-    if not cls.__tensorclass_schema__.pending:
+    if not is_pending(cls):
         finish_class(cls, cls.__tensorclass_schema__)
 
 
@@ -258,22 +256,34 @@ def _signature(cls: Any, schema: Schema) -> inspect.Signature:
 # ---- forward references and generics -----------------------------------------------------------------------------
 
 
-def _postpone(cls: Any) -> None:
+def _postpone(cls: Any, schema: Schema) -> None:
     """Finish the class at its first use: a name that the annotations use is not defined yet."""
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        complete(type(self))
+        complete(cls)
         type(self).__init__(self, *args, **kwargs)
 
     init.__tensorclass_init__ = True  # type: ignore[attr-defined]  # marks it as ours
     cls.__init__ = init
+    cls.__tensorclass_schema__ = schema
+    cls.__tensorclass_pending__ = True
+    for name in schema.names:
+        if name in vars(cls):
+            delattr(cls, name)  # so that a reference to the field comes to `Meta.__getattr__`, which finishes the class
+
+
+def is_pending(cls: Any) -> bool:
+    """Whether a class waits for names that its annotations use."""
+    return bool(vars(cls).get("__tensorclass_pending__", False))
 
 
 def complete(cls: Any) -> None:
-    """Resolve what was pending and finish the class."""
-    schema: Schema = cls.__tensorclass_schema__
-    if schema.pending or "__match_args__" not in vars(cls):
-        finish_class(cls, schema.resolve())
+    """Resolve what was pending, in the class and its parents, and finish them."""
+    for base in reversed(cls.__mro__):
+        if is_pending(base):
+            schema = base.__tensorclass_schema__.resolve()
+            finish_class(base, Schema(base.__name__, schema.declared.values()))
+            base.__tensorclass_pending__ = False
 
 
 _parametrised: dict[tuple[type, Any], Any] = {}

@@ -66,8 +66,8 @@ def _store_check(self: Any, key: str, value: Any) -> Any:
 
 
 def _is_plain_value(spec: FieldSpec, entry: Any) -> bool:
-    """Python values are stored as they are: a declared list of numbers is no tensor."""
-    return spec.kind == "value" and not isinstance(entry, (Tensor, TensorCollection, Node))
+    """Python values are stored as they are: a list of numbers is no tensor where none is declared."""
+    return spec.kind in ("value", "any") and not isinstance(entry, (Tensor, TensorCollection, Node))
 
 
 def readable(entries: Mapping[str, Any]) -> dict[str, Any]:
