@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from torch import Tensor
 from typing_extensions import Unpack
 
 
@@ -24,6 +25,8 @@ Subscript: TypeAlias = "str | tuple[str, Unpack[tuple[Any, ...]]] | FieldPath"
 """A key between brackets, as checkers tell it from an index: a tuple that starts with a string is a key."""
 
 KEY_SEPARATOR = "."
+_INDICES = frozenset({int, slice, bool, list, range, Tensor, type(None), type(Ellipsis)})
+"""What is looked up as an index at once, without asking whether it could be a key."""
 
 
 def is_key(index: object) -> bool:
@@ -31,6 +34,8 @@ def is_key(index: object) -> bool:
     kind = type(index)
     if kind is str:
         return True
+    if kind in _INDICES:
+        return False
     if kind is tuple:
         return bool(index) and all(is_key(part) for part in index)  # type: ignore[attr-defined]  # a tuple, by its type
     return isinstance(index, str) or hasattr(kind, "__field_path__")
