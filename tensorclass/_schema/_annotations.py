@@ -198,7 +198,9 @@ def _merge(marks: Iterable[Any]) -> TensorSpec:
 
 
 def _is_jaxtyping(annotation: Any) -> bool:
-    return isinstance(annotation, type) and all(hasattr(annotation, n) for n in ("dtypes", "dim_str", "array_type"))
+    if not isinstance(annotation, type) or hasattr(annotation, "__tensor_collection__"):
+        return False  # asking a tensorclass for an attribute may resolve it, which is what is being done
+    return all(hasattr(annotation, name) for name in ("dtypes", "dim_str", "array_type"))
 
 
 def _jaxtyping_spec(annotation: Any) -> TensorSpec:

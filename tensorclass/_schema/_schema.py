@@ -47,7 +47,8 @@ class Schema:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "_declared", specs)
         object.__setattr__(self, "_fields", None if pending else _real_fields(specs))
-        object.__setattr__(self, "_resolver", resolver)
+        # A resolver holds the class body and the locals around it: not longer than it is needed.
+        object.__setattr__(self, "_resolver", resolver if pending else None)
 
     _declared: dict[str, FieldSpec]
     _fields: Mapping[str, FieldSpec] | None
@@ -102,6 +103,7 @@ class Schema:
         """Take in the final form of the fields, once."""
         object.__setattr__(self, "_declared", declared)
         object.__setattr__(self, "_fields", _real_fields(declared))
+        object.__setattr__(self, "_resolver", None)
 
     def __iter__(self) -> Iterator[FieldSpec]:
         return iter(self.fields.values())

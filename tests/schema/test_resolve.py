@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import types
+import weakref
 from typing import Any, Generic, Literal, TypeVar
 
 import pytest
@@ -404,3 +406,32 @@ def test_dtypes_of_torch_in_strings():
     schema = build_schema(type("Some", (), {"__annotations__": body, "__module__": __name__}))
     assert lines(schema) == ['x: Float32["3 h"]', "y: Tensor"]
     assert torch.Tensor is Tensor
+
+
+def test_a_class_is_not_asked_while_it_resolves():
+    """A class may answer unknown attributes by resolving itself; reading its annotations must not ask."""
+
+    class Meta(type):
+        def __getattr__(cls, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise AssertionError(f"asked for {name}")
+
+    root = Meta("Root", (), {"__tensor_collection__": True, "__tensorclass_schema__": None})
+    node = Meta("Node", (root,), {"__annotations__": {"child": "Node | None"}, "__module__": __name__})
+    assert build_schema(node).fields["child"].nested is node
+
+
+def test_locals_are_let_go():
+    """A schema that is resolved keeps nothing of the function where the class stands."""
+
+    class Held:
+        pass
+
+    held = Held()
+    alive = weakref.ref(held)
+    schema = build_schema(type("Some", (), {"__annotations__": {"x": "int"}}), localns={"held": held})
+    del held
+    gc.collect()
+    assert schema.names == ("x",)
+    assert alive() is None
