@@ -63,7 +63,7 @@ def _sizes(declared: Terms, now: Terms, value: str, seen: dict[Polynomial, str])
         if size.constant is not None:
             if term != size or declared is now:
                 tests.append(f"{here} != {size.constant}")
-        elif seen.setdefault(size, here) != here and term != size:
+        elif seen.setdefault(size, here) != here and (term != size or declared is now):
             tests.append(f"{here} != {seen[size]}")
     return tests
 

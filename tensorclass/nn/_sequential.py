@@ -78,7 +78,7 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
         self.output_class = input if output is None else _as_class(output, "output")
         self._stages = self._register(_as_stages(modules))
         self._fresh = True
-        self._build(self._check())
+        self._build(self._check(), warn=True)
 
     def _register(self, modules: tuple[TensorClassModule, ...]) -> tuple[Stage, ...]:
         """Register what holds parameters under the names of the stages."""
@@ -91,6 +91,8 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
                     f"modules {twin} and {index} are both named `{stage.name}` ({stage.location}); "
                     "give one another `name=`"
                 )
+            if hasattr(self, stage.name):
+                raise BuildError(f"name={stage.name!r} would hide an attribute of the pipeline; take another name")
             if registered is not None:
                 self.add_module(stage.name, registered)
             stages.append(stage)
@@ -100,13 +102,14 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
         targets = [self._target(stage) for stage in self._stages]
         return check(self._stages, targets, self.input_class, self.output_class)
 
-    def _build(self, report: Report) -> None:
+    def _build(self, report: Report, warn: bool) -> None:
         self.diagnostics = report.diagnostics
         if any(d.severity == "error" for d in report.diagnostics):
             raise build_error(f"the pipeline {self._title()} is wrong", report.diagnostics)
         for diagnostic in report.diagnostics:
-            if diagnostic.severity == "warning":
-                warnings.warn(str(diagnostic), PipelineWarning, stacklevel=_depth_of_caller())
+            if warn and diagnostic.severity == "warning" and diagnostic.module is not None:
+                file, line = self._stages[diagnostic.module].location
+                warnings.warn_explicit(str(diagnostic), PipelineWarning, file, line)
         self._report = report
         self._program = self._generate()
         self._run = self._program.run
@@ -225,10 +228,7 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch does not annotate it
-        report = self._check()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PipelineWarning)  # the user has seen them when the pipeline was built
-            self._build(report)
+        self._build(self._check(), warn=False)  # the user has seen the warnings when the pipeline was built
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         """Take the keys of an `nn.Sequential` too: numbers for names, module by module."""
@@ -270,11 +270,6 @@ def _frame_of(traceback: TracebackType | None, program: Program) -> tuple[FrameT
             return traceback.tb_frame, traceback.tb_lineno
         traceback = traceback.tb_next
     return None
-
-
-def _depth_of_caller() -> int:
-    """The stack level of the user's line, for warnings."""
-    return 4  # warn <- _build <- __init__ <- the user
 
 
 def _as_class(cls: object, role: str) -> type[Any]:

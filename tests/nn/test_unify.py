@@ -1,0 +1,149 @@
+"""Dims of pipelines against brute force: every assignment of small sizes is tried."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorclass._schema import Dim, Polynomial, parse_dims
+from tensorclass.nn._unify import Clash, Unifier
+
+SIZES = range(5)
+TOKENS = ["0", "1", "2", "3", "4", "a", "b", "a", "b", "a+1", "b-1", "2*a", "a*b", "a//2", "a+b", "_"]
+SHAPES = st.lists(st.sampled_from(TOKENS), min_size=0, max_size=3).map(" ".join)
+
+
+def unify(left: str, right: str) -> tuple[Unifier, tuple, tuple]:
+    """Two declarations of different scopes, made equal."""
+    unifier = Unifier()
+    have, want = unifier.scope().terms(parse_dims(left)), unifier.scope().terms(parse_dims(right))
+    unifier.unify(have, want)
+    return unifier, have, want
+
+
+def solutions(have, want):
+    """Every assignment of small sizes under which two shapes are equal, negative sizes left out."""
+    names = sorted({name for size in (*have, *want) for name in size.names})
+    for values in product(SIZES, repeat=len(names)):
+        sizes = dict(zip(names, values, strict=True))
+        left, right = ([size.evaluate(sizes) for size in terms] for terms in (have, want))
+        if left == right and min(left, default=0) >= 0:
+            yield sizes
+
+
+@given(SHAPES, SHAPES)
+def test_every_solution_is_kept(left, right):
+    """What the unifier binds holds in every solution, and it refuses only where there is none."""
+    unifier = Unifier()
+    have, want = unifier.scope().terms(parse_dims(left)), unifier.scope().terms(parse_dims(right))
+    if len(have) != len(want):
+        with pytest.raises(Clash, match="event dim"):
+            unifier.unify(have, want)
+        return
+    found = list(solutions(have, want))
+    try:
+        unifier.unify(have, want)
+    except Clash:
+        assert found == []
+        return
+    for sizes in found:
+        for before, after in zip((*have, *want), unifier.resolve((*have, *want)), strict=True):
+            assert before.evaluate(sizes) == after.evaluate(sizes)
+
+
+@given(SHAPES, SHAPES)
+def test_what_is_decided_is_a_solution(left, right):
+    """When every size became a number, the two shapes are the same numbers."""
+    try:
+        unifier, have, want = unify(left, right)
+    except Clash:
+        return
+    left_sizes, right_sizes = unifier.resolve(have), unifier.resolve(want)
+    constants = [size.constant for size in (*left_sizes, *right_sizes)]
+    if None not in constants:
+        assert left_sizes == right_sizes
+        assert min(constants, default=0) >= 0
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "result"),
+    [
+        ("3 h w", "c 8 9", "3 8 9"),
+        ("n n+1", "4 k", "4 5"),
+        ("k 5", "n n+1", "4 5"),
+        ("2*d", "8", "8"),
+        ("h w", "n n", "h h"),
+        ("... c", "2 3 4", "2 3 4"),
+        ("2 3 4", "... c", "2 3 4"),
+        ("*s c", "b ...", "*s c"),
+        ("_ 4", "3 _", "3 4"),
+        ("...", "...", "..."),
+        ("", "...", ""),
+        ("a*b 3", "6 b", "a*b 3"),
+    ],
+)
+def test_result(left, right, result):
+    """What the left shape is known to be afterwards."""
+    unifier, have, _ = unify(left, right)
+    assert unifier.text(have) == result
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "words"),
+    [
+        ("3", "4", "event dim 0 is 3, here it is declared 4"),
+        ("8 h", "8", "it has 2 event dims, 1 event dim"),
+        ("... 3", "", "1 or more event dims, 0 event dims"),
+        ("2*d", "7", "event dim 0"),
+        ("n+5", "3", "event dim 0"),
+        ("n n", "3 4", "event dim 1 is 3, here it is declared 4"),
+        ("h h//2", "8 3", "event dim 1 is 4"),
+        ("h//2 h", "3 8", "contradict"),
+        ("h h+1", "n n", "event dim"),
+        ("1 ... 3", "... 2", "event dim -1 is 3"),
+        ("n-5 n", "k 3", "would be -2"),
+    ],
+)
+def test_clash(left, right, words):
+    """Shapes that can't be equal say where."""
+    with pytest.raises(Clash) as info:
+        unify(left, right)
+    assert words in str(info.value)
+
+
+def test_a_clash_binds_nothing():
+    """After a refused read the sizes are what they were."""
+    unifier = Unifier()
+    have, want = unifier.scope().terms(parse_dims("h w")), unifier.scope().terms(parse_dims("3 3+1"))
+    other = unifier.scope().terms(parse_dims("5 5"))
+    unifier.unify(have, want)
+    assert unifier.text(have) == "3 4"
+    with pytest.raises(Clash):
+        unifier.unify(have, other)
+    assert unifier.text(have) == "3 4"
+
+
+def test_fits_binds_nothing():
+    """Asking does not change what is known."""
+    unifier = Unifier()
+    have, want = unifier.scope().terms(parse_dims("h w")), unifier.scope().terms(parse_dims("3 4"))
+    assert unifier.fits(have, want)
+    assert not unifier.fits(want, unifier.scope().terms(parse_dims("4 4")))
+    assert unifier.text(have) == "h w"
+
+
+def test_names_of_one_scope_are_one_variable():
+    """Equal names of different modules are independent; within one they are equal."""
+    unifier = Unifier()
+    one, other = unifier.scope(), unifier.scope()
+    unifier.unify(one.terms(parse_dims("n")), unifier.scope().terms(parse_dims("7")))
+    assert unifier.text(one.terms(parse_dims("n 2*n"))) == "7 14"
+    assert unifier.text(other.terms(parse_dims("n"))) == "n"
+
+
+def test_polynomials_hash_alike():
+    """Terms that are equal are one: the unifier relies on the normal form."""
+    assert parse_dims("2*(h+1)").tokens[0] == Dim(Polynomial.of("h") * 2 + 2, "")
