@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Mapping
+from functools import cache
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
@@ -74,7 +75,7 @@ def finish_class(cls: Any, schema: Schema) -> None:
             "__init__", "the generated constructor", "an `__init__` of the class", "put what it does in `__post_init__`"
         )])  # fmt: skip
     for name, spec in schema.fields.items():
-        ref = FieldRef._of(cls, (name,), spec, make_getter(spec), make_setter(spec), make_deleter(spec))
+        ref = FieldRef._of(cls, (name,), spec, make_getter(spec), make_setter(spec, options), make_deleter(spec))
         setattr(cls, name, ref)
     cls.__init__ = _make_init(cls, schema)
     cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)  # type: ignore[misc]  # refused even on Any
@@ -114,13 +115,16 @@ def _defining_frame(cls: type) -> FrameType | None:
 
 
 def _refuse_clashes(cls: Any, schema: Schema, options: Options) -> None:
-    hidden = {name: "a member that every container has" for name in dir(Container) if not name.startswith("__")}
-    found = [
-        name for name in schema.fields
-        if name in RESERVED or name.startswith("_") or (name in hidden and not options.shadow)
-    ]  # fmt: skip
-    if found:
-        raise clashes(cls.__name__, found, {n: hidden.get(n, "names that start with `_`") for n in found})
+    reserved = [name for name in schema.names if name in RESERVED or name.startswith("_")]
+    hiding = [] if options.shadow else [name for name in schema.names if name not in reserved and name in _members()]
+    if reserved or hiding:
+        raise clashes(cls.__name__, reserved, hiding)
+
+
+@cache
+def _members() -> frozenset[str]:
+    """The names that a field of a class without `shadow` may not have."""
+    return frozenset(dir(Container)) | {"replace", "from_tensordict", "to_tensordict"}
 
 
 def _make_init(cls: Any, schema: Schema) -> Any:
@@ -136,6 +140,7 @@ def construct(
     cls = type(self)
     schema: Schema = cls.__tensorclass_schema__
     problems = _argument_problems(schema, given, unknown)
+    given = {name: given[name] for name, spec in schema.fields.items() if spec.init}
     values = {k: v for k, v in given.items() if v is not ABSENT and v is not DEFAULT and k in schema.fields}
     others = {name: value for name, value in unknown.items() if name not in schema.fields}
     try:
@@ -188,9 +193,10 @@ def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
     new = self._twin()
     data = new._store._live()
     rest = {}
+    quick = new._device is None and type(self).__tensorclass_options__.validate != "values"
     for name, value in changes.items():
         old = data.get(name)
-        if like(old, value) and new._device is None:
+        if quick and like(old, value):
             data[name] = value
         else:
             rest[name] = value

@@ -33,9 +33,13 @@ def __init__(_self, {parameters}):
         _store._plain = {plain}
         _object.__setattr__(_self, "_store", _store)
         {post}return
-    _build(_self, {{{given}}}, batch_size, device, names, _unknown)
+    _build(_self, {given}, batch_size, device, names, _unknown)
     {post}return
 """
+
+
+WIDE = 16
+"""From here on the slow way is handed `locals()`: a second mention of every argument would show in compile time."""
 
 
 class Given(Enum):
@@ -74,7 +78,10 @@ class InitBuilder:
         """The compiled `__init__`."""
         self.names["_build"] = build
         fast = self._checks()
-        given = ", ".join(f"{spec.name!r}: {spec.name}" for spec in (*self.fields, *self.init_vars))
+        arguments = [spec.name for spec in (*self.fields, *self.init_vars)]
+        given = f"{{{', '.join(f'{name!r}: {name}' for name in arguments)}}}"
+        if len(arguments) > WIDE:
+            given = "locals()"
         passed = ", ".join(spec.name for spec in self.init_vars)
         post = f"_self.__post_init__({passed}); " if self.has_post_init else ""
         plain = all(spec.kind == "tensor" for spec in self.fields)
