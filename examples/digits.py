@@ -1,0 +1,111 @@
+"""Train a typed classifier on scikit-learn's bundled digits: 1,797 scanned images of 8 x 8 pixels, no download.
+
+The classes are written in the base-class form, which every type checker understands without a plugin.
+"""
+
+from __future__ import annotations
+
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from tqdm import tqdm
+
+from tensorclass import TensorClass, schema
+from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.typing import Float32, Int64
+
+EPOCHS = 10
+
+
+class Digits(TensorClass):
+    """Scanned digits; the shape is that of one image, batch dims come before it."""
+
+    image: Float32[Tensor, "1 8 8"]
+    label: Int64[Tensor, ""]
+
+
+class Hidden(TensorClass):
+    """What the encoder sees in an image."""
+
+    features: Float32[Tensor, "128"]
+
+
+class Prediction(TensorClass):
+    """A score for each class, and the most likely one."""
+
+    logits: Float32[Tensor, "classes"]
+    digit: Int64[Tensor, ""]
+
+
+def load() -> tuple[Digits, Digits]:
+    """The images, shuffled once: 80 % to train on, 20 % to test on."""
+    pixels, labels = load_digits(return_X_y=True)
+    digits = Digits(
+        image=torch.tensor(pixels, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16,
+        label=torch.tensor(labels, dtype=torch.int64),
+    )
+    digits = digits[torch.randperm(len(digits))]
+    split = len(digits) * 4 // 5
+    return digits[:split], digits[split:]
+
+
+def build() -> TensorClassSequential[Digits, Prediction]:
+    """The pipeline; it is checked here, before it has seen an image."""
+    encoder = nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(),
+        nn.Flatten(), nn.Dropout(0.2), nn.Linear(32 * 4 * 4, 128), nn.ReLU(),
+    )  # fmt: skip
+    return TensorClassSequential(
+        TensorClassModule(encoder, in_fields=Digits.image, out_fields=Hidden.features, name="encoder"),
+        TensorClassModule(nn.Linear(128, 10), in_fields=Hidden.features, out_fields=Prediction.logits, name="head"),
+        TensorClassModule(
+            lambda logits: logits.argmax(-1), in_fields=Prediction.logits, out_fields=Prediction.digit, name="decide"
+        ),
+        input=Digits,
+        output=Prediction,
+    )
+
+
+def train(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> None:
+    """Adam with cross-entropy; all digits together are the dataset, and its mini-batches are `Digits` too."""
+    # torch declares that a DataLoader takes subclasses of its Dataset; it works with whatever has length and items.
+    loader: DataLoader[Digits] = DataLoader(digits, batch_size=64, shuffle=True)  # type: ignore[arg-type]  # as said
+    optimizer = torch.optim.Adam(classifier.parameters(), lr=2e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, epochs=EPOCHS, steps_per_epoch=len(loader))
+    classifier.train()
+    progress = tqdm(range(EPOCHS), desc="training", unit="epoch")
+    loss = torch.tensor(0.0)
+    batch: Digits
+    for _ in progress:
+        for batch in loader:
+            loss = nn.functional.cross_entropy(classifier(batch).logits, batch.label)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]  # torch does not annotate it
+            optimizer.step()
+            schedule.step()
+        progress.set_postfix(loss=f"{loss.item():.3f}")
+
+
+@torch.no_grad()
+def accuracy(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> float:
+    """The share of digits that are recognised."""
+    prediction = classifier.eval()(digits)
+    return (prediction.digit == digits.label).float().mean().item()
+
+
+def main() -> None:
+    """Load, build, train, test."""
+    torch.manual_seed(0)
+    training, test = load()
+    classifier = build()
+    print(schema(Digits), "", classifier, "", classifier.mermaid(), sep="\n")
+    train(classifier, training)
+    reached = accuracy(classifier, test)
+    print(f"\ntest accuracy: {reached:.2%} on {len(test)} images")
+    assert reached >= 0.96
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Five mistakes that pipelines are made with, and what the build check says about each before there is data.
+
+The classes are written in the base-class form, which every type checker understands without a plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from tensorclass import TensorClass
+from tensorclass.errors import BuildError
+from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.typing import Float32, Float64, Int64
+
+
+class Clip(TensorClass):
+    """A few seconds of sound."""
+
+    spectrum: Float32[Tensor, "mels frames"]
+    speaker: Int64[Tensor, ""]
+
+
+class Features(TensorClass):
+    """What is known about a clip on the way to its text."""
+
+    encoded: Float32[Tensor, "frames 64"]
+    pooled: Float32[Tensor, "64"]
+
+
+class OldFeatures(TensorClass):
+    """What an earlier version of the program declared."""
+
+    encodings: Float32[Tensor, "frames 64"]
+    pooled: Float64[Tensor, "64"]
+
+
+class SmallFeatures(TensorClass):
+    """Features of half the width."""
+
+    pooled: Float32[Tensor, "32"]
+
+
+class Word(TensorClass):
+    """The word that was said."""
+
+    logits: Float32[Tensor, "words"]
+    word: Int64[Tensor, ""]
+
+
+def encode(spectrum: Tensor) -> Tensor:
+    """Stands for an encoder: the first 64 mels, frames first."""
+    return spectrum[..., :64, :].transpose(-1, -2)
+
+
+def pool(encoded: Tensor) -> Tensor:
+    """The mean over the frames."""
+    return encoded.mean(-2)
+
+
+def most_likely(logits: Tensor) -> Tensor:
+    """The word with the highest score."""
+    return logits.argmax(-1)
+
+
+ENCODER = TensorClassModule(encode, in_fields=Clip.spectrum, out_fields=Features.encoded, name="encoder")
+POOL = TensorClassModule(pool, in_fields=Features.encoded, out_fields=Features.pooled, name="pool")
+HEAD = TensorClassModule(nn.Linear(64, 100), in_fields=Features.pooled, out_fields=Word.logits, name="head")
+DECIDE = TensorClassModule(most_likely, in_fields=Word.logits, out_fields=Word.word, name="decide")
+
+
+def build(*modules: TensorClassModule) -> TensorClassSequential[Clip, Word]:
+    """A pipeline from a clip to a word."""
+    return TensorClassSequential(*modules, input=Clip, output=Word)
+
+
+def misspelt() -> None:
+    """A field of a similar class was taken: `encodings`, which nothing writes, instead of `encoded`."""
+    wrong = TensorClassModule(pool, in_fields=OldFeatures.encodings, out_fields=Features.pooled, name="pool")
+    build(ENCODER, wrong, HEAD, DECIDE)
+
+
+def misordered() -> None:
+    """The head stands before the module that makes what it reads."""
+    build(ENCODER, HEAD, POOL, DECIDE)
+
+
+def wrong_width() -> None:
+    """The head was made for features of another width."""
+    narrow = TensorClassModule(nn.Linear(32, 100), in_fields=SmallFeatures.pooled, out_fields=Word.logits, name="head")
+    build(ENCODER, POOL, narrow, DECIDE)
+
+
+def wrong_dtype() -> None:
+    """The head declares double precision for features that are single."""
+    double = TensorClassModule(
+        nn.Linear(64, 100).double(), in_fields=OldFeatures.pooled, out_fields=Word.logits, name="head"
+    )
+    build(ENCODER, POOL, double, DECIDE)
+
+
+def unproduced_output() -> None:
+    """Nothing writes the word, and the last module got two fields for its one parameter."""
+    confused = TensorClassModule(
+        most_likely, in_fields=(Word.logits, Clip.speaker), out_fields=Clip.speaker, name="decide"
+    )
+    build(ENCODER, POOL, HEAD, confused)
+
+
+MISTAKES: tuple[Callable[[], None], ...] = (misspelt, misordered, wrong_width, wrong_dtype, unproduced_output)
+
+
+def main() -> None:
+    """Build every wrong pipeline and print what the check says."""
+    build(ENCODER, POOL, HEAD, DECIDE)  # the right one
+    for number, mistake in enumerate(MISTAKES, 1):
+        print(f"---- {number}. {mistake.__doc__}\n")
+        try:
+            mistake()
+        except BuildError as error:
+            print(error, end="\n\n")
+        else:
+            raise AssertionError(f"{mistake.__name__} was not found")
+
+
+if __name__ == "__main__":
+    main()
