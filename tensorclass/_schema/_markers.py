@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar, overload
 
 import torch
-from typing_extensions import Self, TypeAliasType
+from typing_extensions import Self
 
 from ..errors import SchemaError
 
@@ -54,9 +54,6 @@ class PerElementValues(Protocol[T_co]):
     def __getitem__(self, index: Any) -> Self: ...
 
 
-Nested = TypeAliasType("Nested", "T | Sequence[Nested[T]]", type_params=(T,))
-
-
 class PerElement(Generic[T]):
     """One value for each element of the batch: `name: PerElement[str]`.
 
@@ -76,7 +73,10 @@ class PerElement(Generic[T]):
         def __get__(self, instance: object | None, owner: type) -> Any:
             """The values of an instance."""
 
-        def __set__(self, instance: object, value: Nested[T] | PerElementValues[T]) -> None:
+        def __set__(
+            self, instance: object,
+            value: T | Sequence[T] | Sequence[Sequence[T]] | Sequence[Sequence[Sequence[T]]] | PerElementValues[T],
+        ) -> None:  # fmt: skip
             """Replace the values of an instance."""
 
 

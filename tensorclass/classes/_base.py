@@ -14,10 +14,11 @@ from typing_extensions import Self, dataclass_transform
 from .._schema import Options, Schema, field, produced
 from ..core import TensorCollection
 from ..core._base import Kind, Names
+from ..core._keys import Path
 from ..errors import FrozenError
-from ..ops import Container, Join
+from ..ops import Join
 from ..ops._operands import Layout
-from ..store import TensorDict
+from ..store import Relaid, TensorDict
 from . import _build, _checks, _joins
 
 
@@ -51,7 +52,7 @@ class NamesField:
         raise NotImplementedError
 
 
-class TypedContainer(Container):
+class TypedContainer(Relaid):
     """The primitives of a container, delegated to the store and held to the schema."""
 
     __slots__ = ("__weakref__", "_store")
@@ -241,6 +242,14 @@ class TypedContainer(Container):
                 f"`batch.replace(...)`, or work on `batch.to_tensordict()`"
             )
 
+    def _holder(self, path: Path, create: bool) -> Any:
+        self._refuse_frozen("write", ".".join(path))
+        return super()._holder(path, create)
+
+    def _plan_update(self, source: Any, *args: Any) -> None:
+        self._refuse_frozen("update")
+        super()._plan_update(source, *args)
+
     def _set_lock(self, owner: object | None) -> None:
         self._store._set_lock(owner)
 
@@ -255,7 +264,7 @@ class TypedContainer(Container):
         return self._store._owners()
 
 
-@dataclass_transform(field_specifiers=(field, produced))
+@dataclass_transform(eq_default=False, field_specifiers=(field, produced))
 class Meta(type):
     """The class of typed classes: it says what is wrong about `Digits.imgae`, and carries the dataclass transform.
 
@@ -276,7 +285,7 @@ class Meta(type):
 
 if TYPE_CHECKING:
 
-    @dataclass_transform(field_specifiers=(field, produced), frozen_default=True)
+    @dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field, produced))
     class FrozenMeta(Meta):
         """What checkers take for the metaclass of frozen classes."""
 else:
@@ -422,6 +431,7 @@ class FrozenTensorClass(TensorClass, frozen=True, metaclass=FrozenMeta):
     """The base of typed batches that refuse every write; changed copies come from `replace`."""
 
     __slots__ = ()
+    __tensorclass_options__: ClassVar[Options] = Options(frozen=True)
     __tensorclass_root__: ClassVar[bool] = True
 
 

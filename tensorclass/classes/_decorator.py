@@ -22,7 +22,7 @@ def tensorclass(
     *, autocast: bool = False, frozen: bool = False, nocast: bool = False, tensor_only: bool = False,
     shadow: bool = False, validate: str = "schema",
 ) -> Callable[[C], C]: ...  # fmt: skip
-@dataclass_transform(field_specifiers=(field, produced))
+@dataclass_transform(eq_default=False, field_specifiers=(field, produced))
 def tensorclass(cls: Any = None, /, **options: Any) -> Any:
     """Make a tensorclass of an annotated class.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,14 +17,40 @@ from ..core._device import Device, as_device
 from ..core._keys import Key
 from ..core._locks import Owners, acquire, children, refuse, release
 from ..core._pytree import register
+from ..core._views import LeafTest
 from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean
 from ..ops import Container, Join
 from ..ops._mapping import items_of
 from ..ops._operands import Layout
 from ._nodes import Node, NonTensorStack
 
+if TYPE_CHECKING:
 
-class TensorDictBase(Container):
+    class Relaid(Container):
+        """What checkers know of operations that change keys: of every container the result is untyped."""
+
+        def select(
+            self, *keys: Key, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
+        ) -> TensorDict:
+            """Some of the entries."""
+            raise NotImplementedError
+
+        def exclude(self, *keys: Key, inplace: bool = False) -> TensorDict:
+            """All but some of the entries."""
+            raise NotImplementedError
+
+        def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: LeafTest = None) -> TensorDict:
+            """One level of keys."""
+            raise NotImplementedError
+
+        def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> TensorDict:
+            """Nested keys."""
+            raise NotImplementedError
+else:
+    Relaid = Container
+
+
+class TensorDictBase(Relaid):
     """What `TensorDict` and the other untyped stores share; for `isinstance` tests."""
 
     __slots__ = ()

@@ -1,0 +1,73 @@
+"""Each checker runs once over all programs; what it says is compared with the marks line by line, both ways."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests._sources import ROOT
+from tests.typing._notation import Program
+
+Found = dict[Path, dict[int, dict[str, str]]]
+"""file -> line -> code -> message"""
+
+NOTHING: Mapping[int, dict[str, str]] = {}
+
+
+def run_checker(checker: str, files: Sequence[Path]) -> Found:
+    """What a checker reports for files.
+
+    Raises:
+        RuntimeError: when it could not run, with what it printed.
+    """
+    command, read = {"mypy": (_mypy, _read_mypy), "pyright": (_pyright, _read_pyright)}[checker]
+    arguments = [sys.executable, "-m", *command(), *map(str, files)]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{checker} could not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    found: Found = defaultdict(lambda: defaultdict(dict))
+    for file, line, code, message in read(done.stdout):
+        found[Path(ROOT, file)][line][code] = message
+    return found
+
+
+def _mypy() -> list[str]:
+    cache = ROOT / ".mypy_cache" / "typing"  # its own, so that a run of `make types` beside it never waits
+    return ["mypy", "--explicit-package-bases", "--output=json", f"--cache-dir={cache}"]
+
+
+def _read_mypy(output: str) -> Iterable[tuple[str, int, str, str]]:
+    for line in output.splitlines():
+        if line.startswith("{"):
+            item: dict[str, Any] = json.loads(line)
+            if item["severity"] == "error":
+                yield item["file"], item["line"], item["code"] or "syntax", item["message"]
+
+
+def _pyright() -> list[str]:
+    return ["pyright", "--outputjson", f"--pythonpath={sys.executable}"]
+
+
+def _read_pyright(output: str) -> Iterable[tuple[str, int, str, str]]:
+    for item in json.loads(output)["generalDiagnostics"]:
+        if item["severity"] in ("error", "warning"):
+            yield item["file"], item["range"]["start"]["line"] + 1, item.get("rule", "syntax"), item["message"]
+
+
+def differences(programs: Iterable[Program], checker: str, found: Found) -> list[str]:
+    """One line for each diagnostic that is missing or not expected, with the checker's own words."""
+    problems: list[str] = []
+    for program in programs:
+        said = found.get(program.path, NOTHING)
+        for line in sorted({*said, *program.marks}):
+            expected = program.marks[line].codes(checker) if line in program.marks else frozenset()
+            given = said.get(line, {})
+            where = f"{program.name}:{line}: {checker}"
+            problems += [f"{where} does not say {code}" for code in sorted(expected - given.keys())]
+            problems += [f"{where} says {code}: {given[code]}" for code in sorted(given.keys() - expected)]
+    return problems
