@@ -26,11 +26,15 @@ class Ratio:
             return True
         return self.value >= self.target if self.at_least else self.value <= self.target
 
+    @property
+    def rule(self) -> str:
+        """The target with its direction; empty without one."""
+        return "" if self.target is None else f"{'≥' if self.at_least else '≤'} {self.target:g}"
+
     def __str__(self) -> str:
         if self.target is None:
             return f"{self.value:.2f}"
-        sign = "≥" if self.at_least else "≤"
-        return f"{self.value:.2f} ({sign} {self.target:g}){'' if self.passed else ' MISS'}"
+        return f"{self.value:.2f} ({self.rule}){'' if self.passed else ' MISS'}"
 
 
 @dataclass(frozen=True)

@@ -92,17 +92,17 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def _shown(ratio: Ratio | None) -> str:
+    """A ratio on the page: a miss stands out."""
+    if ratio is None or ratio.passed:
+        return "" if ratio is None else str(ratio)
+    return f"**{ratio.value:.2f}** ({ratio.rule})"
+
+
 def _cells(result: Result) -> list[str]:
-    ratios = [result.gain, result.floor, result.dict_gain]
-    shown = [
-        ""
-        if ratio is None
-        else str(ratio)
-        if ratio.passed
-        else f"**{ratio.value:.2f}** ({str(ratio).split('(')[1][:-6]}"
-        for ratio in ratios
-    ]
-    return [result.row.name, result.sample, *(_time(result, candidate) for candidate in CANDIDATES), *shown]
+    ratios = [_shown(ratio) for ratio in (result.gain, result.floor, result.dict_gain)]
+    times = [_time(result, candidate) for candidate in CANDIDATES]
+    return [f"`{result.row.name}`", result.sample, *times, *ratios]
 
 
 def _table(results: Sequence[Result]) -> list[str]:
@@ -111,13 +111,12 @@ def _table(results: Sequence[Result]) -> list[str]:
 
 
 def _misses(results: Sequence[Result]) -> list[str]:
-    found = missed(results)
-    if not found:
-        return ["None: every target is met."]
-    return [
-        f"- {result.row.name}, {result.sample}: {ratio.name} {str(ratio).removesuffix(' MISS')}"
-        for result, ratio in found
-    ]
+    """One line for each operation and target, with the samples that miss it."""
+    found: dict[str, list[str]] = {}
+    for result, ratio in missed(results):
+        values = found.setdefault(f"`{result.row.name}`, {ratio.name}, {ratio.rule}", [])
+        values.append(f"{ratio.value:.2f} ({result.sample})")
+    return [f"- {target}: {', '.join(values)}" for target, values in found.items()] or ["None: every target is met."]
 
 
 def markdown(results: Sequence[Result], imports: Import | None) -> str:
@@ -127,9 +126,9 @@ def markdown(results: Sequence[Result], imports: Import | None) -> str:
     lines = [f"Measured {day} with {versions} on one thread of {_processor()}; microseconds.", ""]
     if imports is not None:
         lines += [f"{str(imports)[0].upper()}{str(imports)[1:]}.", ""]
-    lines += ["## Misses", "", *_misses(results), ""]
     for group, members in groupby(results, lambda result: result.row.group):
         lines += [f"## {group}", "", *_table(list(members)), ""]
+    lines += ["## Targets that are missed", "", *_misses(results), ""]
     return "\n".join(lines)
 
 

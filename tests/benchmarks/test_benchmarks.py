@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from tests.benchmarks._cell import cell, splits_levels
 from tests.benchmarks._clock import Statement, medians
 from tests.benchmarks._compare import joined, plain, same
 from tests.benchmarks._measure import Ratio, Result
+from tests.benchmarks._report import BEGIN, END, Import, line, markdown, summary, write_page
 from tests.benchmarks._row import Candidate, Row
 from tests.benchmarks._rows import rows
 
@@ -88,6 +90,55 @@ def test_ratios_name_the_right_way_round() -> None:
     assert result.gain is not None
     assert result.floor is not None
     assert (result.gain.value, result.floor.value, result.dict_gain) == (3.0, 2.0, None)
+
+
+def _results() -> list[Result]:
+    """One result that meets its target, one that misses two, one with a failure."""
+    first, second, third = rows("get ")[0], rows("x[0:2]")[0], rows("flatten_keys")[0]
+    return [
+        Result(first, "8", {"raw": 10.0, "anchor_class": 400.0, "our_class": 50.0}, {}),
+        Result(second, "8", {"raw": 100.0, "anchor_class": 130.0, "our_class": 120.0}, {}),
+        Result(third, "5 levels", {"raw": 1.0, "anchor_dict": 2.0}, {"our_dict": "KeyError: 'a'"}),
+    ]
+
+
+def test_summary_counts_and_names_misses() -> None:
+    """Ratios without a target are not counted; misses and failures are listed."""
+    text = summary(_results())
+    assert text.startswith("1 of 3 targets met\n")
+    assert "x[0:2] (8): faster than the anchor 1.08 (≥ 1.7) MISS" in text
+    assert "x[0:2] (8): of raw tensors 1.20 (≤ 1.15) MISS" in text
+    assert "our_dict KeyError: 'a'" in text
+
+
+def test_line_shows_failures() -> None:
+    """A candidate that raised is marked in its column and explained below."""
+    shown = line(_results()[2]).splitlines()
+    assert "fails" in shown[0]
+    assert shown[1].strip() == "our_dict: KeyError: 'a'"
+
+
+def test_page_is_written_between_the_markers(tmp_path: Path) -> None:
+    """What is written by hand stays, what was measured before goes; misses stand out and are listed."""
+    page = tmp_path / "performance.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", "utf-8")
+    write_page(markdown(_results(), Import(0.3, 1.0)), page)
+    text = page.read_text("utf-8")
+    assert text.startswith("before\n")
+    assert text.endswith(f"{END}\nafter\n")
+    assert "old" not in text
+    assert "| `x[0:2]` | 8 | 0.1 | 0.13 |  | 0.12 |  | **1.08** (≥ 1.7) | **1.20** (≤ 1.15) |  |" in text
+    assert "- `x[0:2]`, of raw tensors, ≤ 1.15: 1.20 (8)" in text
+    assert "Import: 0.300 s after torch (≤ 0.25 s) MISS" in text
+
+
+def test_page_without_markers_is_left_alone(tmp_path: Path) -> None:
+    """A page that lost its markers is not overwritten."""
+    page = tmp_path / "performance.md"
+    page.write_text("by hand", "utf-8")
+    with pytest.raises(ValueError, match="write between"):
+        write_page("new", page)
+    assert page.read_text("utf-8") == "by hand"
 
 
 def test_names_are_unique() -> None:
