@@ -30,7 +30,7 @@ class Row:
 
     def pending(self) -> FieldSpec:
         """The field as known while a name in its annotation is not defined yet."""
-        return dataclasses.replace(_plain(self), kind="pending", produced=self.info.produced)
+        return _plain(self).replace(kind="pending", produced=self.info.produced)
 
 
 def make_field(row: Row, annotation: Any, owner: type) -> FieldSpec:
@@ -45,11 +45,11 @@ def make_field(row: Row, annotation: Any, owner: type) -> FieldSpec:
         WrongDeclaration: when annotation, default and options do not fit together.
     """
     if row.init_var:
-        return dataclasses.replace(_plain(row), kind="init_var", annotation=annotation, declared=annotation)
+        return _plain(row).replace(kind="init_var", annotation=annotation, declared=annotation)
     parsed = parse_annotation(annotation, owner)
     spec = apply_parsed(_plain(row), annotation, parsed)
-    spec = dataclasses.replace(spec, join=join_policy(parsed, row.info.join), produced=row.info.produced)
-    return dataclasses.replace(spec, default=check_default(spec))
+    spec = spec.replace(join=join_policy(parsed, row.info.join), produced=row.info.produced)
+    return spec.replace(default=check_default(spec))
 
 
 def _plain(row: Row) -> FieldSpec:
@@ -63,8 +63,7 @@ def _plain(row: Row) -> FieldSpec:
 
 def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed) -> FieldSpec:
     """The field with another annotation."""
-    return dataclasses.replace(
-        spec,
+    return spec.replace(
         kind=parsed.kind,
         annotation=parsed.annotation,
         declared=declared,
@@ -168,12 +167,12 @@ def substitute_field(spec: FieldSpec, arguments: Mapping[Any, Any], owner: type 
     if declared is spec.declared or spec.kind == "pending":
         return spec
     if spec.kind == "init_var":
-        return dataclasses.replace(spec, annotation=declared, declared=declared)
+        return spec.replace(annotation=declared, declared=declared)
     parsed = parse_annotation(declared, owner)
     implied = spec.join == default_join(spec.kind)
     join = join_policy(parsed, None if implied else spec.join)
-    changed = dataclasses.replace(apply_parsed(spec, declared, parsed), join=join)
-    return dataclasses.replace(changed, default=check_default(changed))
+    changed = apply_parsed(spec, declared, parsed).replace(join=join)
+    return changed.replace(default=check_default(changed))
 
 
 def _substitute(declared: Any, arguments: Mapping[Any, Any]) -> Any:

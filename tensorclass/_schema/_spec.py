@@ -152,7 +152,12 @@ class FieldSpec:
 
     def replace(self, **changes: Any) -> FieldSpec:
         """The same field with some entries changed."""
-        return dataclasses.replace(self, **changes)
+        unknown = changes.keys() - _ENTRIES
+        if unknown:
+            raise TypeError(f"a field has no entry {sorted(unknown)[0]!r}")
+        new = object.__new__(FieldSpec)  # several times faster than dataclasses.replace
+        vars(new).update({name: value for name, value in vars(self).items() if name in _ENTRIES}, **changes)
+        return new
 
     def to_dict(self) -> dict[str, Any]:
         """The field as plain JSON types; a nested tensorclass by its name."""
@@ -189,6 +194,9 @@ class FieldSpec:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "adapter"}
+
+
+_ENTRIES = frozenset(entry.name for entry in dataclasses.fields(FieldSpec))
 
 
 def short(value: object, width: int = 60) -> str:
