@@ -32,7 +32,9 @@ def check(collection: TensorCollection, path: str = "") -> None:
 def _check_entry(holder: TensorCollection, value: Any, here: str) -> None:
     size, device = holder.batch_size, holder.device
     if isinstance(value, TensorCollection):
-        assert value.batch_size[: len(size)] == size, f"`{here}` has batch size {list(value.batch_size)} in {list(size)}"
+        assert value.batch_size[: len(size)] == size, (
+            f"`{here}` has batch size {list(value.batch_size)} in {list(size)}"
+        )
         assert device is None or value.device == device, f"`{here}` is on {value.device}, its holder on {device}"
         assert value.is_locked or not holder.is_locked, f"`{here}` is unlocked in a locked container"  # type: ignore[attr-defined]  # every container has the operations
         check(value, here)
@@ -48,11 +50,13 @@ def _check_views(collection: Any) -> None:
     """Keys, values and items agree, and are what reading by key gives."""
     entries = collection._entries()
     keys = list(type(collection).keys(collection))
-    assert keys == list(entries) and len(set(keys)) == len(keys)
+    assert keys == list(entries)
+    assert len(set(keys)) == len(keys)
     items = list(type(collection).items(collection))
     assert [key for key, _ in items] == keys
     for (key, shown), value in zip(items, type(collection).values(collection), strict=True):
-        assert shown is value and collection._entry(key) is shown, f"`{key}` reads differently by key and by view"
+        assert shown is value
+        assert collection._entry(key) is shown, f"`{key}` reads differently by key and by view"
 
 
 def _check_leaves(collection: TensorCollection) -> None:

@@ -18,7 +18,12 @@ Size: TypeAlias = "tuple[int, ...]"
 LeafFn: TypeAlias = "Callable[[Tensor, Size], Any]"
 TENSORS = 3
 """Tensors over the batch alone: what masks and numbers are written to."""
-ROLES = {BATCHED: ("tensor", "objects"), VALUES: ("tensor", "shared"), STORAGE: ("tensor", "objects", "shared"), TENSORS: ("tensor",)}
+ROLES = {
+    BATCHED: ("tensor", "objects"),
+    VALUES: ("tensor", "shared"),
+    STORAGE: ("tensor", "objects", "shared"),
+    TENSORS: ("tensor",),
+}
 
 
 @dataclass
@@ -68,7 +73,7 @@ class Model:
             for i, piece in enumerate(probe)
         ]
 
-    def keys(self) -> set[Path]:
+    def paths(self) -> set[Path]:
         """The paths of everything that is no container."""
         return {*self.leaves, *self.statics}
 
@@ -84,7 +89,7 @@ class Model:
             else:
                 new.statics[target] = self.statics[path]
         for path, tail in self.nests.items():
-            if any(key[: len(path)] == path for key in new.keys()):
+            if any(key[: len(path)] == path for key in new.paths()):
                 new.nests[path] = tail
         return new
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tensorclass import TensorDict
 from tensorclass.core import BATCHED, STORAGE, VALUES
-from tests.contract._model import TENSORS, LeafFn, Model, Path, Size
+from tests.contract._model import TENSORS, LeafFn, Model, Size
 
 Suits: TypeAlias = "Callable[[Size], bool]"
 
@@ -81,14 +81,29 @@ def _nonzero(size: Size) -> bool:
 # ---- shape -----------------------------------------------------------------------------------------------------------
 
 for _method in ("reshape", "view"):
-    leafwise(f"{_method}(-1)", lambda c, m=_method: getattr(c, m)(-1),
-             lambda t, s, m=_method: getattr(t, m)(torch.Size(s).numel(), *event(t, s)), suits=_nonzero)  # fmt: skip
-    leafwise(f"{_method}(same)", lambda c, m=_method: getattr(c, m)(c.batch_size),
-             lambda t, s, m=_method: getattr(t, m)(t.shape), names=True)  # fmt: skip
-    leafwise(f"{_method}(1, *size)", lambda c, m=_method: getattr(c, m)(1, *c.batch_size),
-             lambda t, s, m=_method: getattr(t, m)(1, *t.shape))  # fmt: skip
-    leafwise(f"{_method}(reversed)", lambda c, m=_method: getattr(c, m)(list(c.batch_size)[::-1]),
-             lambda t, s, m=_method: getattr(t, m)(*s[::-1], *event(t, s)), dims=2)  # fmt: skip
+    leafwise(
+        f"{_method}(-1)",
+        lambda c, m=_method: getattr(c, m)(-1),
+        lambda t, s, m=_method: getattr(t, m)(torch.Size(s).numel(), *event(t, s)),
+        suits=_nonzero,
+    )
+    leafwise(
+        f"{_method}(same)",
+        lambda c, m=_method: getattr(c, m)(c.batch_size),
+        lambda t, s, m=_method: getattr(t, m)(t.shape),
+        names=True,
+    )
+    leafwise(
+        f"{_method}(1, *size)",
+        lambda c, m=_method: getattr(c, m)(1, *c.batch_size),
+        lambda t, s, m=_method: getattr(t, m)(1, *t.shape),
+    )
+    leafwise(
+        f"{_method}(reversed)",
+        lambda c, m=_method: getattr(c, m)(list(c.batch_size)[::-1]),
+        lambda t, s, m=_method: getattr(t, m)(*s[::-1], *event(t, s)),
+        dims=2,
+    )
 leafwise("flatten", lambda c: c.flatten(), lambda t, s: t.reshape(torch.Size(s).numel(), *event(t, s)))
 leafwise("flatten(0, 1)", lambda c: c.flatten(0, 1), lambda t, s: t.flatten(0, 1), dims=2)
 leafwise("flatten(-1)", lambda c: c.flatten(-1), lambda t, s: t.clone(), dims=1, names=True)
@@ -97,29 +112,46 @@ leafwise("unflatten(-1)", lambda c: c.unflatten(-1, [c.batch_size[-1], 1]), lamb
 leafwise("unsqueeze(0)", lambda c: c.unsqueeze(0), lambda t, s: t.unsqueeze(0))
 leafwise("unsqueeze(-1)", lambda c: c.unsqueeze(-1), lambda t, s: t.unsqueeze(len(s)))
 leafwise("unsqueeze(-2)", lambda c: c.unsqueeze(-2), lambda t, s: t.unsqueeze(len(s) - 1), dims=1)
-leafwise("squeeze", lambda c: c.squeeze(),
-         lambda t, s: t.reshape([n for n in s if n != 1] + list(event(t, s))))  # fmt: skip
+leafwise("squeeze", lambda c: c.squeeze(), lambda t, s: t.reshape([n for n in s if n != 1] + list(event(t, s))))
 leafwise("squeeze(0)", lambda c: c.squeeze(0), lambda t, s: t.squeeze(0), dims=1)
 leafwise("squeeze(-1)", lambda c: c.squeeze(-1), lambda t, s: t.squeeze(len(s) - 1), dims=1)
-leafwise("permute(reversed)", lambda c: c.permute(*reversed(range(c.ndim))),
-         lambda t, s: t.permute(*reversed(range(len(s))), *rest(t, s)), dims=1)  # fmt: skip
-leafwise("permute(list)", lambda c: c.permute([-1, *range(c.ndim - 1)]),
-         lambda t, s: t.permute(len(s) - 1, *range(len(s) - 1), *rest(t, s)), dims=1)  # fmt: skip
+leafwise(
+    "permute(reversed)",
+    lambda c: c.permute(*reversed(range(c.ndim))),
+    lambda t, s: t.permute(*reversed(range(len(s))), *rest(t, s)),
+    dims=1,
+)
+leafwise(
+    "permute(list)",
+    lambda c: c.permute([-1, *range(c.ndim - 1)]),
+    lambda t, s: t.permute(len(s) - 1, *range(len(s) - 1), *rest(t, s)),
+    dims=1,
+)
 leafwise("permute(same)", lambda c: c.permute(*range(c.ndim)), lambda t, s: t, dims=1, names=True)
 for _method in ("transpose", "swapaxes", "swapdims"):
-    leafwise(f"{_method}(0, -1)", lambda c, m=_method: getattr(c, m)(0, -1),
-             lambda t, s: t.transpose(0, len(s) - 1), dims=1)  # fmt: skip
+    leafwise(
+        f"{_method}(0, -1)", lambda c, m=_method: getattr(c, m)(0, -1), lambda t, s: t.transpose(0, len(s) - 1), dims=1
+    )
 for _method in ("movedim", "moveaxis"):
-    leafwise(f"{_method}(0, -1)", lambda c, m=_method: getattr(c, m)(0, -1),
-             lambda t, s: t.movedim(0, len(s) - 1), dims=1)  # fmt: skip
-    leafwise(f"{_method}(pairs)", lambda c, m=_method: getattr(c, m)((0, 1), (-1, 0)),
-             lambda t, s: t.movedim((0, 1), (len(s) - 1, 0)), dims=2)  # fmt: skip
+    leafwise(
+        f"{_method}(0, -1)", lambda c, m=_method: getattr(c, m)(0, -1), lambda t, s: t.movedim(0, len(s) - 1), dims=1
+    )
+    leafwise(
+        f"{_method}(pairs)",
+        lambda c, m=_method: getattr(c, m)((0, 1), (-1, 0)),
+        lambda t, s: t.movedim((0, 1), (len(s) - 1, 0)),
+        dims=2,
+    )
 leafwise("flip(0)", lambda c: c.flip(0), lambda t, s: t.flip(0), dims=1, names=True)
 leafwise("flip(all)", lambda c: c.flip(list(range(-c.ndim, 0))), lambda t, s: t.flip(list(range(len(s)))), names=True)
 leafwise("fliplr", lambda c: c.fliplr(), lambda t, s: t.flip(1), dims=2, names=True)
 leafwise("flipud", lambda c: c.flipud(), lambda t, s: t.flip(0), dims=1, names=True)
-leafwise("roll(1)", lambda c: c.roll(1),
-         lambda t, s: t.reshape(torch.Size(s).numel(), *event(t, s)).roll(1, 0).reshape(t.shape), names=True)  # fmt: skip
+leafwise(
+    "roll(1)",
+    lambda c: c.roll(1),
+    lambda t, s: t.reshape(torch.Size(s).numel(), *event(t, s)).roll(1, 0).reshape(t.shape),
+    names=True,
+)
 leafwise("roll(-1, -1)", lambda c: c.roll(-1, -1), lambda t, s: t.roll(-1, len(s) - 1), dims=1, names=True)
 leafwise("roll(pair)", lambda c: c.roll((1, 2), (0, 1)), lambda t, s: t.roll((1, 2), (0, 1)), dims=2, names=True)
 leafwise("rot90", lambda c: c.rot90(), lambda t, s: torch.rot90(t), dims=2)
@@ -129,30 +161,66 @@ leafwise("expand(2, -1...)", lambda c: c.expand(2, *[-1] * c.ndim), lambda t, s:
 leafwise("expand(list)", lambda c: c.expand([3, *c.batch_size]), lambda t, s: t.expand(3, *t.shape))
 leafwise("expand_as", lambda c: c.expand_as(torch.zeros(2, *c.batch_size)), lambda t, s: t.expand(2, *t.shape))
 leafwise("broadcast_to", lambda c: c.broadcast_to((2, *c.batch_size)), lambda t, s: t.expand(2, *t.shape))
-leafwise("repeat", lambda c: c.repeat(*[2] * c.ndim), lambda t, s: t.repeat(*[2] * len(s), *[1] * len(event(t, s))),
-         names=True, dims=1)  # fmt: skip
-leafwise("repeat(3, 1...)", lambda c: c.repeat([3, *[1] * (c.ndim - 1)]),
-         lambda t, s: t.repeat(3, *[1] * (t.ndim - 1)), dims=1, names=True)  # fmt: skip
-leafwise("repeat(0...)", lambda c: c.repeat(*[0] * c.ndim),
-         lambda t, s: t.new_empty(*[0] * len(s), *event(t, s)), dims=1, names=True)  # fmt: skip
+leafwise(
+    "repeat",
+    lambda c: c.repeat(*[2] * c.ndim),
+    lambda t, s: t.repeat(*[2] * len(s), *[1] * len(event(t, s))),
+    names=True,
+    dims=1,
+)
+leafwise(
+    "repeat(3, 1...)",
+    lambda c: c.repeat([3, *[1] * (c.ndim - 1)]),
+    lambda t, s: t.repeat(3, *[1] * (t.ndim - 1)),
+    dims=1,
+    names=True,
+)
+leafwise(
+    "repeat(0...)",
+    lambda c: c.repeat(*[0] * c.ndim),
+    lambda t, s: t.new_empty(*[0] * len(s), *event(t, s)),
+    dims=1,
+    names=True,
+)
 leafwise("repeat_interleave(2, 0)", lambda c: c.repeat_interleave(2, 0), lambda t, s: t.repeat_interleave(2, 0), dims=1)
-leafwise("repeat_interleave(2, dim=-1)", lambda c: c.repeat_interleave(2, dim=-1),
-         lambda t, s: t.repeat_interleave(2, len(s) - 1), dims=1)  # fmt: skip
-leafwise("repeat_interleave(2)", lambda c: c.repeat_interleave(2),
-         lambda t, s: t.reshape(torch.Size(s).numel(), *event(t, s)).repeat_interleave(2, 0))  # fmt: skip
-leafwise("repeat_interleave(tensor)", lambda c: c.repeat_interleave(torch.arange(c.batch_size[0]), 0),
-         lambda t, s: t.repeat_interleave(torch.arange(s[0]), 0), dims=1)  # fmt: skip
-leafwise("tile(2)", lambda c: c.tile((2,)),
-         lambda t, s: t.repeat(*[1] * (len(s) - 1), 2, *[1] * len(event(t, s))), dims=1)  # fmt: skip
+leafwise(
+    "repeat_interleave(2, dim=-1)",
+    lambda c: c.repeat_interleave(2, dim=-1),
+    lambda t, s: t.repeat_interleave(2, len(s) - 1),
+    dims=1,
+)
+leafwise(
+    "repeat_interleave(2)",
+    lambda c: c.repeat_interleave(2),
+    lambda t, s: t.reshape(torch.Size(s).numel(), *event(t, s)).repeat_interleave(2, 0),
+)
+leafwise(
+    "repeat_interleave(tensor)",
+    lambda c: c.repeat_interleave(torch.arange(c.batch_size[0]), 0),
+    lambda t, s: t.repeat_interleave(torch.arange(s[0]), 0),
+    dims=1,
+)
+leafwise(
+    "tile(2)", lambda c: c.tile((2,)), lambda t, s: t.repeat(*[1] * (len(s) - 1), 2, *[1] * len(event(t, s))), dims=1
+)
 leafwise("tile(more dims)", lambda c: c.tile([2] + [1] * c.ndim), lambda t, s: t.unsqueeze(0).repeat(2, *[1] * t.ndim))
 leafwise("narrow(0)", lambda c: c.narrow(0, 0, 1), lambda t, s: t.narrow(0, 0, 1), dims=1, suits=_nonzero, names=True)
-leafwise("narrow(-1)", lambda c: c.narrow(-1, -1, 1), lambda t, s: t.narrow(len(s) - 1, -1, 1), dims=1,
-         suits=lambda size: size[-1] > 0, names=True)  # fmt: skip
+leafwise(
+    "narrow(-1)",
+    lambda c: c.narrow(-1, -1, 1),
+    lambda t, s: t.narrow(len(s) - 1, -1, 1),
+    dims=1,
+    suits=lambda size: size[-1] > 0,
+    names=True,
+)
 leafwise("contiguous", lambda c: c.contiguous(), lambda t, s: t.contiguous(), names=True)
 leafwise("contiguous(canonical)", lambda c: c.contiguous(canonical=True), lambda t, s: t.contiguous(), names=True)
 for _dims in (1, 2, 3):
-    leafwise(f"atleast_{_dims}d", lambda c, d=_dims: getattr(c, f"atleast_{d}d")(),
-             lambda t, s, d=_dims: t.reshape(*[1] * (d - len(s)), *t.shape))  # fmt: skip
+    leafwise(
+        f"atleast_{_dims}d",
+        lambda c, d=_dims: getattr(c, f"atleast_{d}d")(),
+        lambda t, s, d=_dims: t.reshape(*[1] * (d - len(s)), *t.shape),
+    )
 
 # ---- index -----------------------------------------------------------------------------------------------------------
 
@@ -183,26 +251,54 @@ def mask_of(t: Tensor, s: Size) -> Tensor:
 
 
 INDICES: dict[str, tuple[int, Callable[[Size], Any]]] = {
-    "int": (1, lambda s: 0), "negative": (1, lambda s: -1), "slice": (1, lambda s: slice(1, None)),
-    "step": (1, lambda s: slice(None, None, 2)), "none of": (1, lambda s: slice(1, 1)), "beyond": (1, lambda s: slice(0, 99)),
-    "all": (1, lambda s: slice(None)), "dots": (0, lambda s: ...), "new": (0, lambda s: None), "()": (0, lambda s: ()),
-    "dots int": (1, lambda s: (..., 0)), "int dots": (1, lambda s: (0, ...)), "new int": (1, lambda s: (None, 0)),
-    "slice new": (1, lambda s: (slice(None), None)), "dots new": (0, lambda s: (..., None)), "true": (0, lambda s: True),
-    "false": (0, lambda s: False), "ints": (2, lambda s: (0, -1)), "slices": (2, lambda s: (slice(0, 1), slice(1, 3))),
-    "slice int": (2, lambda s: (slice(None), 1)), "int slice": (2, lambda s: (1, slice(1, None))),
-    "tensor": (1, lambda s: long(0, 0, -1)), "tensor2d": (1, lambda s: long([0, -1], [0, 0])), "tensor0d": (1, lambda s: torch.tensor(0)),
-    "many": (1, lambda s: torch.zeros(20, dtype=torch.int64)), "int32": (1, lambda s: long(0).int()),
-    "no rows": (1, lambda s: long()), "list": (1, lambda s: [0, -1]), "empty list": (1, lambda s: []),
-    "bool list": (1, lambda s: [i % 2 == 0 for i in range(s[0])]), "array": (1, lambda s: np.array([0, -1])),
-    "numpy int": (1, lambda s: np.int64(0)), "mask": (1, lambda s: checker(s)), "mask0": (1, lambda s: checker(s[:1])),
-    "no mask": (1, lambda s: torch.zeros(s, dtype=torch.bool)), "array mask": (1, lambda s: checker(s).numpy()),
-    "tensors": (2, lambda s: (long(0, 1), long(1, 0))), "outer": (2, lambda s: (long([0], [1]), long(1, 0))),
-    "slice tensor": (2, lambda s: (slice(None), long(1, 0))), "tensor slice": (2, lambda s: (long(1, 0), slice(1, None))),
-    "int tensor": (2, lambda s: (0, long(1, 0))), "tensor int": (2, lambda s: (long(1, 0), 1)),
-    "tensor new tensor": (2, lambda s: (long(1, 0), None, long(0, 1))), "slice mask": (2, lambda s: (slice(None), checker(s[1:2]))),
-    "dots tensor": (2, lambda s: (..., long(1, 0))), "lists": (2, lambda s: ([0, 1], [1, 0])),
+    "int": (1, lambda s: 0),
+    "negative": (1, lambda s: -1),
+    "slice": (1, lambda s: slice(1, None)),
+    "step": (1, lambda s: slice(None, None, 2)),
+    "none of": (1, lambda s: slice(1, 1)),
+    "beyond": (1, lambda s: slice(0, 99)),
+    "all": (1, lambda s: slice(None)),
+    "dots": (0, lambda s: ...),
+    "new": (0, lambda s: None),
+    "()": (0, lambda s: ()),
+    "dots int": (1, lambda s: (..., 0)),
+    "int dots": (1, lambda s: (0, ...)),
+    "new int": (1, lambda s: (None, 0)),
+    "slice new": (1, lambda s: (slice(None), None)),
+    "dots new": (0, lambda s: (..., None)),
+    "true": (0, lambda s: True),
+    "false": (0, lambda s: False),
+    "ints": (2, lambda s: (0, -1)),
+    "slices": (2, lambda s: (slice(0, 1), slice(1, 3))),
+    "slice int": (2, lambda s: (slice(None), 1)),
+    "int slice": (2, lambda s: (1, slice(1, None))),
+    "tensor": (1, lambda s: long(0, 0, -1)),
+    "tensor2d": (1, lambda s: long([0, -1], [0, 0])),
+    "tensor0d": (1, lambda s: torch.tensor(0)),
+    "many": (1, lambda s: torch.zeros(20, dtype=torch.int64)),
+    "int32": (1, lambda s: long(0).int()),
+    "no rows": (1, lambda s: long()),
+    "list": (1, lambda s: [0, -1]),
+    "empty list": (1, lambda s: []),
+    "bool list": (1, lambda s: [i % 2 == 0 for i in range(s[0])]),
+    "array": (1, lambda s: np.array([0, -1])),
+    "numpy int": (1, lambda s: np.int64(0)),
+    "mask": (1, lambda s: checker(s)),
+    "mask0": (1, lambda s: checker(s[:1])),
+    "no mask": (1, lambda s: torch.zeros(s, dtype=torch.bool)),
+    "array mask": (1, lambda s: checker(s).numpy()),
+    "tensors": (2, lambda s: (long(0, 1), long(1, 0))),
+    "outer": (2, lambda s: (long([0], [1]), long(1, 0))),
+    "slice tensor": (2, lambda s: (slice(None), long(1, 0))),
+    "tensor slice": (2, lambda s: (long(1, 0), slice(1, None))),
+    "int tensor": (2, lambda s: (0, long(1, 0))),
+    "tensor int": (2, lambda s: (long(1, 0), 1)),
+    "tensor new tensor": (2, lambda s: (long(1, 0), None, long(0, 1))),
+    "slice mask": (2, lambda s: (slice(None), checker(s[1:2]))),
+    "dots tensor": (2, lambda s: (..., long(1, 0))),
+    "lists": (2, lambda s: ([0, 1], [1, 0])),
     "tensor slice tensor": (3, lambda s: (long(0, 0), slice(None), long(0, 0))),
-}  # fmt: skip
+}
 
 
 def _indexable(index: Callable[[Size], Any], dims: int) -> Suits:
@@ -223,7 +319,9 @@ for _name, (_dims, _index) in INDICES.items():
 leafwise("[range]", lambda c: c[range(c.batch_size[0] - 1)], lambda t, s: t[: s[0] - 1], dims=1, suits=_nonzero)
 leafwise("__getitems__", lambda c: c.__getitems__([0, -1]), at(lambda s: long(0, -1)), dims=1, suits=_nonzero)
 leafwise("masked_select", lambda c: c.masked_select(checker(tuple(c.batch_size))), at(checker), dims=1)
-leafwise("masked_select(row)", lambda c: c.masked_select(checker((c.batch_size[0],))), at(lambda s: checker(s[:1])), dims=1)
+leafwise(
+    "masked_select(row)", lambda c: c.masked_select(checker((c.batch_size[0],))), at(lambda s: checker(s[:1])), dims=1
+)
 
 
 def _gathered(dim: int) -> LeafFn:
@@ -235,8 +333,14 @@ def _gathered(dim: int) -> LeafFn:
 
 
 for _dims in (0, -1):
-    leafwise(f"gather({_dims})", lambda c, d=_dims: c.gather(d, torch.zeros(c.batch_size, dtype=torch.int64)),
-             _gathered(_dims), dims=1, suits=_nonzero, names=True)  # fmt: skip
+    leafwise(
+        f"gather({_dims})",
+        lambda c, d=_dims: c.gather(d, torch.zeros(c.batch_size, dtype=torch.int64)),
+        _gathered(_dims),
+        dims=1,
+        suits=_nonzero,
+        names=True,
+    )
 
 # ---- join and cut ----------------------------------------------------------------------------------------------------
 
@@ -251,27 +355,47 @@ def turned(t: Tensor, s: Size) -> Tensor:
     return t.flip(0) if s else t
 
 
-for _where, _free in (("method", lambda c: type(c)), ("torch", lambda c: torch)):
-    leafwise(f"{_where}.stack", lambda c, f=_free: f(c).stack([c, other(c)]), lambda t, s: torch.stack([t, turned(t, s)]))
-    leafwise(f"{_where}.stack(-1)", lambda c, f=_free: f(c).stack((c, other(c)), -1),
-             lambda t, s: torch.stack([t, turned(t, s)], len(s)))  # fmt: skip
-    leafwise(f"{_where}.cat", lambda c, f=_free: f(c).cat([c, other(c), c]), lambda t, s: torch.cat([t, turned(t, s), t]), dims=1,
-             names=True)  # fmt: skip
-    leafwise(f"{_where}.cat(-1)", lambda c, f=_free: f(c).cat([c, other(c)], dim=-1),
-             lambda t, s: torch.cat([t, turned(t, s)], len(s) - 1), dims=1, names=True)  # fmt: skip
+for _where, _free in (("method", type), ("torch", lambda c: torch)):
+    leafwise(
+        f"{_where}.stack", lambda c, f=_free: f(c).stack([c, other(c)]), lambda t, s: torch.stack([t, turned(t, s)])
+    )
+    leafwise(
+        f"{_where}.stack(-1)",
+        lambda c, f=_free: f(c).stack((c, other(c)), -1),
+        lambda t, s: torch.stack([t, turned(t, s)], len(s)),
+    )
+    leafwise(
+        f"{_where}.cat",
+        lambda c, f=_free: f(c).cat([c, other(c), c]),
+        lambda t, s: torch.cat([t, turned(t, s), t]),
+        dims=1,
+        names=True,
+    )
+    leafwise(
+        f"{_where}.cat(-1)",
+        lambda c, f=_free: f(c).cat([c, other(c)], dim=-1),
+        lambda t, s: torch.cat([t, turned(t, s)], len(s) - 1),
+        dims=1,
+        names=True,
+    )
 leafwise("stack(1)", lambda c: type(c).stack([c], 1), lambda t, s: t.unsqueeze(1), dims=1)
 leafwise("maybe_dense_stack", lambda c: type(c).maybe_dense_stack([c, c]), lambda t, s: torch.stack([t, t]))
 leafwise("split(1)", lambda c: c.split(1), lambda t, s: t.split(1), dims=1, names=True, suits=_nonzero)
 leafwise("split(2, -1)", lambda c: c.split(2, -1), lambda t, s: t.split(2, len(s) - 1), dims=1, names=True)
 leafwise("split([0, n])", lambda c: c.split([0, c.batch_size[0]]), lambda t, s: t.split([0, s[0]]), dims=1, names=True)
 leafwise("tensor_split(2)", lambda c: c.tensor_split(2), lambda t, s: t.tensor_split(2), dims=1, names=True)
-leafwise("tensor_split([1], -1)", lambda c: c.tensor_split([1], -1), lambda t, s: t.tensor_split([1], len(s) - 1), dims=1,
-         names=True)  # fmt: skip
+leafwise(
+    "tensor_split([1], -1)",
+    lambda c: c.tensor_split([1], -1),
+    lambda t, s: t.tensor_split([1], len(s) - 1),
+    dims=1,
+    names=True,
+)
 leafwise("chunk(2)", lambda c: c.chunk(2), lambda t, s: t.chunk(2), dims=1, names=True)
 leafwise("chunk(9, -1)", lambda c: c.chunk(9, -1), lambda t, s: t.chunk(9, len(s) - 1), dims=1, names=True)
 leafwise("unbind", lambda c: c.unbind(), lambda t, s: t.unbind(), dims=1)
 leafwise("unbind(-1)", lambda c: c.unbind(-1), lambda t, s: t.unbind(len(s) - 1), dims=1)
-leafwise("iter", lambda c: list(c), lambda t, s: t.unbind(), dims=1)
+leafwise("iter", list, lambda t, s: t.unbind(), dims=1)
 leafwise("reversed", lambda c: list(reversed(c)), lambda t, s: t.unbind()[::-1], dims=1)
 
 # ---- copies, device, dtype, fresh leaves, apply ----------------------------------------------------------------------
@@ -284,7 +408,13 @@ for _name, _copy in {
     "torch.clone": torch.clone,
 }.items():  # fmt: skip
     leafwise(_name, _copy, lambda t, s: t, touches=STORAGE, names=True)
-leafwise("to(batch_size shorter)", lambda c: c.to(batch_size=c.batch_size[:0]), lambda t, s: t, suits=lambda s: False)
+OPS.append(
+    Op(
+        "to(batch_size=[])",
+        lambda c: c.to(batch_size=[]),
+        lambda m: replace(m, size=(), nests={path: (*m.size, *tail) for path, tail in m.nests.items()}),
+    )
+)
 
 
 def cast(dtype: torch.dtype) -> LeafFn:
@@ -297,12 +427,24 @@ for _dtype in (
     torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool, torch.complex64, torch.complex128,
 ):  # fmt: skip
     leafwise(f"to({_dtype})", lambda c, d=_dtype: c.to(d), cast(_dtype), touches=VALUES, names=True)
-    leafwise(str(_dtype).split(".")[1], lambda c, d=_dtype: getattr(c, str(d).split(".")[1])(), cast(_dtype), touches=VALUES,
-             names=True)  # fmt: skip
-for _name, _dtype in {"float": torch.float32, "double": torch.float64, "half": torch.float16, "int": torch.int32}.items():
+    leafwise(
+        str(_dtype).split(".")[1],
+        lambda c, d=_dtype: getattr(c, str(d).split(".")[1])(),
+        cast(_dtype),
+        touches=VALUES,
+        names=True,
+    )
+for _name, _dtype in {
+    "float": torch.float32,
+    "double": torch.float64,
+    "half": torch.float16,
+    "int": torch.int32,
+}.items():
     leafwise(f"{_name}()", lambda c, n=_name: getattr(c, n)(), cast(_dtype), touches=VALUES, names=True)
 leafwise("type", lambda c: c.type(torch.float64), cast(torch.float64), touches=VALUES, names=True)
-leafwise("to(tensor)", lambda c: c.to(torch.zeros(1, dtype=torch.float64)), cast(torch.float64), touches=VALUES, names=True)
+leafwise(
+    "to(tensor)", lambda c: c.to(torch.zeros(1, dtype=torch.float64)), cast(torch.float64), touches=VALUES, names=True
+)
 
 
 def blank(m: Model, size: Size, value: Any) -> Model:
@@ -327,8 +469,7 @@ OPS.append(Op("full_like", lambda c: torch.full_like(c, 1), lambda m: blank(m, m
 
 leafwise("apply(same)", lambda c: c.apply(lambda t: t), lambda t, s: t, touches=VALUES, names=True)
 leafwise("apply(==)", lambda c: c.apply(lambda t: t == t), lambda t, s: t == t, touches=VALUES, names=True)
-leafwise("apply(two)", lambda c: c.apply(lambda a, b: a == b, c), lambda t, s: t == t,
-         touches=VALUES, names=True)  # fmt: skip
+leafwise("apply(two)", lambda c: c.apply(lambda a, b: a == b, c), lambda t, s: t == t, touches=VALUES, names=True)
 
 
 def _one_more_dim(m: Model) -> Model:
@@ -337,17 +478,41 @@ def _one_more_dim(m: Model) -> Model:
     return m.map(lambda t, s: t.unsqueeze(0))  # type: ignore[no-any-return]  # one result
 
 
-OPS.append(Op("apply(batch_size)", lambda c: c.apply(lambda t: t.unsqueeze(0), batch_size=[1, *c.batch_size]), _one_more_dim,
-              loose=True))  # fmt: skip
+OPS.append(
+    Op(
+        "apply(batch_size)",
+        lambda c: c.apply(lambda t: t.unsqueeze(0), batch_size=[1, *c.batch_size]),
+        _one_more_dim,
+        loose=True,
+    )
+)
 leafwise("named_apply", lambda c: c.named_apply(lambda key, t: t != t), lambda t, s: t != t, touches=VALUES, names=True)
-leafwise("named_apply(nested)", lambda c: c.named_apply(lambda key, t: t.clone(), nested_keys=True), lambda t, s: t,
-         touches=VALUES, names=True)  # fmt: skip
-leafwise("masked_fill", lambda c: c.masked_fill(checker(tuple(c.batch_size)), 1),
-         lambda t, s: t.masked_fill(mask_of(t, s), 1), names=True, touches=TENSORS)  # fmt: skip
-leafwise("where", lambda c: c.where(checker(tuple(c.batch_size)), other(c)),
-         lambda t, s: torch.where(mask_of(t, s), t, turned(t, s)), names=True)  # fmt: skip
-leafwise("torch.where", lambda c: torch.where(checker(tuple(c.batch_size)), c, other(c)),
-         lambda t, s: torch.where(mask_of(t, s), t, turned(t, s)), names=True)  # fmt: skip
+leafwise(
+    "named_apply(nested)",
+    lambda c: c.named_apply(lambda key, t: t.clone(), nested_keys=True),
+    lambda t, s: t,
+    touches=VALUES,
+    names=True,
+)
+leafwise(
+    "masked_fill",
+    lambda c: c.masked_fill(checker(tuple(c.batch_size)), 1),
+    lambda t, s: t.masked_fill(mask_of(t, s), 1),
+    names=True,
+    touches=TENSORS,
+)
+leafwise(
+    "where",
+    lambda c: c.where(checker(tuple(c.batch_size)), other(c)),
+    lambda t, s: torch.where(mask_of(t, s), t, turned(t, s)),
+    names=True,
+)
+leafwise(
+    "torch.where",
+    lambda c: torch.where(checker(tuple(c.batch_size)), c, other(c)),
+    lambda t, s: torch.where(mask_of(t, s), t, turned(t, s)),
+    names=True,
+)
 
 
 relaid("deepcopy", copy.deepcopy, lambda m: m.frozen(), untyped=False)
