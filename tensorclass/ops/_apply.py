@@ -302,11 +302,11 @@ class ApplyOps(KeyOps):
         return ApplyOps.auto_batch_size_(result, batch_dims) if auto_batch_size else result
 
     def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
-        """Set the batch size to the longest leading shape that all leaves share, in place.
+        """Set the batch size to the longest leading shape that all leaves share, in place; nested ones get their own.
 
         Args:
             batch_dims: at most this many dims.
-            keep_compliant_size: leave nested batch sizes alone that fit already.
+            keep_compliant_size: leave nested batch sizes alone that have `batch_dims` dims or more.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -314,21 +314,19 @@ class ApplyOps(KeyOps):
         torch.Size([3])
         """
         self._require_unlocked("change the batch size")
-        shapes = [leaf.shape for leaf in self._leaves()]
+        for value in self._entries().values():
+            kept = keep_compliant_size and batch_dims is not None
+            if isinstance(value, ApplyOps) and not (kept and len(value._batch_size) >= (batch_dims or 0)):
+                ApplyOps.auto_batch_size_(value, batch_dims, keep_compliant_size)
+        leaves = self._leaves()
         shared: list[int] = []
-        for sizes in zip(*shapes, strict=False):
+        for sizes in zip(*[leaf.shape for leaf in leaves], strict=False):
             if len(set(sizes)) != 1 or len(shared) == batch_dims:
                 break
             shared.append(sizes[0])
-        self._batch_size_down(torch.Size(shared), keep_compliant_size)
+        if leaves and torch.Size(shared) != self._batch_size:
+            self._resize(torch.Size(shared), ())
         return self
-
-    def _batch_size_down(self, size: torch.Size, keep: bool) -> None:
-        for value in self._entries().values():
-            if isinstance(value, ApplyOps) and not (keep and value._batch_size[: len(size)] == size):
-                value._batch_size_down(size, keep)
-        if size != self._batch_size:
-            self._resize(size, ())
 
 
 def is_shared(value: Any) -> bool:

@@ -40,14 +40,15 @@ class DeviceOps(CastMethods, ApplyOps):
         return result
 
     def _cast(self, dtype: torch.dtype, cast_filter: Callable[[Any, Tensor], bool] | None = None) -> Self:
-        """A twin whose leaves have a dtype; a filter of key and leaf says which ones are cast."""
+        """A twin whose leaves have a dtype; a filter of path and leaf says which ones are cast."""
         leaves = self._leaves(VALUES)
         if all([leaf.dtype is dtype for leaf in leaves]):
             return self._twin()
         else:
             wanted = self._castable(leaves, dtype)
             if cast_filter is not None:
-                keys = [key for key, value in MappingOps.items(self, True, True) if isinstance(value, Tensor)]
+                items = MappingOps.items(self, True, True)
+                keys = [key if isinstance(key, tuple) else (key,) for key, value in items if isinstance(value, Tensor)]
                 chosen = [bool(cast_filter(key, leaf)) for key, leaf in zip(keys, leaves, strict=True)]
                 wanted = [a and b for a, b in zip(wanted, chosen, strict=True)]
             leaves = [
@@ -116,7 +117,7 @@ class DeviceOps(CastMethods, ApplyOps):
         return DeviceOps.to(self, "cpu", **kwargs)
 
     def type(self, dst_type: torch.dtype, *, cast_filter: Callable[[Any, Tensor], bool] | None = None) -> Self:
-        """Cast to a dtype; a filter of key and leaf says which leaves are cast."""
+        """Cast to a dtype; a filter of path and leaf says which leaves are cast."""
         return self._cast(dst_type, cast_filter)
 
     def pin_memory(self, num_threads: int | None = None, inplace: bool = False) -> Self:

@@ -107,14 +107,36 @@ class NewOps(DeviceOps):
         self, data: Any, *, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
         pin_memory: bool | None = None,
     ) -> Any:  # fmt: skip
-        """Data copied to this container's device: a container stays one, anything else becomes a tensor."""
+        """A container in which each leaf is `leaf.new_tensor(data)`: a copy of the data with the leaf's dtype.
+
+        Args:
+            data: what every leaf holds, its shape is the batch size; or a container of the same keys, leaf by leaf.
+            dtype: another dtype for all leaves.
+            device: another device.
+            requires_grad: whether the leaves record gradients.
+            pin_memory: whether the leaves are pinned.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.ones(2, dtype=torch.int64), batch_size=[2]).new_tensor([1.0, 2.0])["a"]
+        tensor([1, 2])
+        """
         where = self._device if device is UNSET else as_device(device)
+
+        def copied(leaf: Tensor, source: Any) -> Tensor:
+            source = source.detach() if isinstance(source, Tensor) else source
+            new = torch.as_tensor(source, dtype=dtype or leaf.dtype, device=where or leaf.device)
+            new = new.clone() if new is source else new
+            return (new.pin_memory() if pin_memory else new).requires_grad_(requires_grad)
+
         if isinstance(data, NewOps):
-            copy = data.clone() if dtype is None else data.clone()._cast(dtype)
-            result: Any = copy if where is None else copy._on(where)
-            return ApplyOps.apply(result, lambda leaf: leaf.requires_grad_()) if requires_grad else result
-        tensor = torch.as_tensor(data, dtype=dtype, device=where).detach().clone()
-        return tensor.pin_memory() if pin_memory else tensor.requires_grad_(requires_grad)
+            result = ApplyOps.apply(self, copied, data, batch_size=data._batch_size)
+        else:
+            size = torch.as_tensor(data).shape
+            result = ApplyOps.apply(self, lambda leaf: copied(leaf, data), batch_size=size)
+        if device is not UNSET:
+            result._set_device(where)
+        return result
 
     @classmethod
     def fromkeys(cls, keys: Sequence[Key], value: Any = 0) -> Self:
