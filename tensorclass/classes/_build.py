@@ -44,7 +44,7 @@ RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim", "is_lock
 def build_class(cls: Any, given: Mapping[str, Any]) -> None:
     """Turn an annotated subclass of TensorClass into a full tensorclass."""
     inherited = getattr(cls, "__tensorclass_options__", None) or Options()
-    cls.__tensorclass_options__ = dataclasses.replace(inherited, **given)
+    cls.__tensorclass_options__ = _changed(inherited, given)
     frame = _defining_frame(cls)
     schema = build_schema(cls, localns=dict(frame.f_locals) if frame is not None else {})
     if schema.pending:
@@ -56,7 +56,7 @@ def build_class(cls: Any, given: Mapping[str, Any]) -> None:
 
 def reconfigure(cls: Any, given: Mapping[str, Any]) -> None:
     """Other options for a class that subclassing has built already."""
-    cls.__tensorclass_options__ = dataclasses.replace(cls.__tensorclass_options__, **given)
+    cls.__tensorclass_options__ = _changed(cls.__tensorclass_options__, given)
     if not is_pending(cls):
         finish_class(cls, cls.__tensorclass_schema__)
 
@@ -80,7 +80,7 @@ def finish_class(cls: Any, schema: Schema) -> None:
     cls.__init__ = _make_init(cls, schema)
     cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)  # type: ignore[misc]  # refused even on Any
     cls.__dataclass_fields__ = _dataclass_fields(cls, schema)
-    cls.__dataclass_params__ = _params(options)
+    cls.__dataclass_params__ = _PARAMS[options.frozen]
     cls.__signature__ = _signature(cls, schema)
     cls.__tensorclass_attributes__ = frozenset(
         name for base in cls.__mro__ for name, member in vars(base).items() if hasattr(type(member), "__set__")
@@ -235,9 +235,11 @@ def _dataclass_fields(cls: Any, schema: Schema) -> dict[str, Any]:
     return found
 
 
-def _params(options: Options) -> Any:
-    model = dataclasses.make_dataclass("model", [], frozen=options.frozen)
-    return model.__dataclass_params__  # type: ignore[attr-defined]  # set by dataclasses
+_PARAMS = {
+    frozen: dataclasses.make_dataclass("model", [], frozen=frozen).__dataclass_params__  # type: ignore[attr-defined]  # theirs
+    for frozen in (False, True)
+}
+"""What dataclasses keep of their options; code that inspects dataclasses reads it."""
 
 
 def _signature(cls: Any, schema: Schema) -> inspect.Signature:
@@ -276,6 +278,13 @@ def _postpone(cls: Any, schema: Schema) -> None:
     for name in schema.names:
         if name in vars(cls):
             delattr(cls, name)  # so that a reference to the field comes to `Meta.__getattr__`, which finishes the class
+
+
+def _changed(options: Options, given: Mapping[str, Any]) -> Options:
+    level = given.get("validate", "schema")
+    if level not in ("schema", "values", "off"):
+        raise ValueError(f'validate is "schema", "values" or "off", got {level!r}')
+    return dataclasses.replace(options, **given)
 
 
 def is_pending(cls: Any) -> bool:
