@@ -283,7 +283,7 @@ INDICES: dict[str, tuple[int, Callable[[Size], Any]]] = {
     "bool list": (1, lambda s: [i % 2 == 0 for i in range(s[0])]),
     "array": (1, lambda s: np.array([0, -1])),
     "numpy int": (1, lambda s: np.int64(0)),
-    "mask": (1, lambda s: checker(s)),
+    "mask": (1, checker),
     "mask0": (1, lambda s: checker(s[:1])),
     "no mask": (1, lambda s: torch.zeros(s, dtype=torch.bool)),
     "array mask": (1, lambda s: checker(s).numpy()),
@@ -403,7 +403,8 @@ leafwise("reversed", lambda c: list(reversed(c)), lambda t, s: t.unbind()[::-1],
 for _name, _copy in {
     "clone": lambda c: c.clone(), "clone(False)": lambda c: c.clone(recurse=False), "copy": lambda c: c.copy(),
     "copy.copy": copy.copy, "replace": lambda c: c.replace(), "to()": lambda c: c.to(),
-    "to(cpu)": lambda c: c.to("cpu"), "to(device=)": lambda c: c.to(device=torch.device("cpu")), "cpu": lambda c: c.cpu(),
+    "to(cpu)": lambda c: c.to("cpu"), "to(device=)": lambda c: c.to(device=torch.device("cpu")),
+    "cpu": lambda c: c.cpu(),
     "to(batch_size)": lambda c: c.to(batch_size=c.batch_size), "as_tensor": lambda c: c.as_tensor(),
     "torch.clone": torch.clone,
 }.items():  # fmt: skip

@@ -124,3 +124,4 @@ def _tree(size: tuple[int, ...], layout: str) -> Tree:
 EXAMPLES = [
     _tree(size, layout) for size in ((), (1,), (2,), (3, 1), (2, 3), (3, 2)) for layout in ("plain", "expanded")
 ]
+EXAMPLES.append(Tree((3, 1), (("b", Leaf((2,), torch.float64, "expanded", 0)),)))
