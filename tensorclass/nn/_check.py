@@ -158,8 +158,9 @@ class Checker:
                 message = f"{self._who(index)} writes `{slot.name}`, which {self._who(before.writer)} has written"
                 hint = "drop one output with None, write to a field with another name, or say `update=True`"
                 self._report(index, "E106", message, slot, (self._origin(before),), hint)
+            before.used = True  # said already
         place = self.state.write(slot, index, scope)
-        place.used = before is not None or slot.path in self.missed
+        place.used = slot.path in self.missed or (before is not None and not self.stages[index].update)
         self.written.append(place)
         return place
 
@@ -212,7 +213,7 @@ class Checker:
 
     def _unused(self) -> None:
         for place in self.written:
-            if not place.used and self.state.places.get(place.path) in (place, None):
+            if not place.used:
                 self._report(
                     place.writer, "W201", f"{self._who(place.writer)} writes `{place.name}`, which nothing reads", None,
                     (f"declared: {place}",), "write None in its place to drop the output, or leave the module out",

@@ -84,7 +84,7 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
         """Register what holds parameters under the names of the stages."""
         stages: list[Stage] = []
         for index, module in enumerate(modules):
-            stage, registered = module.stage(index)
+            stage, registered = module._stage_at(index)
             twin = next((i for i, other in enumerate(stages) if other.name == stage.name), None)
             if twin is not None:
                 raise BuildError(
@@ -289,6 +289,8 @@ def _as_stages(modules: tuple[object, ...]) -> tuple[TensorClassModule, ...]:
             raise BuildError(
                 f"module {index} is the class {module.__name__}; classes are given as `input=` and `output=`"
             )
+        if isinstance(module, TensorClassSequential):
+            raise BuildError(f"module {index} is a pipeline: put its modules in, `*inner` in the place of `inner`")
         raise BuildError(
             f"module {index} is a {type(module).__name__}, not a TensorClassModule: say which fields it reads and "
             "writes, `TensorClassModule(module, in_fields=..., out_fields=...)`"

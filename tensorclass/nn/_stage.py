@@ -110,7 +110,7 @@ class TensorClassModule(nn.Module):
         written = outputs(result, self._writes, self._label())
         return build_alone(batch, self._writes, written, self._label())
 
-    def stage(self, index: int) -> tuple[Stage, nn.Module | None]:
+    def _stage_at(self, index: int) -> tuple[Stage, nn.Module | None]:
         """The record for a place in a sequence, and the module to register there."""
         owner = getattr(self.module, "__self__", None)
         name = self.name or f"{default_name(self.module)}_{index}"

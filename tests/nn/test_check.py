@@ -501,3 +501,10 @@ def test_dtype_families_narrow():
     assert [d.code for d in pipeline.diagnostics] == ["N301"]
     with pytest.raises(BuildError, match=r"E102.*its dtype is Int64, here it is declared Float"):
         TensorClassSequential(step(nn.Identity(), Whole.n, Out.y), input=Any, output=Out)
+
+
+def test_value_that_is_overwritten_unread_warns():
+    """`update=True` allows the second write, and the first value was still for nothing."""
+    again = step(lambda flat: flat[..., :16], Hidden.flat, Hidden.h, name="again", update=True)
+    with pytest.warns(PipelineWarning, match=r"W201.*module 1 `encoder` writes `h`, which nothing reads"):
+        TensorClassSequential(first, encoder, again, to_logits, decide, input=Digits, output=Prediction)

@@ -113,7 +113,7 @@ def test_two_step_form():
         return digit, logits.sum(-1, keepdim=True).expand(*digit.shape, 64)
 
     assert isinstance(spread, TensorClassModule)
-    assert spread.stage(3)[0].name == "spread_3"
+    assert spread._stage_at(3)[0].name == "spread_3"
     assert spread.out_fields == (None, Flat.flat)
     result = spread(Prediction(torch.ones(2, 3), torch.zeros(2, dtype=torch.int64)))
     assert torch.equal(result.flat, torch.full((2, 64), 3.0))
