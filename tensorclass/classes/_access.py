@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from .._schema import FieldSpec
+from .._schema import FieldSpec, Options
 from ..core import TensorCollection
-from ..errors import FieldNotProducedError
+from ._errors import not_produced
 
 Getter = Callable[[Any], Any]
 Setter = Callable[[Any, Any], None]
@@ -23,7 +23,7 @@ def make_getter(spec: FieldSpec) -> Getter:
         return _nested(spec)
     if spec.kind == "shared":
         return _shared(spec.name)
-    return _optional(spec.name) if spec.optional else _required(spec.name)
+    return _optional(spec.name) if spec.optional or spec.kind == "any" else _required(spec.name)
 
 
 def _required(name: str) -> Getter:
@@ -66,10 +66,7 @@ def _produced(spec: FieldSpec) -> Getter:
     def get(self: Any) -> Any:
         value = self._store._data.get(name)
         if value is None:
-            raise FieldNotProducedError(
-                f"{type(self).__name__}.{name} is declared `produced()` and no module has written it yet; run the "
-                f"module whose out_fields name it, or assign `batch.{name} = ...`"
-            )
+            raise not_produced(type(self), name)
         if isinstance(value, TensorCollection) and not hasattr(value, "_store"):
             return self._wrap_nested(name, value)
         return getattr(value, "tensor", value) if spec.kind == "shared" else value
@@ -77,9 +74,11 @@ def _produced(spec: FieldSpec) -> Getter:
     return get
 
 
-def make_setter(spec: FieldSpec) -> Setter:
+def make_setter(spec: FieldSpec, options: Options) -> Setter:
     """The writer of a field: a value like the present one is valid as it is, anything else is checked in full."""
     name = spec.name
+    if has_constraints(spec, options):
+        return lambda self, value: self._assign(name, value)
 
     def set(self: Any, value: Any) -> None:
         store = self._store
@@ -98,6 +97,11 @@ def make_setter(spec: FieldSpec) -> Setter:
         self._assign(name, value)
 
     return set
+
+
+def has_constraints(spec: FieldSpec, options: Options) -> bool:
+    """Whether the elements of a tensor are checked, so that dtype and shape alone say nothing."""
+    return options.validate == "values" and bool(spec.metadata)
 
 
 def like(old: object, value: object) -> bool:

@@ -274,6 +274,12 @@ class Meta(type):
 
     if not TYPE_CHECKING:  # a checker would take it that every name exists
 
+        @property
+        def __signature__(cls):
+            if "__tensorclass_root__" in vars(cls):
+                raise AttributeError(f"{cls.__name__} declares no fields, so its constructor has no signature")
+            return _build.signature(cls.__tensorclass_schema__)
+
         def __getattr__(cls, name):
             if name.startswith("_") or "__tensorclass_schema__" not in vars(cls):
                 raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")

@@ -81,7 +81,6 @@ def finish_class(cls: Any, schema: Schema) -> None:
     cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)  # type: ignore[misc]  # refused even on Any
     cls.__dataclass_fields__ = _dataclass_fields(cls, schema)
     cls.__dataclass_params__ = _PARAMS[options.frozen]
-    cls.__signature__ = _signature(cls, schema)
     cls.__tensorclass_attributes__ = frozenset(
         name for base in cls.__mro__ for name, member in vars(base).items() if hasattr(type(member), "__set__")
     )
@@ -242,7 +241,7 @@ _PARAMS = {
 """What dataclasses keep of their options; code that inspects dataclasses reads it."""
 
 
-def _signature(cls: Any, schema: Schema) -> inspect.Signature:
+def signature(schema: Schema) -> inspect.Signature:
     """The signature that help() and an IDE show."""
     kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     found = []

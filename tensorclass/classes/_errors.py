@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import MissingKeyError, SchemaError, StructureError, UnknownFieldError, did_you_mean
+from ..errors import (
+    FieldNotProducedError,
+    MissingKeyError,
+    SchemaError,
+    StructureError,
+    UnknownFieldError,
+    did_you_mean,
+)
 from ..errors import Problem as Problem
 
 
@@ -24,6 +31,18 @@ def unknown_attribute(cls: Any, name: str) -> UnknownFieldError:
     return UnknownFieldError(f"{cls.__name__} has no field or attribute `{name}`{near}; its fields are {fields}")
 
 
+class NotProducedKeyError(FieldNotProducedError, MissingKeyError):
+    """A produced field that nothing has written: as a missing key, it lets `get` give its default."""
+
+
+def not_produced(cls: Any, name: str) -> NotProducedKeyError:
+    """The error for reading a produced field too early."""
+    return NotProducedKeyError(
+        f"{cls.__name__}.{name} is declared `produced()` and no module has written it yet; run the module whose "
+        f"out_fields name it, or assign `batch.{name} = ...`"
+    )
+
+
 def cannot_drop(cls: Any, key: str) -> StructureError | MissingKeyError:
     """The error for removing a field that an instance can't be without."""
     if key not in cls.__tensorclass_schema__.fields:
@@ -35,12 +54,16 @@ def cannot_drop(cls: Any, key: str) -> StructureError | MissingKeyError:
     )
 
 
-def clashes(name: str, names: list[str], members: dict[str, str]) -> SchemaError:
+def clashes(name: str, reserved: list[str], hiding: list[str]) -> SchemaError:
     """The error for fields that would hide members of the container."""
     problems = [
-        Problem(field, "a name that no container member has", f"it would hide {members[field]}",
-                "rename the field, or declare the class with `shadow=True`; the operation stays reachable as "
-                f"`TensorDict.{field}(batch, ...)`")
-        for field in names
+        Problem(field, "a field", "a name that every batch uses itself",
+                "rename the field; `shadow=True` does not free it")
+        for field in reserved
+    ] + [
+        Problem(field, "a field", f"a name that would hide `{name}.{field}`, a member of every container",
+                f"rename the field, or declare `class {name}(TensorClass, shadow=True)` or, of a plain class, "
+                f"`@tensorclass(shadow=True)`; the operation stays reachable as `TensorDict.{field}(batch, ...)`")
+        for field in hiding
     ]  # fmt: skip
     return SchemaError.of(name, problems)
