@@ -14,7 +14,7 @@ from torch import Tensor
 from ..core import VALUES, TensorCollection
 from ..core._batch import broadcasts_to
 from ..errors import StructureError, UnsupportedOperationError
-from ._operands import OPERANDS, Default, Layout, Pointwise, Right, merged, operand, partial, show
+from ._operands import OPERANDS, Default, Layout, Pointwise, Right, merged, operand, operation, partial, show
 from ._operands import pair as pair
 from ._table import ROWS, UNSUPPORTED, Numbers, Row
 from ._writable import rank, unwritable
@@ -381,7 +381,7 @@ MIRRORED: Final = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "sub": "rsub"
 def _handler(row: Row) -> Function:
     def handle(input: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(input, TensorCollection):
-            return getattr(input, row.name)(*args, **kwargs)
+            return operation(input, row.name)(input, *args, **kwargs)
         other = args[0] if args else kwargs.pop("other", None)
         if row.arity != 1 or not isinstance(other, TensorCollection) or (kwargs and row.name not in ("sub", "rsub")):
             raise UnsupportedOperationError(
@@ -389,7 +389,7 @@ def _handler(row: Row) -> Function:
             )
         if row.name in REFLECTED:
             return dunder(other, input, REFLECTED[row.name])  # type: ignore[type-var]  # containers have the operations
-        return getattr(other, MIRRORED.get(row.name, row.name))(input, *args[1:], **kwargs)
+        return operation(other, MIRRORED.get(row.name, row.name))(other, input, *args[1:], **kwargs)
 
     return handle
 

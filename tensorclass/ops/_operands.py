@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import FunctionType
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
@@ -55,6 +56,15 @@ class Pointwise(InplaceOps):
             elif hasattr(type(value), "_batch_shape"):
                 paths += [key] * len(value._leaves(VALUES))
         return tuple(paths)
+
+
+def operation(receiver: TensorCollection, name: str) -> Any:
+    """The function of an operation, where a field of a class with `shadow=True` may have the same name."""
+    found = getattr(type(receiver), name)
+    if isinstance(found, FunctionType):
+        return found
+    members = (vars(base).get(name) for base in type(receiver).__mro__)
+    return next(member for member in members if isinstance(member, FunctionType))
 
 
 def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str) -> Right:

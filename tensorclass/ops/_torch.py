@@ -11,6 +11,7 @@ from ..core import TensorCollection
 from . import _new
 from ._compare import equal
 from ._join import cat, stack
+from ._operands import operation
 
 METHODS: dict[Any, str] = {
     torch.reshape: "reshape", torch.flatten: "flatten", torch.unflatten: "unflatten", torch.unsqueeze: "unsqueeze",
@@ -35,15 +36,19 @@ def method(name: str) -> Callable[..., Any]:
         receiver = kwargs.pop("tensor", None) if input is None else input
         if variadic in kwargs:
             args = (kwargs.pop(variadic),)
-        return getattr(receiver, name)(*args, **kwargs)
+        return operation(receiver, name)(receiver, *args, **kwargs)
 
     return handler
 
 
 def _where(condition: Any, input: Any, other: Any) -> Any:
     if isinstance(input, TensorCollection):
-        return input.where(condition, other)  # type: ignore[attr-defined]  # every container has the operations
-    return other.where(~condition, input)
+        return operation(input, "where")(input, condition, other)
+    return operation(other, "where")(other, ~condition, input)
+
+
+def _split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
+    return operation(tensor, "split")(tensor, split_size_or_sections, dim)
 
 
 def register_torch_functions() -> None:
@@ -57,7 +62,7 @@ def register_torch_functions() -> None:
         table[fn] = lambda tensors, dim=0, *, out=None: stack(tensors, dim, out=out)
     for fn in (torch.cat, torch.concat, torch.concatenate):
         table[fn] = lambda tensors, dim=0, *, out=None: cat(tensors, dim, out=out)
-    table[torch.split] = lambda tensor, split_size_or_sections, dim=0: tensor.split(split_size_or_sections, dim)
+    table[torch.split] = _split
 
 
 register_torch_functions()

@@ -326,7 +326,7 @@ def test_a_forward_reference_to_nothing(form: Form) -> None:
     @form()
     class Lost(form.base):
         x: Float32[Tensor, ""]
-        other: Nowhere | None = None  # type: ignore[name-defined]  # noqa: F821  # that is the test
+        other: Nowhere | None = None  # type: ignore[name-defined]  # that is the test
 
     with pytest.raises(SchemaError, match=r"other[\s\S]*Nowhere"):
         Lost(torch.zeros(2))
