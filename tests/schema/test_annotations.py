@@ -15,7 +15,7 @@ from typing_extensions import TypeAliasType
 from tensorclass import PerElement, Ragged, Shared
 from tensorclass.errors import SchemaError
 from tensorclass.typing import Float, Float32, Int64, Shape, Shaped
-from tests.schema._helpers import Collection, declare, field_of, only, refused
+from tests.schema._helpers import Collection, declare, field_of, only, refused, stable
 
 
 @declare
@@ -53,7 +53,7 @@ IMAGE = 'Float32["3 h w"]'
         (Alias, 'Float32["3"]'),
         (Final[Float32[Tensor, "3"]], 'Float32["3"]'),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_tensors(annotation, text):
     """The spellings of a tensor field."""
@@ -72,7 +72,7 @@ def test_tensors(annotation, text):
         jaxtyping.Float32[Tensor, "3"] | None,
         GenericAlias[Float32[Tensor, "3"]],
     ],
-    ids=str,
+    ids=stable,
 )
 def test_optional_tensors(annotation):
     """`None` may stand inside or outside."""
@@ -105,7 +105,7 @@ def test_optional_tensors(annotation):
         (int | str, "value", "int | str"),
         (list[Tensor], "value", "list[Tensor]"),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_other_kinds(annotation, kind, text):
     """What is no tensor field."""
@@ -154,7 +154,7 @@ def test_metadata_of_tensors_is_kept():
         (jaxtyping.Float32[np.ndarray, "3"], "the array type ndarray", "fields hold `Tensor`"),
         (jaxtyping.Float32[Tensor, "3 #n"], 'the shape "3 #n"', "broadcasting"),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_wrong_annotations(annotation, given, hint):
     """An annotation that contradicts itself says what is wrong and how to mend it."""

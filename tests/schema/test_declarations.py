@@ -15,7 +15,7 @@ from tensorclass import Shared, field, produced
 from tensorclass._schema import MISSING, build_schema
 from tensorclass.errors import SchemaError
 from tensorclass.typing import Float, Float32, Int64
-from tests.schema._helpers import Collection, declare, only, refused
+from tests.schema._helpers import Collection, declare, only, refused, stable
 
 
 def test_fields_in_order():
@@ -149,7 +149,7 @@ def test_tensor_defaults(default, dtype):
         (Float[Tensor, ""], "a", "the default 'a'", "is a tensor of the event shape"),
         (str, torch.zeros(2), "the default tensor([0., 0.])", "declare a tensor type"),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_wrong_defaults(annotation, default, given, hint):
     """A default that does not fit, or that instances would share, is refused at class definition."""
@@ -180,7 +180,7 @@ def test_required_after_default():
         (Float32[Tensor, "3"], "fill", 'join="fill" on a field that is never None'),
         (str | None, "fill", 'join="fill"'),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_wrong_join_policies(annotation, join, given):
     """A policy that the kind of field can't follow is refused at class definition."""

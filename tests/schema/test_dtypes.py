@@ -12,6 +12,7 @@ from torch import Tensor
 from tensorclass import typing as T
 from tensorclass._schema import FAMILIES, Shape, TensorSpec, family_of, parse_dims
 from tensorclass.errors import SchemaError
+from tests.schema._helpers import stable
 
 DTYPES = sorted(
     {dtype for name, dtype in vars(torch).items() if isinstance(dtype, torch.dtype)},
@@ -31,7 +32,7 @@ def test_typing_exports_every_family():
     assert all(getattr(T, name) is family for name, family in FAMILIES.items())
 
 
-@pytest.mark.parametrize("dtype", ORDINARY, ids=str)
+@pytest.mark.parametrize("dtype", ORDINARY, ids=stable)
 def test_every_dtype_has_its_family(dtype):
     """Each dtype that tensors commonly have is exactly one family, and belongs to `Shaped`."""
     family = family_of(dtype)
@@ -55,7 +56,7 @@ def test_every_dtype_has_its_family(dtype):
         (T.Num, torch.complex128, torch.bool),
         (T.Bool, torch.bool, torch.uint8),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_families(family, inside, outside):
     """The families of jaxtyping: `Int` is signed, `Num` leaves bool out."""
@@ -84,7 +85,7 @@ def test_subsets():
         (T.Num, torch.float16, True),
         (T.Shaped, torch.bool, True),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_casts(family, dtype, admitted):
     """A cast leaves integers alone, so only floating families can refuse it."""

@@ -16,7 +16,7 @@ from tensorclass import PerElement, field, produced
 from tensorclass._schema import Schema, build_schema, substitute
 from tensorclass.errors import SchemaError
 from tensorclass.typing import Float, Float32, Float64, Int64
-from tests.schema._helpers import Collection, declare, only, refused
+from tests.schema._helpers import Collection, declare, only, refused, stable
 
 T = TypeVar("T")
 B = TypeVar("B", bound="Base")
@@ -114,7 +114,7 @@ def test_renamed_dims_reach_inherited_fields():
         (PerElement[str | int], PerElement[str]),
         (Collection, Collection),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_narrowing(parent, child):
     """A child may say more about a field."""
@@ -147,7 +147,7 @@ def test_narrowing(parent, child):
         (dict[str, int], dict[str, bool], "is wider"),
         (PerElement[str], PerElement[str | int], "is wider"),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_widening_is_refused(parent, child, reason):
     """A child must stay valid wherever its parent is; the message names both."""

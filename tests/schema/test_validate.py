@@ -27,7 +27,7 @@ from tensorclass._schema import (
 )
 from tensorclass.errors import BatchSizeError, SchemaError, UnknownFieldError
 from tensorclass.typing import Bool, Complex64, Float, Float16, Float32, Int64, UInt8
-from tests.schema._helpers import Collection, Plain, declare, field_of, misfits, only, schema_for
+from tests.schema._helpers import Collection, Plain, declare, field_of, misfits, only, schema_for, stable
 
 
 @declare
@@ -86,7 +86,7 @@ def test_batch_size_is_inferred(batch):
         ({"x": Collection}, {"x": Collection(2, 3)}, (2, 3)),
         ({"x": str}, {"x": "a"}, ()),
     ],
-    ids=str,
+    ids=stable,
 )  # fmt: skip
 def test_who_says_the_batch_size(fields, values, size):
     """The first present field with a declared rank, a nested instance, an untyped container at last, else nothing."""
@@ -137,7 +137,7 @@ def test_a_wrong_field_does_not_set_the_batch_size():
         (Bool[Tensor, "3"], torch.zeros(2, 3), "convert with `.to(torch.bool)` or declare `Float32[...]`"),
         (UInt8[Tensor, "3"], torch.zeros(2, 3).char(), "convert with `.to(torch.uint8)` or declare `Int8[...]`"),
     ],
-    ids=str,
+    ids=stable,
 )  # fmt: skip
 def test_dtype(annotation, value, hint):
     """Another dtype is refused, with both ways out."""
@@ -197,7 +197,7 @@ def test_shared_tensors_have_no_batch_dims():
         (Collection(2), "Collection of batch size [2]", "for a container declare `Collection`"),
         (object, "type ", "pass a tensor"),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_no_tensor(value, given, hint):
     """What is no tensor is refused, and the way to one is shown."""
@@ -229,7 +229,7 @@ def test_no_tensor(value, given, hint):
         (Float32[Tensor, ""], np.float64(0.5), torch.tensor(0.5)),
         (Tensor, np.arange(6)[::-2], torch.tensor([5, 3, 1])),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_exact_conversions(annotation, value, expected):
     """Numbers and arrays become the declared tensor where nothing is lost."""
@@ -251,7 +251,7 @@ def test_exact_conversions(annotation, value, expected):
         (Int64[Tensor, "1"], np.array([0.5]), "would change its values"),
         (Float32[Tensor, "1"], np.array(["a"]), "pass a tensor"),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_inexact_conversions(annotation, value, hint):
     """A value that would change is refused, never rounded."""
@@ -271,7 +271,7 @@ def test_inexact_conversions(annotation, value, hint):
         (int, "3", 3),
         (int, torch.tensor(3), 3),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_autocast(annotation, value, expected):
     """With the option anything numeric becomes what is declared."""
@@ -387,7 +387,7 @@ ODD = Odd()
         (str | None, None), (tuple[int, str], (1, "a")), (Config, Config(size=3)), (Record, Record(3)), (Odd, ODD),
         (Annotated[int, annotated_types.Gt(0)], 3), (object, ODD), (type(None), None), (list[Tensor], []),
     ],
-    ids=str,
+    ids=stable,
 )  # fmt: skip
 def test_values(annotation, value):
     """A value of the declared type is stored as it is."""
@@ -409,7 +409,7 @@ def test_values(annotation, value):
         (str, torch.zeros(2), "x", 'declare a tensor: `Float32[Tensor, "..."]`'),
         (int, torch.tensor(3), "x", "take the number with `.item()`, or declare a tensor: `Int64"),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_wrong_values(annotation, value, path, hint):
     """Types are strict: nothing is converted silently; the path goes down into the value."""
@@ -439,7 +439,7 @@ def test_tensors_inside_values():
         (PerElement[str] | None, [2], None, None),
         (PerElement[str], [0], [], []),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_per_element(annotation, batch, value, stored):
     """Nested lists of the batch shape, or one value for all elements."""
@@ -457,7 +457,7 @@ def test_per_element(annotation, batch, value, stored):
         ([2], torch.zeros(2), "x", "`value.tolist()`"),
         ([2], 3, "x", "valid string"),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_wrong_elements(batch, value, path, words):
     """The path says which element, and what the batch wants."""
@@ -490,7 +490,7 @@ def test_problems_of_elements_are_not_endless():
 @pytest.mark.parametrize(
     ("annotation", "value"),
     [(Point, Point(2)), (Point, Special(2)), (Point, Point(2, 5)), (Collection, Collection(2)), (Any, 3), (Any, None)],
-    ids=str,
+    ids=stable,
 )
 def test_containers(annotation, value):
     """An instance of the class or of a child, with at least the batch dims; `Any` takes anything."""
@@ -510,7 +510,7 @@ def test_containers(annotation, value):
         (Collection, Point(2), "`.to_tensordict()`, or declare `Point`"),
         (Collection, {"x": 1}, "`TensorDict(value, batch_size=[2])`"),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_wrong_containers(annotation, value, hint):
     """Another class is refused, with the way to the right one."""
@@ -536,7 +536,7 @@ def bounded(*marks: Any) -> Any:
         ((annotated_types.Ge(0), annotated_types.Le(1)), [0.0, 1.0], [0.0, 2.0]),
         ((annotated_types.Ge(0),), [0.0], [float("nan")]),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_values_of_tensors(marks, good, bad):
     """Bounds hold for every element, nan included, and only on request."""
@@ -628,7 +628,7 @@ def test_one_field_with_variadic_dims():
         (Tensor, torch.float16, None),
         (str, torch.float16, None),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_casts(annotation, dtype, hint):
     """A cast that breaks a declared dtype is a problem with the way out; others are none."""
