@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from inspect import getattr_static
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -305,7 +305,8 @@ class Root(TypedContainer):
 
     def __init_subclass__(
         cls, *, frozen: bool | None = None, autocast: bool | None = None, nocast: bool | None = None,
-        tensor_only: bool | None = None, shadow: bool | None = None, validate: str | None = None, **kwargs: Any,
+        tensor_only: bool | None = None, shadow: bool | None = None,
+        validate: Literal["schema", "values", "off"] | None = None, **kwargs: Any,
     ) -> None:  # fmt: skip
         super().__init_subclass__(**kwargs)
         if "__tensorclass_root__" not in vars(cls):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, get_origin, overload
+from typing import Any, Generic, Literal, TypeVar, get_origin, overload
 
 from typing_extensions import dataclass_transform
 
@@ -20,7 +20,7 @@ def tensorclass(cls: C, /) -> C: ...
 @overload
 def tensorclass(
     *, autocast: bool = False, frozen: bool = False, nocast: bool = False, tensor_only: bool = False,
-    shadow: bool = False, validate: str = "schema",
+    shadow: bool = False, validate: Literal["schema", "values", "off"] = "schema",
 ) -> Callable[[C], C]: ...  # fmt: skip
 @dataclass_transform(eq_default=False, field_specifiers=(field, produced))
 def tensorclass(cls: Any = None, /, **options: Any) -> Any:

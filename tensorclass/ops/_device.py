@@ -57,7 +57,7 @@ class DeviceOps(CastMethods, ApplyOps):
         return self._make(leaves, self._batch_size, self._names, VALUES)
 
     def to(
-        self, *args: Any, device: Device = None, dtype: torch.dtype | None = None, non_blocking: bool = False,
+        self, *args: Tensor | TensorCollection | torch.dtype | Device, device: Device = None, dtype: torch.dtype | None = None, non_blocking: bool = False,
         batch_size: Sequence[int] | None = None, other: Any = None, **kwargs: Any,
     ) -> Self:  # fmt: skip
         """Move to a device, cast to a dtype, or both.
@@ -82,7 +82,7 @@ class DeviceOps(CastMethods, ApplyOps):
             if type(args[0]) is torch.dtype:
                 return self._cast(args[0])
             if type(args[0]) in (str, torch.device):
-                return self._on(as_device(args[0]), non_blocking)
+                return self._on(as_device(args[0]), non_blocking)  # type: ignore[arg-type]  # by its type a device
         for arg in (*args, other):
             if isinstance(arg, torch.dtype):
                 dtype = arg

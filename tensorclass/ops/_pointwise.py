@@ -1482,7 +1482,7 @@ class PointwiseOps(Pointwise):
         """
         return binary(self, other, _LT)
 
-    def __lt__(self, other: object) -> Self:
+    def __lt__(self, other: Operand) -> Self:
         return dunder(self, other, _LT)
 
     def le(self, other: Operand) -> Self:
@@ -1502,7 +1502,7 @@ class PointwiseOps(Pointwise):
         """
         return binary(self, other, _LE)
 
-    def __le__(self, other: object) -> Self:
+    def __le__(self, other: Operand) -> Self:
         return dunder(self, other, _LE)
 
     def gt(self, other: Operand) -> Self:
@@ -1522,7 +1522,7 @@ class PointwiseOps(Pointwise):
         """
         return binary(self, other, _GT)
 
-    def __gt__(self, other: object) -> Self:
+    def __gt__(self, other: Operand) -> Self:
         return dunder(self, other, _GT)
 
     def ge(self, other: Operand) -> Self:
@@ -1542,7 +1542,7 @@ class PointwiseOps(Pointwise):
         """
         return binary(self, other, _GE)
 
-    def __ge__(self, other: object) -> Self:
+    def __ge__(self, other: Operand) -> Self:
         return dunder(self, other, _GE)
 
     def addcmul(self, other1: Operand, other2: Operand, *, value: complex | None = None) -> Self:
