@@ -69,9 +69,10 @@ def _pick(result: Mapping[Any, Any], slot: Slot, label: str) -> Any:
 
 
 def describe(value: object) -> str:
-    """A value in a message: dtype and shape of a tensor, the type of anything else."""
+    """A value in a message: dtype, shape and device of a tensor, the type of anything else."""
     if isinstance(value, Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+        place = "" if value.device.type == "cpu" else f" on {value.device}"
+        return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}{place}"
     if is_tensorclass_type(type(value)):
         return f"{type(value).__name__} of batch size {list(getattr(value, 'batch_size', ()))}"
     return type(value).__name__

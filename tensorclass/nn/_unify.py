@@ -179,7 +179,7 @@ class Unifier:
                 return False
             self._sizes[name] = Polynomial.of(int(value))
             return True
-        for name in sorted(zero.names[::-1], key=_age, reverse=True):
+        for name in sorted(zero.names, key=_age)[::-1]:
             found = zero.isolate(name)
             if found is not None:
                 self._sizes[name] = found

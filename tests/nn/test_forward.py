@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from tensorclass import FrozenTensorClass, TensorClass, TensorDict, produced
 from tensorclass.errors import MissingKeyError, SchemaError
 from tensorclass.nn import TensorClassSequential
+from tensorclass.nn._results import describe
 from tensorclass.typing import Float, Float32, Int64
 from tests.nn._pipelines import Digits, Hidden, Prediction, State, argmax, classifier, digits, flatten, stages, step
 
@@ -498,3 +499,11 @@ def test_no_in_fields():
 
     pipeline = TensorClassSequential(step(lambda: torch.zeros(6), (), Out.prior), input=Digits, output=Out)
     assert pipeline(digits()).prior.shape == (6,)
+
+
+def test_values_in_messages():
+    """Dtype and shape, the device where it is not the CPU, the batch size of a nested batch."""
+    assert describe(torch.zeros(2, 3)) == "float32 [2, 3]"
+    assert describe(torch.zeros(2, device="meta")) == "float32 [2] on meta"
+    assert describe(digits(4)) == "Digits of batch size [4]"
+    assert describe(None) == "NoneType"
