@@ -30,7 +30,11 @@ class NewOps(DeviceOps):
             make(leaf, target + leaf.shape[dims:] if batched else leaf.shape)
             for leaf, batched in zip(leaves, carry, strict=True)
         ]
-        self._accept(leaves, new, "new")
+        if any([made.dtype is not leaf.dtype for made, leaf in zip(new, leaves, strict=True)]):
+            shapes = [
+                torch.empty(v.shape, dtype=made.dtype, device="meta") for v, made in zip(leaves, new, strict=True)
+            ]
+            self._accept(leaves, shapes, "new")  # event shapes are the old ones, whatever the batch size is now
         if self._tensors_by_key() is not None:
             result = self._make(new, target)
         else:  # the index of objects has the batch dims and is no value: every element gets the first object

@@ -16,6 +16,8 @@ from tensorclass.store import Unbatched
 Path: TypeAlias = "tuple[str, ...]"
 Size: TypeAlias = "tuple[int, ...]"
 LeafFn: TypeAlias = "Callable[[Tensor, Size], Any]"
+CASTS = 4
+"""As `VALUES`; of a typed class the floating ones alone."""
 TENSORS = 3
 """Tensors over the batch alone: what masks and numbers are written to."""
 ROLES = {
@@ -23,6 +25,7 @@ ROLES = {
     VALUES: ("tensor", "shared"),
     STORAGE: ("tensor", "objects", "shared"),
     TENSORS: ("tensor",),
+    CASTS: ("tensor", "shared"),
 }
 
 
@@ -35,11 +38,12 @@ class Model:
     roles: dict[Path, str] = field(default_factory=dict)
     statics: dict[Path, Any] = field(default_factory=dict)
     nests: dict[Path, Size] = field(default_factory=dict)
+    typed: bool = False
 
     @classmethod
     def of(cls, collection: TensorCollection) -> Model:
         """Read a container; objects become the numbers in their names."""
-        model = cls(tuple(collection.batch_size))
+        model = cls(tuple(collection.batch_size), typed=hasattr(type(collection), "__tensorclass_schema__"))
         model._read(collection, ())
         return model
 
@@ -65,13 +69,17 @@ class Model:
     def map(self, fn: LeafFn, touches: int = BATCHED) -> Any:
         """The operation on each leaf it touches: a model, or a list of them when the function gives pieces."""
         probe = fn(torch.zeros(*self.size, 1), self.size)
-        touched = {p: fn(v, self.size) for p, v in self.leaves.items() if self.roles[p] in ROLES[touches]}
+        touched = {p: fn(v, self.size) for p, v in self.leaves.items() if self._touches(p, v, touches)}
         if isinstance(probe, Tensor):
             return replace(self, size=tuple(probe.shape[:-1]), leaves={**self.leaves, **touched})
         return [
             replace(self, size=tuple(piece.shape[:-1]), leaves={**self.leaves, **{p: v[i] for p, v in touched.items()}})
             for i, piece in enumerate(probe)
         ]
+
+    def _touches(self, path: Path, leaf: Tensor, touches: int) -> bool:
+        keeps = touches == CASTS and self.typed and not leaf.is_floating_point()
+        return self.roles[path] in ROLES[touches] and not keeps
 
     def paths(self) -> set[Path]:
         """The paths of everything that is no container."""

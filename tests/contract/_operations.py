@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tensorclass import TensorDict
 from tensorclass.core import BATCHED, STORAGE, VALUES
-from tests.contract._model import TENSORS, LeafFn, Model, Size
+from tests.contract._model import CASTS, TENSORS, LeafFn, Model, Size
 
 Suits: TypeAlias = "Callable[[Size], bool]"
 
@@ -427,12 +427,12 @@ for _dtype in (
     torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.int16, torch.int32, torch.int64,
     torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool, torch.complex64, torch.complex128,
 ):  # fmt: skip
-    leafwise(f"to({_dtype})", lambda c, d=_dtype: c.to(d), cast(_dtype), touches=VALUES, names=True)
+    leafwise(f"to({_dtype})", lambda c, d=_dtype: c.to(d), cast(_dtype), touches=CASTS, names=True)
     leafwise(
         str(_dtype).split(".")[1],
         lambda c, d=_dtype: getattr(c, str(d).split(".")[1])(),
         cast(_dtype),
-        touches=VALUES,
+        touches=CASTS,
         names=True,
     )
 for _name, _dtype in {
@@ -441,10 +441,10 @@ for _name, _dtype in {
     "half": torch.float16,
     "int": torch.int32,
 }.items():
-    leafwise(f"{_name}()", lambda c, n=_name: getattr(c, n)(), cast(_dtype), touches=VALUES, names=True)
-leafwise("type", lambda c: c.type(torch.float64), cast(torch.float64), touches=VALUES, names=True)
+    leafwise(f"{_name}()", lambda c, n=_name: getattr(c, n)(), cast(_dtype), touches=CASTS, names=True)
+leafwise("type", lambda c: c.type(torch.float64), cast(torch.float64), touches=CASTS, names=True)
 leafwise(
-    "to(tensor)", lambda c: c.to(torch.zeros(1, dtype=torch.float64)), cast(torch.float64), touches=VALUES, names=True
+    "to(tensor)", lambda c: c.to(torch.zeros(1, dtype=torch.float64)), cast(torch.float64), touches=CASTS, names=True
 )
 
 

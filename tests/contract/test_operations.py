@@ -12,13 +12,23 @@ from tensorclass import TensorCollection, TensorDict
 from tensorclass.core import STORAGE, VALUES
 from tensorclass.store import Node
 from tests.contract import _relayouts as _relayouts
+from tests.contract import _typed_kinds as _typed_kinds
 from tests.contract._invariants import check
 from tests.contract._kinds import KINDS, mixed
 from tests.contract._model import Model, as_list, assert_same
 from tests.contract._operations import OPS, Op
 
+KNOWN = {("typed_assorted", "update(inplace)"): "a typed class takes no shared tensor from another container"}
+
+
+def marks(kind: str, op: Op) -> list[pytest.MarkDecorator]:
+    """A defect that is known, with its reason; the mark must go when it does."""
+    reason = KNOWN.get((kind, op.name))
+    return [pytest.mark.xfail(reason=reason)] if reason else []
+
+
 CASES = [
-    pytest.param(op, kind, id=f"{kind}-{op.name}")
+    pytest.param(op, kind, id=f"{kind}-{op.name}", marks=marks(kind, op))
     for kind, factory in KINDS.items()
     for op in OPS
     if op.suits(tuple(factory(mixed()).batch_size)) and not (op.restructures and op.untyped and "typed" in kind)

@@ -1,0 +1,149 @@
+"""Every row of the pointwise table x every kind of operand x every kind of container, against torch on each leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tensorclass.core import VALUES
+from tensorclass.errors import StructureError, TensorClassError
+from tensorclass.ops._table import ROWS, Row
+from tests.contract import _typed_kinds as _typed_kinds
+from tests.contract._invariants import check
+from tests.contract._kinds import KINDS, Maker
+from tests.contract._model import ROLES, Model, Path, assert_same
+from tests.contract.test_operations import assert_new
+
+NUMBERS = {"any": 0.5, "positive": 2.0, "unit": 0.25, "nonzero": -3.0, "int": 3, "bool": True}
+OPERANDS = ("container", "number", "scalar", "batch", "row")
+
+
+def maker(domain: str) -> Maker:
+    """Tensors on which an operation of this domain is well defined."""
+
+    def make(*shape: int) -> Tensor:
+        if domain == "bool":
+            return torch.rand(shape) > 0.5
+        if domain == "int":
+            return torch.randint(-5, 6, shape)
+        raw = torch.rand(shape, dtype=torch.float64)
+        if domain in ("any", "nonzero"):
+            return (raw + 0.1) * torch.where(torch.rand(shape) > 0.5, 3.0, -3.0)
+        return raw * 0.8 + 0.1
+
+    return make
+
+
+def operand(which: str, domain: str, container: Any, kind: str) -> Any:
+    """A second operand of one kind for a container."""
+    size, make = tuple(container.batch_size), maker(domain)
+    if which == "container":
+        return KINDS[kind](make).unlock_()
+    if which == "number":
+        return NUMBERS[domain]
+    return make(*{"scalar": (), "batch": size, "row": size[-1:]}[which])
+
+
+def for_leaf(other: Any, path: Path, leaf: Tensor, dims: int) -> Any:
+    """What an operand means for one leaf."""
+    if isinstance(other, Tensor):
+        return other.reshape(other.shape + (1,) * (leaf.ndim - dims)) if other.ndim else other
+    return other if isinstance(other, (bool, int, float)) else Model.of(other).leaves[path]
+
+
+def expected(row: Row, source: Model, others: list[Any]) -> Model:
+    """The operation by torch, leaf by leaf."""
+    leaves = dict(source.leaves)
+    for path, leaf in source.leaves.items():
+        if source.roles[path] in ROLES[VALUES]:
+            args = [for_leaf(other, path, leaf, len(source.size)) for other in others]
+            leaves[path] = getattr(torch, row.torch_name)(leaf, *as_torch_takes(row, leaf, args))
+    return Model(source.size, leaves, source.roles, source.statics, source.nests)
+
+
+def as_torch_takes(row: Row, leaf: Tensor, args: list[Any]) -> list[Any]:
+    """Numbers as tensors where torch takes none."""
+    together = row.numbers == "together" and any(isinstance(arg, Tensor) for arg in args)
+    fixed = []
+    for position, arg in enumerate(args):
+        refused = row.numbers == "no" or together or (row.numbers == "last" and position < len(args) - 1)
+        as_tensor = refused and not isinstance(arg, Tensor)
+        fixed.append(torch.tensor(arg, dtype=torch.result_type(leaf, arg)) if as_tensor else arg)
+    return fixed
+
+
+def cases(row: Row) -> Iterator[tuple[str, ...]]:
+    """The combinations of operand kinds: all of them for two operands, every kind twice and mixed for three."""
+    if row.arity == 0:
+        yield ()
+    for first in OPERANDS if row.arity else ():
+        if row.arity == 1:
+            yield (first,)
+        else:
+            yield from ((first, second) for second in OPERANDS)
+
+
+def spans_batch(others: list[Any]) -> bool:
+    """Whether an operand is a tensor over the batch, which means nothing for a tensor without batch dims."""
+    return any(isinstance(other, Tensor) and other.ndim for other in others)
+
+
+def overlaps(container: Any) -> bool:
+    """Whether several elements share memory, or autograd guards a leaf."""
+    leaves = container._leaves(VALUES)
+    shared = any(s == 0 and n > 1 for leaf in leaves for s, n in zip(leaf.stride(), leaf.shape, strict=True))
+    return shared or any(leaf.requires_grad for leaf in leaves)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_pointwise(row: Row, kind: str, record_property: Callable[[str, object], None]):
+    """Torch's result for each leaf, in a new container or in the same tensors; what is no value stays."""
+    count = 0
+    for combination in cases(row):
+        container = KINDS[kind](maker(row.domain))
+        others = [operand(which, row.other_domain, container, kind) for which in combination]
+        out_of_place(row, container, others)
+        count += 1
+        if row.in_place:
+            in_place(row, container, others)
+            count += 1
+    record_property("cases", count)
+
+
+def out_of_place(row: Row, container: Any, others: list[Any]) -> None:
+    """A new container of the same class, names and batch size; the source is as it was."""
+    source = Model.of(container)
+    before = source.frozen()
+    if spans_batch(others) and "shared" in source.roles.values():
+        with pytest.raises(StructureError, match="has no batch dims"):
+            getattr(container, row.name)(*others)
+    else:
+        result = getattr(container, row.name)(*others)
+        check(result)
+        assert_same(result, expected(row, source, others))
+        assert (type(result), result.names, result.device) == (type(container), container.names, container.device)
+        assert not result.is_locked
+        assert_new(container, [result], False)
+    check(container)
+    assert_same(container, before)
+
+
+def in_place(row: Row, container: Any, others: list[Any]) -> None:
+    """The same tensors with new values, or an error and nothing written."""
+    before = Model.of(container).frozen()
+    tensors = container._leaves(VALUES)
+    nameless = spans_batch(others) and "shared" in before.roles.values()
+    if nameless or overlaps(container):
+        with pytest.raises(TensorClassError):
+            getattr(container, f"{row.name}_")(*others)
+        assert_same(container, before)
+    else:
+        assert getattr(container, f"{row.name}_")(*others) is container
+        assert_same(container, expected(row, before, others))
+        assert all(a is b for a, b in zip(container._leaves(VALUES), tensors, strict=True))
+    check(container)
