@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.typing._checkers import differences, run_checker
+from tests.typing._checkers import Found, differences, run_checker
 from tests.typing._execute import execute
-from tests.typing._notation import CHECKERS, Mark, Program, parse_mark, programs
+from tests.typing._notation import CHECKERS, HERE, Mark, Program, parse_mark, programs
+from tests.typing._table import PAGE, filled
 
 PROGRAMS = list(programs())
+
+
+def _program(text: str, folder: str = "wrong") -> Program:
+    marks = {number: mark for number, line in enumerate(text.splitlines(), 1) if (mark := parse_mark(line))}
+    return Program(HERE / folder / "made_up.py", text, marks)
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
@@ -26,3 +32,83 @@ def test_run_time(program: Program):
     """Statements raise the error on their line and no other, so right programs are right and wrong ones are wrong."""
     problems = execute(program)
     assert not problems, "\n" + "\n".join(problems)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_marks_fit_the_folder(program: Program):
+    """Right programs have no marks; somebody sees every wrong line; false alarms run; unseen lines raise."""
+    folder, marks = program.path.parent.name, program.marks.values()
+    if folder == "right":
+        assert not program.marks
+    elif folder == "wrong":
+        assert marks
+        assert all(mark.mypy or mark.pyright for mark in marks)
+    elif program.path.stem == "false_alarms":
+        assert all(mark.error is None and (mark.mypy or mark.pyright) for mark in marks)
+    else:
+        assert all(mark.error is not None and not (mark.mypy or mark.pyright) for mark in marks)
+
+
+def test_every_program_is_strict():
+    """Every program is checked in the strict mode of pyright; right ones without exceptions."""
+    heads = {program.name: program.text.splitlines()[0] for program in PROGRAMS}
+    assert {name for name, head in heads.items() if not head.startswith("# pyright: strict")} == set()
+    assert {head for name, head in heads.items() if name.startswith("right/")} == {"# pyright: strict"}
+
+
+def test_the_page_is_fresh():
+    """docs/typing.md shows the tables of today; `python -m tests.typing --markdown` writes them."""
+    page = PAGE.read_text("utf-8")
+    assert filled(page) == page
+
+
+@pytest.mark.parametrize(
+    ("line", "mark"),
+    [
+        ("f(3)", None),
+        ("f(3)  # an explanation", None),
+        ("f(3)  # E: - | - | -", Mark(frozenset(), frozenset(), None)),
+        ("f(3)  # E: call-arg | reportCallIssue | TypeError", Mark(frozenset({"call-arg"}), frozenset({"reportCallIssue"}), "TypeError")),
+        ("f(3)  #E:a , b|-|-", Mark(frozenset({"a", "b"}), frozenset(), None)),
+    ],
+)  # fmt: skip
+def test_notation(line: str, mark: Mark | None):
+    """A mark has a column for each checker and one for the run time."""
+    assert parse_mark(line) == mark
+
+
+@pytest.mark.parametrize("line", ["f()  # E: call-arg", "f()  # E: a | b", "f()  # E: a | | c", "f()  # E: a | b | c | d"])
+def test_notation_refuses(line: str):
+    """A mark with another number of columns, or an empty one, is a mistake in the program."""
+    with pytest.raises(ValueError, match="mypy"):
+        parse_mark(line)
+
+
+def test_differences_both_ways():
+    """A missing diagnostic, an unexpected one and another code are differences; an expected one is none."""
+    program = _program("a\nb  # E: one | - | -\nc  # E: two | - | -\nd  # E: three | - | -\n")
+    found: Found = {program.path: {1: {"zero": "words"}, 3: {"two": ""}, 4: {"four": "more words"}}}
+    assert differences([program], "mypy", found) == [
+        "wrong/made_up.py:1: mypy says zero: words",
+        "wrong/made_up.py:2: mypy does not say one",
+        "wrong/made_up.py:4: mypy does not say three",
+        "wrong/made_up.py:4: mypy says four: more words",
+    ]
+    assert differences([program], "mypy", {})[0] == "wrong/made_up.py:2: mypy does not say one"
+
+
+def test_execution_finds_what_does_not_fit():
+    """A wrong statement that runs, a right one that raises and another error are reported; the expected one is not."""
+    text = "1 / 0  # E: - | - | ArithmeticError\n1 / 0\nx = 3  # E: - | - | ValueError\nint('x')  # E: - | - | TypeError\n"
+    problems = execute(_program(text))
+    assert [problem.split(": ", 1)[1][:33] for problem in problems] == [
+        "expected no error, got ZeroDivisi",
+        "expected ValueError, got no error",
+        "expected TypeError, got ValueErro",
+    ]
+
+
+def test_a_checker_that_cannot_run_says_so():
+    """A checker that stops before it checks anything is an error, never an empty report."""
+    with pytest.raises(RuntimeError, match="could not run"):
+        run_checker("mypy", [Path("no/such/file.py")])

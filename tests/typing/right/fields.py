@@ -89,7 +89,6 @@ batch.names = ["time"]
 batch.names = None
 batch.batch_size = [2]
 batch.batch_size = 2
-batch.auto_batch_size_()
 assert_type(batch.shape, torch.Size)
 assert_type(batch.ndim, int)
 assert_type(batch.numel(), int)

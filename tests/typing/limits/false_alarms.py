@@ -1,0 +1,49 @@
+# pyright: strict, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+"""Right programs that checkers refuse, and types that they take wrongly."""
+
+import torch
+from torch import Tensor
+from typing_extensions import assert_type
+
+from tensorclass import PerElement, TensorClass, field, tensorclass
+from tensorclass.nn import TensorClassModule
+from tensorclass.typing import Float32, Int64
+
+
+class Digits(TensorClass):
+    image: Float32[Tensor, "64"]
+    label: Int64[Tensor, ""]
+    tag: PerElement[str] | None = field(default=None)
+
+
+@tensorclass
+class Alone:
+    image: Float32[Tensor, "64"]
+
+
+x, y = torch.zeros(4, 64), torch.zeros(4, dtype=torch.int64)
+batch = Digits(x, y)
+
+# ---- torch's own functions on containers; this package's `stack` and `cat` are typed
+torch.stack([batch, batch])  # E: list-item | reportArgumentType | -
+torch.cat([batch, batch])  # E: list-item | reportArgumentType | -
+torch.clone(batch)  # E: arg-type | reportArgumentType | -
+torch.equal(batch, batch)  # E: arg-type | reportArgumentType | -
+
+# ---- what the decorator adds to a class without the base
+alone = Alone(image=x)
+Alone(image=x, batch_size=[4])  # E: call-arg | reportCallIssue | -
+print(alone.batch_size)  # E: attr-defined | reportAttributeAccessIssue | -
+print(alone[0])  # E: index | reportIndexIssue | -
+print(alone + 1)  # E: operator | reportOperatorIssue | -
+alone.to("cpu")  # E: attr-defined | reportAttributeAccessIssue | -
+
+# ---- a reference between brackets looks like an index of the field's type; `batch.get(...)` has no type
+assert_type(batch[Digits.label], Digits)
+
+# ---- an optional per-element field
+batch.tag = None  # E: - | reportAttributeAccessIssue | -
+Digits(x, y, "a")  # E: arg-type | reportArgumentType | -
+
+# ---- lambdas in the one-step form, in pyright's strict mode
+TensorClassModule(lambda z: z * 2, in_fields=Digits.image, out_fields=Digits.image)  # E: - | reportUnknownLambdaType | -
