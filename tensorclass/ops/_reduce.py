@@ -1,0 +1,222 @@
+"""The few functions that do the work of every reduction, over the leaves of any container."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+from typing_extensions import NamedTuple
+
+from ..core import VALUES
+from ..core._base import Names
+from ._operands import Pointwise
+from ._reduce_frame import (
+    EMPTY,
+    FEATURE,
+    KeyTransform,
+    batch_ndims,
+    is_feature,
+    named_dims,
+    one_dim,
+    ones,
+    reduced_names,
+    reduced_size,
+    renamed,
+    untyped,
+)
+from ._reduce_leaves import Options, Reducer, along, each, joined, together, verdict
+
+V = TypeVar("V")
+I = TypeVar("I")  # noqa: E741  # indices beside values
+
+
+class Extrema(NamedTuple, Generic[V, I]):
+    """Smallest or largest elements, and where along the reduced dim each of them stands.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict
+    >>> found = TensorDict(a=torch.tensor([3, 1, 2]), batch_size=[3]).min(0)
+    >>> found.values["a"], found.indices["a"]
+    (tensor(1), tensor(1))
+    """
+
+    values: V
+    indices: I
+
+
+# ---- the operations --------------------------------------------------------------------------------------------------
+
+
+def total(
+    self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, reduce: bool | None,
+    key_transform: KeyTransform | None = None, **given: Any,
+) -> Any:  # fmt: skip
+    """One number for all that is reduced."""
+    options = {key: value for key, value in given.items() if value is not None}
+    if reduce:
+        return together(self, reducer, dim, keepdim, options)
+    if dim is None:
+        result = _everything(self, reducer, keepdim, options)
+    elif is_feature(self, dim, keepdim, reducer.name):
+        result = _events(self, reducer, options)
+    else:
+        result = _over_batch(self, reducer, named_dims(self, dim, reducer.name), keepdim, options, self)
+    return result if key_transform is None else renamed(result, key_transform, reducer.name)
+
+
+def quantile(
+    self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, reduce: bool | None,
+    key_transform: KeyTransform | None, q: float | Tensor, interpolation: str,
+) -> Any:  # fmt: skip
+    """A total whose order is checked first."""
+    if not isinstance(q, (int, float, Tensor)) or isinstance(q, bool) or (isinstance(q, Tensor) and q.ndim > 1):
+        given = f"a tensor of shape {list(q.shape)}" if isinstance(q, Tensor) else repr(q)
+        raise TypeError(f"quantile: q is a number or a tensor of at most one dim, got {given}")
+    if not isinstance(q, Tensor) and not 0 <= q <= 1:
+        raise ValueError(f"quantile: q lies between 0 and 1, got {q}")
+    return total(self, reducer, dim, keepdim, reduce, key_transform, q=q, interpolation=interpolation)
+
+
+def indexed(
+    self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, reduce: bool | None, return_indices: bool
+) -> Any:
+    """An element of what is reduced, and its position where one dim is given."""
+    name = reducer.name
+    if dim is None:
+        if keepdim:
+            raise TypeError(f"{name}: keepdim=True needs a dim; `a{name}(keepdim=True)` keeps all dims with size one")
+        return total(self, reducer, None, False, reduce)
+    if isinstance(dim, str) and dim == FEATURE:
+        raise TypeError(f'{name}: event dims have no single position; use `a{name}(dim="feature")`')
+    at = one_dim(self, dim, name, f"several dims have no single position: use `a{name}({dim!r})`")
+    if reduce:
+        return _pair(reducer.function(joined(self, (at,), name), at, keepdim), return_indices)
+    size, names = reduced_size(self._batch_size, (at,), keepdim), reduced_names(self._names, (at,), keepdim)
+    return _pairs(self, lambda leaf: reducer.function(leaf, at, keepdim), name, size, names, return_indices)
+
+
+def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, return_indices: bool) -> Any:
+    """An element for each prefix along one batch dim, and its position."""
+    at = one_dim(self, dim, reducer.name, "call it once for each dim")
+    if reduce:
+        return _pair(reducer.function(joined(self, (at,), reducer.name), at), return_indices)
+    function = reducer.function
+    return _pairs(
+        self, lambda leaf: function(leaf, at), reducer.name, self._batch_size, self._names, return_indices, False
+    )
+
+
+def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
+    """Whether all or any elements are true: a bool for everything, bool leaves for given dims."""
+    if dim is None:
+        if keepdim:
+            raise TypeError(f"{reducer.name}: keepdim=True needs a dim; without one the result is a Python bool")
+        return verdict(self._leaves(VALUES), reducer)
+    if is_feature(self, dim, keepdim, reducer.name):
+        return _events(self, reducer, {})
+    return _over_batch(self, reducer, named_dims(self, dim, reducer.name), keepdim, {}, untyped(self))
+
+
+def logsumexp(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, out: Any) -> Any:
+    """Over batch dims only, all of them when none is given."""
+    dims = named_dims(self, range(len(self._batch_size)) if dim is None else dim, reducer.name)
+    return _delivered(_over_batch(self, reducer, dims, keepdim, {}, self), out)
+
+
+def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | None) -> Any:
+    """Along one batch dim; shapes stay."""
+    at = one_dim(self, dim, reducer.name, "call it once for each dim, or merge the dims first with `flatten`")
+    ndims = batch_ndims(self, reducer.name, False)
+    leaves = self._leaves(VALUES)
+    new = each(self, reducer.name, leaves, ndims, lambda leaf, _: reducer.function(leaf, at, dtype=dtype), skip=True)
+    _require_declared(self, leaves, new, reducer.name)
+    return self._make(new, self._batch_size, self._names, VALUES)
+
+
+def norm(
+    self: Pointwise, reducer: Reducer, out: Any, dtype: torch.dtype | None, key_transform: KeyTransform | None
+) -> Any:
+    """Over everything."""
+    return _delivered(total(self, reducer, None, False, None, key_transform, dtype=dtype), out)
+
+
+def _delivered(result: Any, out: Any) -> Any:
+    return result if out is None else type(out).copy_(out, result)
+
+
+# ---- containers around what is left ----------------------------------------------------------------------------------
+
+
+def _everything(self: Pointwise, reducer: Reducer, keepdim: bool, options: Options) -> Any:
+    ndims = batch_ndims(self, reducer.name, True)
+    leaves = self._leaves(VALUES)
+    if keepdim:
+        whole = lambda leaf, _: along(reducer, leaf, tuple(range(leaf.ndim)), True, options)  # noqa: E731  # its twin stands below
+    else:
+        whole = lambda leaf, _: reducer.function(leaf, **options)  # noqa: E731  # as above
+    new = each(self, reducer.name, leaves, ndims, whole)
+    structure = untyped(self, ones if keepdim else lambda size: EMPTY)
+    lead = _lead(options) if keepdim else EMPTY
+    return _stand(structure, new, structure._batch_size, structure._names, lead)
+
+
+def _events(self: Pointwise, reducer: Reducer, options: Options) -> Any:
+    lead = _lead(options)
+    ndims = batch_ndims(self, reducer.name, bool(lead))
+    leaves = self._leaves(VALUES)
+    over = lambda leaf, ndim: along(reducer, leaf, tuple(range(ndim or 0, leaf.ndim)), False, options)  # noqa: E731  # one use, too long for it
+    new = each(self, reducer.name, leaves, ndims, over)
+    return _stand(untyped(self), new, self._batch_size, self._names, lead)
+
+
+def _over_batch(
+    self: Pointwise, reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Options, structure: Any
+) -> Any:
+    ndims = batch_ndims(self, reducer.name, True)
+    leaves = self._leaves(VALUES)
+    over = lambda leaf, _: along(reducer, leaf, dims, keepdim, options)  # noqa: E731  # one use, too long for it
+    new = each(self, reducer.name, leaves, ndims, over, skip=True)
+    if structure is self:
+        _require_declared(self, leaves, new, reducer.name)
+    size, names = reduced_size(self._batch_size, dims, keepdim), reduced_names(self._names, dims, keepdim)
+    return _stand(structure, new, size, names, _lead(options))
+
+
+def _pairs(
+    self: Pointwise, function: Callable[[Tensor], Any], op: str, size: torch.Size, names: Names, return_indices: bool,
+    regroups: bool = True,
+) -> Any:  # fmt: skip
+    """Values in a twin; indices, of other dtypes and for reduced tensors alone, in an untyped container."""
+    ndims = batch_ndims(self, op, regroups)
+    leaves = self._leaves(VALUES)
+    found = each(self, op, leaves, ndims, lambda leaf, _: function(leaf), skip=True)
+    values = [leaf if n is None else pair[0] for leaf, pair, n in zip(leaves, found, ndims, strict=True)]
+    twin = self._make(values, size, names, VALUES)
+    if not return_indices:
+        return twin
+    indices = [pair[1] for pair, n in zip(found, ndims, strict=True) if n is not None]
+    return Extrema(twin, untyped(self, tensors_only=True)._make(indices, size, names, VALUES))
+
+
+def _pair(found: Any, return_indices: bool) -> Any:
+    return Extrema(found[0], found[1]) if return_indices else found[0]
+
+
+def _lead(options: Options) -> torch.Size:
+    """The dims in front of every result: those of several quantiles."""
+    q = options.get("q")
+    return q.shape if isinstance(q, Tensor) else EMPTY
+
+
+def _stand(structure: Any, new: Sequence[Tensor], size: torch.Size, names: Names, lead: torch.Size) -> Any:
+    if lead:
+        size, names = lead + size, None if names is None else (None,) * len(lead) + names
+    return structure._make(new, size, names, VALUES)
+
+
+def _require_declared(self: Pointwise, old: list[Tensor], new: Sequence[Tensor], op: str) -> None:
+    """Have a typed class accept the result: event shapes are what they were, dtypes may not be."""
+    if [leaf.dtype for leaf in old] != [leaf.dtype for leaf in new]:
+        self._accept(old, [b.new_empty(()).expand(a.shape) for a, b in zip(old, new, strict=True)], op)

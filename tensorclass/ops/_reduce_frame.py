@@ -1,0 +1,133 @@
+"""Where a reduction goes: which dims it takes from each leaf, and the container that stands around what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from ..core import VALUES, Path, TensorCollection, join_path
+from ..core._base import Names
+from ..errors import BatchDimError, StructureError
+from ._operands import Pointwise
+
+FEATURE: Final = "feature"
+"""The dim argument that stands for all event dims of each leaf."""
+
+BatchDims: TypeAlias = "int | str | Sequence[int | str]"
+"""One batch dim or several, by number or name."""
+Feature: TypeAlias = Literal["feature"]
+KeyTransform: TypeAlias = "Callable[[str], str]"
+
+Resize: TypeAlias = "Callable[[torch.Size], torch.Size]"
+EMPTY: Final = torch.Size([])
+
+
+def named_dims(self: Pointwise, dim: Any, op: str) -> tuple[int, ...]:
+    """The batch dims that a dim argument names, as distinct non-negative numbers; never none of them."""
+    if isinstance(dim, bool) or not isinstance(dim, (int, str, torch.SymInt, Iterable)):
+        raise TypeError(f"{op}: a dim is an int, a name, or a sequence of them, got {dim!r}")
+    given = (dim,) if isinstance(dim, (int, str, torch.SymInt)) else tuple(dim)
+    dims = tuple([self._dim(one, op) for one in given])
+    if not dims:
+        raise BatchDimError(f"{op}: {dim!r} names no batch dim; leave `dim` out to reduce every element of each leaf")
+    if len(set(dims)) != len(dims):
+        raise BatchDimError(f"{op}: dims {list(given)} name a batch dim twice")
+    return dims
+
+
+def one_dim(self: Pointwise, dim: Any, op: str, instead: str) -> int:
+    """The one batch dim that an operation takes."""
+    dims = named_dims(self, dim, op)
+    if len(dims) > 1:
+        raise BatchDimError(f"{op} takes one batch dim, got {dim!r}; {instead}")
+    return dims[0]
+
+
+def is_feature(self: Pointwise, dim: Any, keepdim: bool, op: str) -> bool:
+    """Whether the event dims are meant."""
+    if not (isinstance(dim, str) and dim == FEATURE):
+        return False
+    if self._names is not None and FEATURE in self._names:
+        raise ValueError(
+            f'{op}: dim="feature" means the event dims, and a batch dim has that name as well; give batch dim '
+            f"{self._names.index(FEATURE)} by its number, or rename it"
+        )
+    if keepdim:
+        raise TypeError(f'{op}: keepdim=True keeps reduced batch dims; dim="feature" leaves the batch dims alone')
+    return True
+
+
+def batch_ndims(self: TensorCollection, op: str, regroups: bool, path: Path = ()) -> list[int | None]:
+    """For each `VALUES` leaf its number of batch dims, None where the batch dims pass it by.
+
+    Raises:
+        StructureError: when the batch dims change and an entry with one object for each element can't follow.
+    """
+    found: list[int | None] = []
+    for key, value in self._entries().items():
+        if isinstance(value, Tensor):
+            found.append(len(self._batch_size))
+        elif isinstance(value, TensorCollection):
+            found += batch_ndims(value, op, regroups, (*path, key))
+        elif hasattr(type(value), "_batch_shape"):
+            if regroups and value._batch_shape is not None:
+                raise StructureError(
+                    f"{op}: `{join_path((*path, key))}` holds one object for each element of the batch, and objects "
+                    f"can't be reduced; leave it out first: `batch.exclude({(*path, key) if path else key!r})`"
+                )
+            found += [None] * len(value._leaves(VALUES))
+    return found
+
+
+def reduced_size(size: torch.Size, dims: tuple[int, ...], keepdim: bool) -> torch.Size:
+    """A batch size without some dims, or with size one there."""
+    if keepdim:
+        return torch.Size([1 if d in dims else n for d, n in enumerate(size)])
+    return torch.Size([n for d, n in enumerate(size) if d not in dims])
+
+
+def reduced_names(names: Names, dims: tuple[int, ...], keepdim: bool) -> Names:
+    """The names of the dims that are left."""
+    if names is None or keepdim:
+        return names
+    left = tuple([name for d, name in enumerate(names) if d not in dims])
+    return left if any(name is not None for name in left) else None
+
+
+def ones(size: torch.Size) -> torch.Size:
+    """As many dims, all of size one."""
+    return torch.Size([1] * len(size))
+
+
+def untyped(self: Any, resize: Resize | None = None, tensors_only: bool = False) -> Any:
+    """The structure without its classes, for results that a declaration does not cover; the leaves follow by `_make`.
+
+    Args:
+        self: the container.
+        resize: the batch size of a container from what it was.
+        tensors_only: leave out objects and shared tensors.
+    """
+    size = self._batch_size if resize is None else resize(self._batch_size)
+    result = self._bare(size, self._names if len(size) == len(self._batch_size) else None)
+    for key, value in self._entries().items():
+        if isinstance(value, TensorCollection):
+            result._put(key, untyped(value, resize, tensors_only))
+        elif isinstance(value, Tensor) or not tensors_only:
+            result._put(key, value)
+    return result
+
+
+def renamed(self: Any, transform: KeyTransform, op: str) -> Any:
+    """The same untyped entries under other keys, at every level."""
+    result = self._bare(self._batch_size, self._names)
+    for key, value in self._entries().items():
+        new = transform(key)
+        if not isinstance(new, str):
+            raise TypeError(f"{op}: key_transform gives a string for every key, got {new!r} for {key!r}")
+        if new in result._entries():
+            raise StructureError(f"{op}: key_transform gives {new!r} for several keys, the last of them {key!r}")
+        result._put(new, renamed(value, transform, op) if isinstance(value, TensorCollection) else value)
+    return result

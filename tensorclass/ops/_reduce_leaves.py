@@ -1,0 +1,149 @@
+"""What reductions do to leaves: each by itself, or all of them as one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import torch
+from torch import Tensor
+
+from ..core import VALUES
+from ..errors import StructureError, UnsupportedOperationError
+from ._operands import Pointwise, show
+from ._reduce_frame import batch_ndims, is_feature, named_dims
+from ._reduce_table import REDUCTIONS, Reduction
+
+Function: TypeAlias = Callable[..., Any]
+Options: TypeAlias = "dict[str, Any]"
+
+
+@dataclass(frozen=True)
+class Reducer:
+    """A row of the table with its torch function at hand.
+
+    Args:
+        name: the operation, for messages.
+        function: on one leaf, over all of it or along `dim`.
+        many: whether `dim` may be several dims.
+        staged: whether reducing the reductions of parts reduces the whole.
+    """
+
+    name: str
+    function: Function
+    many: bool
+    staged: bool
+
+
+def _quantile(leaf: Tensor, q: Any, **options: Any) -> Tensor:
+    return torch.quantile(leaf, q.to(leaf) if isinstance(q, Tensor) else q, **options)
+
+
+def _reducer(row: Reduction) -> Reducer:
+    special: dict[str, Function] = {"quantile": _quantile, "norm": torch.linalg.vector_norm}
+    return Reducer(row.name, special.get(row.name) or getattr(torch, row.name), row.many, row.staged)
+
+
+REDUCERS: Final[Mapping[str, Reducer]] = {row.name: _reducer(row) for row in REDUCTIONS}
+
+
+def each(
+    self: Pointwise, op: str, leaves: list[Tensor], ndims: list[int | None],
+    function: Callable[[Tensor, int | None], Any], skip: bool = False,
+) -> list[Any]:  # fmt: skip
+    """The function's result for every leaf; with `skip`, leaves that the batch dims pass by stay what they are."""
+    new: list[Any] = []
+    try:
+        for leaf, ndim in zip(leaves, ndims, strict=True):
+            new.append(leaf if skip and ndim is None else function(leaf, ndim))
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, IndexError) as error:
+        leaf, path = leaves[len(new)], show(self._layout()[len(new)])
+        raise UnsupportedOperationError(
+            f"{op}: `{path}` ({leaf.dtype}, shape {list(leaf.shape)}): {error}; leave it out with `exclude`, or cast it"
+        ) from error
+    return new
+
+
+def along(reducer: Reducer, leaf: Tensor, dims: tuple[int, ...], keepdim: bool, options: Options) -> Tensor:
+    """One leaf over some of its dims; over none of them, each element by itself."""
+    function = reducer.function
+    if not dims:
+        leaf, dims, keepdim = leaf.unsqueeze(-1), (leaf.ndim,), False
+    if reducer.many:
+        return function(leaf, dim=dims, keepdim=keepdim, **options)  # type: ignore[no-any-return]  # torch's
+    if len(dims) == 1:
+        return function(leaf, dim=dims[0], keepdim=keepdim, **options)  # type: ignore[no-any-return]  # torch's
+    count = len(dims)
+    new: Tensor = function(leaf.movedim(dims, tuple(range(-count, 0))).flatten(-count), dim=-1, **options)
+    lead = new.ndim + count - leaf.ndim
+    for dim in sorted(dims) if keepdim else ():
+        new = new.unsqueeze(dim + lead)
+    return new
+
+
+def verdict(leaves: list[Tensor], reducer: Reducer) -> bool:
+    """A Python bool; on the CPU the first leaf that decides ends the search, elsewhere there is one synchronisation."""
+    function, decisive = reducer.function, reducer.name == "any"
+    if any([not leaf.is_cpu for leaf in leaves]):
+        flags = [function(leaf) for leaf in leaves]
+        return bool(function(torch.stack([flag.to(flags[0].device) for flag in flags])))
+    for leaf in leaves:
+        if bool(function(leaf)) is decisive:
+            return decisive
+    return not decisive
+
+
+def together(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, options: Options) -> Any:
+    """All leaves as one tensor, reduced."""
+    if dim is None:
+        if keepdim:
+            raise TypeError(f"{reducer.name}: keepdim=True needs a dim; reduce=True without one gives a single number")
+        leaves = _some(self, reducer.name)
+        if reducer.staged:
+            parts = [reducer.function(leaf, **options) for leaf in leaves]
+            return reducer.function(torch.stack(parts), **options)
+        return reducer.function(torch.cat([leaf.reshape(-1) for leaf in leaves]), **options)
+    if is_feature(self, dim, keepdim, reducer.name):
+        return along(reducer, _flat(self, reducer.name), (len(self._batch_size),), False, options)
+    dims = named_dims(self, dim, reducer.name)
+    return along(reducer, joined(self, dims, reducer.name), dims, keepdim, options)
+
+
+def _some(self: Pointwise, op: str) -> list[Tensor]:
+    leaves = self._leaves(VALUES)
+    if not leaves:
+        raise StructureError(f"{op}(reduce=True) reduces all tensors together, and this {type(self).__name__} has none")
+    return leaves
+
+
+def _batched(self: Pointwise, op: str) -> list[Tensor]:
+    leaves, ndims = _some(self, op), batch_ndims(self, op, False)
+    if None in ndims:
+        path = show(self._layout()[ndims.index(None)])
+        raise StructureError(f"{op}(reduce=True): `{path}` has no batch dims, so it can't join the others; exclude it")
+    return leaves
+
+
+def _flat(self: Pointwise, op: str) -> Tensor:
+    """All leaves side by side behind the batch dims."""
+    batch = len(self._batch_size)
+    leaves = _batched(self, op)
+    return torch.cat([leaf.flatten(batch) if leaf.ndim > batch else leaf.unsqueeze(-1) for leaf in leaves], -1)
+
+
+def joined(self: Pointwise, dims: tuple[int, ...], op: str) -> Tensor:
+    """All leaves in a row along a batch dim."""
+    leaves, batch = _batched(self, op), len(self._batch_size)
+    events = [leaf.shape[batch:] for leaf in leaves]
+    for position, event in enumerate(events):
+        if event != events[0]:
+            layout = self._layout()
+            raise StructureError(
+                f"{op}(reduce=True): leaves that are joined along a batch dim have one event shape, "
+                f"`{show(layout[0])}` has {list(events[0])} and `{show(layout[position])}` has {list(event)}; leave "
+                'out `dim`, or use "feature"'
+            )
+    return torch.cat(leaves, dims[0])

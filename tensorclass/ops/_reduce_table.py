@@ -1,0 +1,54 @@
+"""Every reduction once, as data: the kernels, the generated methods and the tests all read this table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+Form: TypeAlias = Literal["total", "extreme", "indexed", "running", "test", "other"]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One reduction.
+
+    Args:
+        name: the method's name, and the function's in the `torch` namespace.
+        form: the family of signatures that it belongs to. "total" gives one number for what it reduces, "extreme" one
+            of the elements, "indexed" an element and its position, "running" one for each prefix, "test" a bool.
+        doc: the method's first sentence.
+        options: what it takes besides dim and keepdim; the table of options in the generator has their types.
+        many: whether torch reduces several dims at once.
+        staged: whether the reduction of the leaves' reductions is the reduction of all elements.
+    """
+
+    name: str
+    form: Form
+    doc: str
+    options: tuple[str, ...] = ()
+    many: bool = True
+    staged: bool = False
+
+
+REDUCTIONS: Final[tuple[Reduction, ...]] = (
+    Reduction("sum", "total", "Sum of every leaf.", ("dtype",), staged=True),
+    Reduction("prod", "total", "Product of every leaf.", ("dtype",), many=False, staged=True),
+    Reduction("mean", "total", "Mean of every leaf.", ("dtype",)),
+    Reduction("std", "total", "Standard deviation of every leaf.", ("correction",)),
+    Reduction("var", "total", "Variance of every leaf.", ("correction",)),
+    Reduction("nansum", "total", "Sum of every leaf, where nan counts as zero.", ("dtype",), staged=True),
+    Reduction("nanmean", "total", "Mean of the elements of every leaf that are not nan.", ("dtype",)),
+    Reduction("quantile", "total", "The `q`-th quantile of every leaf.", ("q", "interpolation"), many=False),
+    Reduction("amin", "extreme", "Minimum of every leaf."),
+    Reduction("amax", "extreme", "Maximum of every leaf."),
+    Reduction("min", "indexed", "Minimum of every leaf, and where it stands.", many=False),
+    Reduction("max", "indexed", "Maximum of every leaf, and where it stands.", many=False),
+    Reduction("cummin", "running", "Minimum so far along a batch dim of every leaf, and where it stands.", many=False),
+    Reduction("cummax", "running", "Maximum so far along a batch dim of every leaf, and where it stands.", many=False),
+    Reduction("all", "test", "Whether all elements are true, where nonzero counts as true."),
+    Reduction("any", "test", "Whether any element is true, where nonzero counts as true."),
+    Reduction("logsumexp", "other", "Logarithm of the summed exponentials of every leaf along batch dims."),
+    Reduction("softmax", "other", "Exponentials of every leaf, scaled to sum to one along a batch dim.", many=False),
+    Reduction("norm", "other", "Euclidean norm of every leaf, over all its elements."),
+)
+"""Every reduction, in the order of the generated file."""
