@@ -8,14 +8,16 @@ from typing import Any, TypeAlias
 from typing_extensions import Self
 
 from ..core._repr import represent
+from ._autograd import AutogradOps
 from ._kernels import pair
 from ._new import NewOps
 from ._pointwise import PointwiseOps
+from ._reductions import ReductionOps
 
 Undo: TypeAlias = "Callable[[Any], object]"
 
 
-class Container(PointwiseOps, NewOps):
+class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps):
     """A container with all operations; a store supplies the primitives."""
 
     __slots__ = ()
