@@ -77,7 +77,9 @@ def test_notation(line: str, mark: Mark | None):
     assert parse_mark(line) == mark
 
 
-@pytest.mark.parametrize("line", ["f()  # E: call-arg", "f()  # E: a | b", "f()  # E: a | | c", "f()  # E: a | b | c | d"])
+@pytest.mark.parametrize(
+    "line", ["f()  # E: call-arg", "f()  # E: a | b", "f()  # E: a | | c", "f()  # E: a | b | c | d"]
+)
 def test_notation_refuses(line: str):
     """A mark with another number of columns, or an empty one, is a mistake in the program."""
     with pytest.raises(ValueError, match="mypy"):
@@ -99,7 +101,9 @@ def test_differences_both_ways():
 
 def test_execution_finds_what_does_not_fit():
     """A wrong statement that runs, a right one that raises and another error are reported; the expected one is not."""
-    text = "1 / 0  # E: - | - | ArithmeticError\n1 / 0\nx = 3  # E: - | - | ValueError\nint('x')  # E: - | - | TypeError\n"
+    text = (
+        "1 / 0  # E: - | - | ArithmeticError\n1 / 0\nx = 3  # E: - | - | ValueError\nint('x')  # E: - | - | TypeError\n"
+    )
     problems = execute(_program(text))
     assert [problem.split(": ", 1)[1][:33] for problem in problems] == [
         "expected no error, got ZeroDivisi",

@@ -101,6 +101,7 @@ assert_type(batch.to("cpu")[0].x, Tensor)
 assert_type(copy.copy(batch), Point)
 assert_type(copy.deepcopy(batch), Point)
 
+
 # ---- changed copies
 def shifted(name: str, leaf: Tensor) -> Tensor:
     return leaf + len(name)
