@@ -29,7 +29,7 @@ def named_dims(self: Pointwise, dim: Any, op: str) -> tuple[int, ...]:
     """The batch dims that a dim argument names, as distinct non-negative numbers; never none of them."""
     if isinstance(dim, bool) or not isinstance(dim, (int, str, torch.SymInt, Iterable)):
         raise TypeError(f"{op}: a dim is an int, a name, or a sequence of them, got {dim!r}")
-    given = (dim,) if isinstance(dim, (int, str, torch.SymInt)) else tuple(dim)
+    given: tuple[Any, ...] = (dim,) if isinstance(dim, (int, str, torch.SymInt)) else tuple(dim)
     dims = tuple([self._dim(one, op) for one in given])
     if not dims:
         raise BatchDimError(f"{op}: {dim!r} names no batch dim; leave `dim` out to reduce every element of each leaf")
@@ -41,7 +41,7 @@ def named_dims(self: Pointwise, dim: Any, op: str) -> tuple[int, ...]:
 def one_dim(self: Pointwise, dim: Any, op: str, instead: str) -> int:
     """The one batch dim that an operation takes."""
     dims = named_dims(self, dim, op)
-    if len(dims) > 1:
+    if dims[1:]:
         raise BatchDimError(f"{op} takes one batch dim, got {dim!r}; {instead}")
     return dims[0]
 
