@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from ..core import TensorCollection
 from ..ops import stack
+
+C = TypeVar("C", bound=TensorCollection)
 
 
 def collate_containers(batch: Sequence[Any] | TensorCollection, *, collate_fn_map: Any = None) -> Any:
@@ -16,6 +18,10 @@ def collate_containers(batch: Sequence[Any] | TensorCollection, *, collate_fn_ma
     return batch if isinstance(batch, TensorCollection) else stack(batch)
 
 
+@overload
+def collate(batch: Sequence[C]) -> C: ...
+@overload
+def collate(batch: Sequence[Any]) -> Any: ...
 def collate(batch: Sequence[Any]) -> Any:
     """Stack a list of containers; the `collate_fn` to give a DataLoader where its default is not used.
 

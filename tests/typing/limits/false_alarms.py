@@ -3,6 +3,7 @@
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 from typing_extensions import assert_type
 
 from tensorclass import PerElement, TensorClass, field, tensorclass
@@ -29,6 +30,18 @@ torch.stack([batch, batch])  # E: list-item | reportArgumentType | -
 torch.cat([batch, batch])  # E: list-item | reportArgumentType | -
 torch.clone(batch)  # E: arg-type | reportArgumentType | -
 torch.equal(batch, batch)  # E: arg-type | reportArgumentType | -
+DataLoader(batch, batch_size=2)  # E: arg-type | reportArgumentType | -
+
+
+# ---- fields that take the name of an operation on purpose
+class Moments(TensorClass, shadow=True):
+    mean: Float32[Tensor, ""]  # E: assignment | reportIncompatibleMethodOverride | -
+
+
+# ---- options between brackets, as programs for another library write them
+class Bracketed(TensorClass["shadow"]):  # E: name-defined, type-arg | reportInvalidTypeArguments | -
+    label: Int64[Tensor, ""]
+
 
 # ---- what the decorator adds to a class without the base
 alone = Alone(image=x)

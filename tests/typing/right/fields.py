@@ -1,9 +1,11 @@
 # pyright: strict
 """Fields: what they read as, what they take, and references on the class."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
+from annotated_types import Ge
+from jaxtyping import Float64
 from torch import Tensor
 from typing_extensions import assert_type
 
@@ -102,7 +104,10 @@ class Spellings(TensorClass):
     family: Float[Tensor, "n"]
     anything: Shaped[Tensor, "..."]
     annotated: Annotated[Tensor, Shape("3 h w"), torch.float32]
+    constrained: Annotated[Float32[Tensor, ""], Ge(0)] | None = None
+    foreign: Float64[Tensor, "n"] | None = None
     corner: TensorDict | None = None
+    anyhow: Any = None
 
 
 spelt = Spellings(labels, torch.zeros(2, 5), labels, torch.zeros(2, 3, 4, 4))
@@ -110,6 +115,8 @@ assert_type(spelt.plain, Tensor)
 assert_type(spelt.family, Tensor)
 assert_type(spelt.anything, Tensor)
 assert_type(spelt.annotated, Tensor)
+assert_type(spelt.constrained, Tensor | None)
+assert_type(spelt.foreign, Tensor | None)
 
 
 # ---- match statements

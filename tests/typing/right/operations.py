@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import assert_type
 
-from tensorclass import TensorClass, TensorCollection, TensorDict, cat, equal, stack
+from tensorclass import TensorClass, TensorCollection, TensorDict, cat, collate, equal, stack
 from tensorclass.typing import Float32
 
 
@@ -77,6 +77,11 @@ assert_type(batch.repeat(2), Point)
 assert_type(batch.gather(0, torch.tensor([0])), Point)
 assert_type(batch.masked_select(batch.x == 0), Point)
 
+# ---- reduction along batch dims
+assert_type(batch.mean(0), Point)
+assert_type(batch.sum(dim=0, keepdim=True), Point)
+assert_type(batch.max(0).values, Point)
+
 # ---- cutting
 assert_type(batch.unbind(0), tuple[Point, ...])
 assert_type(batch.split(2), tuple[Point, ...])
@@ -90,6 +95,7 @@ assert_type(Point.stack([batch, batch], 1), Point)
 assert_type(Point.cat([batch, batch]), Point)
 assert_type(stack([row for row in batch]), Point)
 assert_type(stack(batch.unbind(0)), Point)
+assert_type(collate([batch, batch]), Point)
 
 # ---- device, dtype and memory
 assert_type(batch.to("cpu"), Point)
