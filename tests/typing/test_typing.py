@@ -20,7 +20,7 @@ def _program(text: str, folder: str = "wrong") -> Program:
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_checker(checker: str):
+def test_checker(checker: str) -> None:
     """A checker reports the codes on the line, all of them and no others."""
     found = run_checker(checker, [program.path for program in PROGRAMS])
     problems = differences(PROGRAMS, checker, found)
@@ -28,14 +28,14 @@ def test_checker(checker: str):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_run_time(program: Program):
+def test_run_time(program: Program) -> None:
     """Statements raise the error on their line and no other, so right programs are right and wrong ones are wrong."""
     problems = execute(program)
     assert not problems, "\n" + "\n".join(problems)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_marks_fit_the_folder(program: Program):
+def test_marks_fit_the_folder(program: Program) -> None:
     """Right programs have no marks; somebody sees every wrong line; false alarms run; unseen lines raise."""
     folder, marks = program.path.parent.name, program.marks.values()
     if folder == "right":
@@ -49,14 +49,14 @@ def test_marks_fit_the_folder(program: Program):
         assert all(mark.error is not None and not (mark.mypy or mark.pyright) for mark in marks)
 
 
-def test_every_program_is_strict():
+def test_every_program_is_strict() -> None:
     """Every program is checked in the strict mode of pyright; right ones without exceptions."""
     heads = {program.name: program.text.splitlines()[0] for program in PROGRAMS}
     assert {name for name, head in heads.items() if not head.startswith("# pyright: strict")} == set()
     assert {head for name, head in heads.items() if name.startswith("right/")} == {"# pyright: strict"}
 
 
-def test_the_page_is_fresh():
+def test_the_page_is_fresh() -> None:
     """docs/typing.md shows the tables of today; `python -m tests.typing --markdown` writes them."""
     page = PAGE.read_text("utf-8")
     assert filled(page) == page
@@ -72,7 +72,7 @@ def test_the_page_is_fresh():
         ("f(3)  #E:a , b|-|-", Mark(frozenset({"a", "b"}), frozenset(), None)),
     ],
 )  # fmt: skip
-def test_notation(line: str, mark: Mark | None):
+def test_notation(line: str, mark: Mark | None) -> None:
     """A mark has a column for each checker and one for the run time."""
     assert parse_mark(line) == mark
 
@@ -80,13 +80,13 @@ def test_notation(line: str, mark: Mark | None):
 @pytest.mark.parametrize(
     "line", ["f()  # E: call-arg", "f()  # E: a | b", "f()  # E: a | | c", "f()  # E: a | b | c | d"]
 )
-def test_notation_refuses(line: str):
+def test_notation_refuses(line: str) -> None:
     """A mark with another number of columns, or an empty one, is a mistake in the program."""
     with pytest.raises(ValueError, match="mypy"):
         parse_mark(line)
 
 
-def test_differences_both_ways():
+def test_differences_both_ways() -> None:
     """A missing diagnostic, an unexpected one and another code are differences; an expected one is none."""
     program = _program("a\nb  # E: one | - | -\nc  # E: two | - | -\nd  # E: three | - | -\n")
     found: Found = {program.path: {1: {"zero": "words"}, 3: {"two": ""}, 4: {"four": "more words"}}}
@@ -99,7 +99,7 @@ def test_differences_both_ways():
     assert differences([program], "mypy", {})[0] == "wrong/made_up.py:2: mypy does not say one"
 
 
-def test_execution_finds_what_does_not_fit():
+def test_execution_finds_what_does_not_fit() -> None:
     """A wrong statement that runs, a right one that raises and another error are reported; the expected one is not."""
     text = (
         "1 / 0  # E: - | - | ArithmeticError\n1 / 0\nx = 3  # E: - | - | ValueError\nint('x')  # E: - | - | TypeError\n"
@@ -112,7 +112,7 @@ def test_execution_finds_what_does_not_fit():
     ]
 
 
-def test_a_checker_that_cannot_run_says_so():
+def test_a_checker_that_cannot_run_says_so() -> None:
     """A checker that stops before it checks anything is an error, never an empty report."""
     with pytest.raises(RuntimeError, match="could not run"):
         run_checker("mypy", [Path("no/such/file.py")])
