@@ -246,9 +246,9 @@ class TypedContainer(Relaid):
         self._refuse_frozen("write", ".".join(path))
         return super()._holder(path, create)
 
-    def _plan_update(self, source: Any, *args: Any) -> None:
+    def _plan_update(self, *args: Any, **kwargs: Any) -> None:
         self._refuse_frozen("update")
-        super()._plan_update(source, *args)
+        super()._plan_update(*args, **kwargs)
 
     def _set_lock(self, owner: object | None) -> None:
         self._store._set_lock(owner)
