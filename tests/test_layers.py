@@ -33,6 +33,7 @@ def _allowed() -> dict[str, set[str]]:
     for column in COLUMNS:
         table.update({room: {room} | left for room in column})
         left |= set(column)
+    table["_config"].add("errors")  # a mode that is set wrongly says so in the package's own words
     everything = left | {"typing"}
     for room in ("classes", "nn", "io", "parallel"):
         table[room].add("typing")

@@ -2,6 +2,7 @@
 
 from ._base import FrozenTensorClass as FrozenTensorClass
 from ._base import TensorClass as TensorClass
+from ._dataclass import from_dataclass as from_dataclass
 from ._decorator import is_tensorclass as is_tensorclass
 from ._decorator import tensorclass as tensorclass
 from ._reference import FieldRef as FieldRef

@@ -10,6 +10,7 @@ from torch import Tensor
 from .._schema import FieldSpec, Options
 from ..core import TensorCollection
 from ._errors import not_produced
+from ._fits import DimTable, make_fits
 
 Getter = Callable[[Any], Any]
 Setter = Callable[[Any, Any], None]
@@ -49,11 +50,11 @@ def _shared(name: str) -> Getter:
 
 
 def _nested(spec: FieldSpec) -> Getter:
-    name = spec.name
+    name, nested = spec.name, spec.nested
 
     def get(self: Any) -> Any:
         value = self._store._data.get(name)
-        if value is None or hasattr(value, "_store"):
+        if type(value) is nested or value is None or hasattr(value, "_store"):
             return value
         return self._wrap_nested(name, value)
 
@@ -74,26 +75,23 @@ def _produced(spec: FieldSpec) -> Getter:
     return get
 
 
-def make_setter(spec: FieldSpec, options: Options) -> Setter:
-    """The writer of a field: a value like the present one is valid as it is, anything else is checked in full."""
+def make_setter(spec: FieldSpec, options: Options, table: DimTable) -> Setter:
+    """The writer of a field: a value like the present one is valid as it is, anything else is checked."""
     name = spec.name
     if has_constraints(spec, options):
         return lambda self, value: self._assign(name, value)
+    fits = make_fits(spec, table)
 
     def set(self: Any, value: Any) -> None:
         store = self._store
         data = store._data
         if type(value) is Tensor and type(data) is dict:
             old = data.get(name)
-            if (
-                type(old) is Tensor
-                and value.dtype is old.dtype
-                and value.shape == old.shape
-                and store._lock is None
-                and (store._device is None or store._device == value.device)
-            ):
-                data[name] = value
-                return
+            if store._lock is None and (store._device is None or store._device == value.device):
+                alike = type(old) is Tensor and value.dtype is old.dtype and value.shape == old.shape
+                if alike or (fits is not None and fits(store._batch_size, data, value)):
+                    data[name] = value
+                    return
         self._assign(name, value)
 
     return set

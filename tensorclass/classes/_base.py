@@ -15,11 +15,13 @@ from .._schema import Options, Schema, field, produced
 from ..core import TensorCollection
 from ..core._base import Kind, Names
 from ..core._keys import Path
+from ..core._locks import refuse
 from ..errors import FrozenError
-from ..ops import Join
+from ..ops import Container, Join
+from ..ops._nesting import as_entries
 from ..ops._operands import Layout
 from ..store import Relaid, TensorDict
-from . import _build, _checks, _joins
+from . import _build, _checks, _convert, _joins
 
 
 class BatchSizeField:
@@ -81,6 +83,31 @@ class TypedContainer(Relaid):
         cls, entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names
     ) -> Self:
         return cls._wrap(TensorDict._from_entries(entries, batch_size, device, names))
+
+    @classmethod
+    def _from_nesting(
+        cls, entries: Mapping[Any, Any], size: torch.Size | None, device: torch.device | None, batch_dims: int | None
+    ) -> Self:
+        if _build.is_pending(cls):
+            _build.complete(cls)
+        new: Self = _convert.from_nesting(cls, entries, size, device, batch_dims)
+        return new
+
+    @classmethod
+    def _position_names(cls, count: int) -> list[str]:
+        return _convert.position_names(cls, count)
+
+    @classmethod
+    def _from_leaf(cls, obj: Any, device: torch.device | None) -> Any:
+        found = _convert.from_leaf(cls, obj)
+        return found if device is None else found._on(device)
+
+    @classmethod
+    def _from_tree(cls, tree: Any) -> Any:
+        return as_entries(tree, cls._position_names)
+
+    def _rows(self) -> dict[str, Any]:
+        return _convert.rows(self)
 
     def _wrap_nested(self, name: str, store: Any) -> Any:
         """A nested container of an untyped store, as the class that the field declares."""
@@ -155,6 +182,12 @@ class TypedContainer(Relaid):
         found: dict[str, Tensor] | None = self._store._tensors_by_key()
         return found
 
+    def _alike_leaves(self, other: Any) -> list[Tensor] | None:
+        mine, theirs = self._store._tensors_by_key(), other._store._tensors_by_key()
+        if not type(self).__tensorclass_rigid__ or mine is None or theirs is None or list(mine) != list(theirs):
+            return None
+        return list(theirs.values()) if self._store._batch_size == other._store._batch_size else None
+
     def _layout(self) -> Layout:
         layout: Layout = self._store._layout()
         return layout
@@ -203,7 +236,7 @@ class TypedContainer(Relaid):
         return _checks.castable(self, leaves, dtype)
 
     def _mapped(self, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...]) -> Any:
-        return _checks.mapped(self, entries, size)
+        return _checks.mapped(self, entries, size, path)
 
     @classmethod
     def _join(cls, items: Sequence[Any], dim: int, size: torch.Size, names: Names, how: Join) -> Any:
@@ -232,7 +265,8 @@ class TypedContainer(Relaid):
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
         self._refuse_frozen(what, key)
-        self._store._require_unlocked(what, key)
+        if self._store._owners() is not None:
+            raise refuse(type(self).__name__, what, key)
 
     def _refuse_frozen(self, what: str, key: str | None = None) -> None:
         if type(self).__tensorclass_options__.frozen:
@@ -249,6 +283,11 @@ class TypedContainer(Relaid):
     def _plan_update(self, *args: Any, **kwargs: Any) -> None:
         self._refuse_frozen("update")
         super()._plan_update(*args, **kwargs)
+
+    def _check_size(self, size: torch.Size, path: Path) -> None:
+        super()._check_size(size, path)
+        if len(size) != len(self._batch_size):
+            _checks.check_size(self, size, path)
 
     def _set_lock(self, owner: object | None) -> None:
         self._store._set_lock(owner)
@@ -364,7 +403,7 @@ class TensorClass(Root, metaclass=Meta):
 
     def _assign(self, name: str, value: Any) -> None:
         """The full check behind a field's setter."""
-        self._store._require_unlocked("set", name)
+        self._require_unlocked("set", name)
         self._put(name, self._check(name, value))
 
     if not TYPE_CHECKING:  # a checker would take it that every name exists
@@ -408,10 +447,14 @@ class TensorClass(Root, metaclass=Meta):
         new: Self = _checks.adopt(cls, tensordict, non_tensordict or {})
         return new
 
-    def to_tensordict(self) -> TensorDict:
-        """An untyped copy of the structure around the same tensors; nested classes become containers too."""
-        entries = {k: v.to_tensordict() if isinstance(v, TensorClass) else v for k, v in self._entries().items()}
-        return TensorDict._from_entries(entries, self._batch_size, self._device, self._names)
+    def to_tensordict(self, *, retain_none: bool | None = None) -> TensorDict:
+        """An untyped, unlocked copy: tensors are cloned, nested classes become containers too.
+
+        Args:
+            retain_none: keep absent optional fields as entries of None.
+        """
+        copy: TensorDict = Container.to_tensordict(self, retain_none=retain_none)
+        return copy
 
     def __replace__(self, /, **changes: Any) -> Self:
         new: Self = _build.replace(self, changes)

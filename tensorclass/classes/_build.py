@@ -35,6 +35,7 @@ from ._errors import cannot_drop as cannot_drop
 from ._errors import clashes
 from ._errors import unknown_attribute as unknown_attribute
 from ._errors import unknown_field as unknown_field
+from ._fits import DimTable
 from ._init import ABSENT, DEFAULT, InitBuilder
 from ._reference import FieldRef
 
@@ -74,8 +75,9 @@ def finish_class(cls: Any, schema: Schema) -> None:
         raise SchemaError.of(cls.__name__, [Problem(
             "__init__", "the generated constructor", "an `__init__` of the class", "put what it does in `__post_init__`"
         )])  # fmt: skip
+    table = DimTable(schema)
     for name, spec in schema.fields.items():
-        ref = FieldRef._of(cls, (name,), spec, make_getter(spec), make_setter(spec, options), make_deleter(spec))
+        ref = FieldRef._of(cls, (name,), spec, make_getter(spec), make_setter(spec, options, table), make_deleter(spec))
         setattr(cls, name, ref)
     cls.__init__ = _make_init(cls, schema)
     cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)  # type: ignore[misc]  # refused even on Any

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .._schema import FieldSpec, Schema, cast_problem, check_field, check_fields
+from .._schema import Dims, FieldSpec, Schema, cast_problem, check_field, check_fields
 from ..core import VALUES, TensorCollection
 from ..errors import CastError, Problem, SchemaError
 from ..store import Node, NonTensorStack, TensorDict, Unbatched
@@ -89,14 +90,9 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
     if isinstance(tensordict, Mapping):
         tensordict = TensorDict(tensordict)
     if not isinstance(tensordict, TensorCollection):
-        raise SchemaError.of(
-            cls.__name__,
-            [
-                Problem(
-                    "", "a container to stand over", f"a {type(tensordict).__name__}", "give a TensorDict or a mapping"
-                )
-            ],
-        )
+        given = f"{type(tensordict).__name__} {tensordict!r:.60}"
+        problem = Problem("from_tensordict", "a container to stand over", given, "give a TensorDict or a mapping")
+        raise SchemaError.of(cls.__name__, [problem])
     store: Any = getattr(tensordict, "_store", tensordict)
     for key, value in extra.items():
         store.set(key, value)
@@ -152,8 +148,17 @@ def accept(self: Any, new: Sequence[Tensor], op: str) -> None:
         raise SchemaError.of(type(self).__name__, problems)
 
 
+@functools.cache
+def _always_castable(cls: Any, dtype: torch.dtype) -> bool:
+    """Whether no field of a class stands against a cast."""
+    fields = cls.__tensorclass_schema__.fields.values()
+    return all(spec.nested is None and cast_problem(spec, dtype) is None for spec in fields)
+
+
 def castable(self: Any, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
     """Which leaves a cast touches: floating ones, as `nn.Module.to` does; a declared dtype refuses."""
+    if _always_castable(type(self), dtype):
+        return [leaf.is_floating_point() or leaf.is_complex() for leaf in leaves]
     problems = []
     wanted = []
     for path, spec, leaf in specs_of(self):
@@ -172,16 +177,38 @@ def castable(self: Any, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bo
     return wanted
 
 
-def mapped(self: Any, entries: dict[str, Any], size: torch.Size) -> Any:
+def check_size(self: Any, size: torch.Size, path: tuple[str, ...]) -> None:
+    """Refuse a batch size of another rank: dims would move from the batch into declared event dims, or out of them."""
+    problems = []
+    for name, value in self._store._entries().items():
+        spec = type(self).__tensorclass_schema__.fields[name]
+        shape = value.shape if spec.kind in ("tensor", "per_element") and value is not None else None
+        dims = Dims(()) if spec.kind == "per_element" else spec.dims
+        if shape is None or dims is None:
+            continue
+        rank = len(shape) - len(size)
+        if rank < dims.min_rank or (dims.rank is not None and rank > dims.rank):
+            given = f"shape {list(shape)}, which leaves {rank} event dims to the batch size {list(size)}"
+            hint = "make a batch of another shape with `reshape`, `flatten`, `unsqueeze` or an index"
+            problems.append(Problem(".".join((*path, name)), str(spec), given, hint))
+    if problems:
+        raise SchemaError.of(type(self).__name__, problems)
+
+
+def mapped(self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...]) -> Any:
     """A twin around entries that a function gave: those like the old ones are valid, others are validated."""
     cls = type(self)
     old = self._store._live()
     alike = size == self._batch_size and list(entries) == list(old)
     if not (alike and all(map(_alike, old.values(), entries.values()))):
         state = _state(cls.__tensorclass_schema__, readable(entries))
-        checked, _ = check_fields(
-            cls.__tensorclass_schema__, state, batch_size=size, options=cls.__tensorclass_options__
-        )
+        try:
+            checked, _ = check_fields(
+                cls.__tensorclass_schema__, state, batch_size=size, options=cls.__tensorclass_options__
+            )
+        except SchemaError as error:
+            found = [problem._replace(path=".".join((*path, problem.path))) for problem in error.problems]
+            raise SchemaError.of(cls.__name__, found) from None
         store = TensorDict._of({}, size, None, None, True)
         fill_store(cls, store, checked)
         return cls._wrap(store)

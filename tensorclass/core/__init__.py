@@ -10,6 +10,7 @@ from ._base import TensorCollection as TensorCollection
 from ._batch import as_batch_size as as_batch_size
 from ._batch import batch_dim as batch_dim
 from ._batch import batch_dims as batch_dims
+from ._directory import print_directory_tree as print_directory_tree
 from ._keys import KEY_SEPARATOR as KEY_SEPARATOR
 from ._keys import Key as Key
 from ._keys import NestedKey as NestedKey

@@ -66,6 +66,11 @@ class TensorCollection:
     def _put(self, key: str, value: Any) -> None:
         raise NotImplementedError
 
+    def _fill(self, tensors: dict[str, Tensor]) -> None:
+        """Take over a dict of tensors that are valid already; for a container without entries."""
+        for key, tensor in tensors.items():
+            self._put(key, tensor)
+
     def _drop(self, key: str) -> None:
         raise NotImplementedError
 
@@ -155,7 +160,8 @@ class TensorCollection:
             if isinstance(value, TensorCollection) and value._batch_size[: len(size)] != size:
                 value._resize(size, path)
         if len(size) != len(self._batch_size):
-            self._names = None if self._names is None else (*self._names, *[None] * len(size))[: len(size)]
+            kept = (*self.names, *[None] * len(size))[: len(size)]
+            self._names = kept if any(name is not None for name in kept) else None
         self._batch_size = size
 
     def _check_size(self, size: torch.Size, path: tuple[str, ...]) -> None:

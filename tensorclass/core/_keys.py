@@ -52,6 +52,8 @@ def unravel_key_to_tuple(key: Key) -> Path:
     """
     if type(key) is str:
         return (key,)
+    if type(key) is tuple and key and all([type(part) is str for part in key]):
+        return key
     parts: list[str] = []
     _collect(key, key, parts)
     if not parts:

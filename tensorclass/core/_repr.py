@@ -1,13 +1,14 @@
-"""How containers print: compact by default, one field a line where the line gets long."""
+"""How containers print: compact by default, one field a line where the line gets long; in detail on request."""
 
 from __future__ import annotations
 
+from reprlib import Repr
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .._config import print_options
+from .._config import PrintOptions, print_options
 from ._base import TensorCollection
 
 _SHORT = {
@@ -15,6 +16,11 @@ _SHORT = {
     "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
     "complex64": "c64", "complex128": "c128", "complex32": "c32",
 }  # fmt: skip
+LONG_DTYPE = {short: name for name, short in _SHORT.items()}
+
+_INDENT = "    "
+_VALUES = Repr()  # cuts what is long, and survives a `__repr__` that raises
+_VALUES.maxstring = _VALUES.maxother = 60
 
 
 def short_dtype(dtype: torch.dtype) -> str:
@@ -23,58 +29,169 @@ def short_dtype(dtype: torch.dtype) -> str:
     return _SHORT.get(name, name)
 
 
+def describe_value(value: Any) -> str:
+    """A Python value, cut where it gets long."""
+    return " ".join(_VALUES.repr(value).split())
+
+
+def is_typed(value: Any) -> bool:
+    """Whether a container's class declares its fields."""
+    return hasattr(type(value), "__tensorclass_schema__")
+
+
+def entries_in_order(collection: TensorCollection, options: PrintOptions) -> list[tuple[str, Any]]:
+    """The entries in the order in which the options want them."""
+    entries = list(collection._entries().items())
+    if options.sort_keys == "alphabetical":
+        return sorted(entries, key=lambda entry: entry[0])
+    if callable(options.sort_keys):
+        key = options.sort_keys
+        return sorted(entries, key=lambda entry: key(entry[0]))
+    return entries
+
+
+# ---- the compact form --------------------------------------------------------------------------------------------
+
+
 def describe_entry(value: Any, outer: torch.Size) -> str:
     """One entry: dtype and event shape of a tensor, the fields of a container, the type of anything else."""
     if isinstance(value, Tensor):
-        return f"{short_dtype(value.dtype)}[{','.join(map(str, value.shape[len(outer) :]))}]"
+        dtype = short_dtype(value.dtype) if print_options().show_dtype else ""
+        return f"{dtype}[{','.join(map(str, _shape(value)[len(outer) :]))}]"
     if isinstance(value, TensorCollection):
-        extra = value._batch_size[len(outer) :]
-        shape = f"[{','.join(map(str, extra))}]" if extra else ""
-        name = "" if not hasattr(type(value), "__tensorclass_schema__") else type(value).__name__
-        return f"{name}{shape}{{{describe_fields(value)}}}"
+        return f"{_start_of_nested(value, outer)}{{{describe_fields(value)}}}"
     if hasattr(type(value), "_describe"):
         return str(value._describe(outer))
     return type(value).__name__
 
 
+def _start_of_nested(value: TensorCollection, outer: torch.Size) -> str:
+    """What stands before the fields of a nested container: its class and the batch dims that it adds."""
+    extra = value._batch_size[len(outer) :]
+    shape = f"[{','.join(map(str, extra))}]" if extra else ""
+    return (type(value).__name__ if is_typed(value) else "") + shape
+
+
 def describe_fields(collection: TensorCollection) -> str:
     """All entries on one line."""
     size = collection._batch_size
-    return ", ".join(f"{key}: {describe_entry(value, size)}" for key, value in collection._entries().items())
+    entries = entries_in_order(collection, print_options())
+    return ", ".join(f"{key}: {describe_entry(value, size)}" for key, value in entries)
 
 
-def describe_multi_line(collection: TensorCollection, indent: int = 0) -> str:
-    """One entry a line, with shape, device and dtype of every tensor."""
-    pad = "    " * (indent + 1)
+def _compact(collection: TensorCollection, options: PrintOptions) -> str:
+    head = [f"batch_size=[{','.join(map(str, collection._batch_size))}]"] if options.show_batch_size else []
+    if collection._device is not None and options.show_device:
+        head.append(f"device={collection._device}")
+    if collection._names is not None:
+        head.append(f"names={list(collection._names)}")
+    head += [f"{name}={value}" for name, value in _extras(collection)]
+    start = f"{type(collection).__name__}({', '.join([*head, 'fields={'])}"
+    line = f"{start}{describe_fields(collection)}}})"
+    if len(line) <= options.width:
+        return line
+    return f"{start}\n{_compact_lines(collection, options, 1)}}})"
+
+
+def _compact_lines(collection: TensorCollection, options: PrintOptions, depth: int) -> str:
+    """One entry a line; a nested container that is too long for its line is broken as well."""
+    size, pad = collection._batch_size, _INDENT * depth
     lines = []
-    for key, value in collection._entries().items():
-        if isinstance(value, Tensor):
-            text = f"Tensor(shape={list(value.shape)}, dtype={value.dtype}, device={value.device})"
-        elif isinstance(value, TensorCollection):
-            text = describe_multi_line(value, indent + 1)
-        else:
-            text = repr(value)
-        lines.append(f"{pad}{key}={text}")
-    lines.append(f"{pad}batch_size={list(collection._batch_size)}")
-    if collection._device is not None:
-        lines.append(f"{pad}device={collection._device}")
-    return f"{type(collection).__name__}(\n" + ",\n".join(lines) + ")"
+    for key, value in entries_in_order(collection, options):
+        line = f"{pad}{key}: {describe_entry(value, size)}"
+        if len(line) > options.width and isinstance(value, TensorCollection):
+            line = f"{pad}{key}: {_start_of_nested(value, size)}{{\n{_compact_lines(value, options, depth + 1)}}}"
+        lines.append(line)
+    return ",\n".join(lines)
+
+
+# ---- the detailed form -------------------------------------------------------------------------------------------
+
+
+def _detailed(collection: TensorCollection, options: PrintOptions, depth: int = 0) -> str:
+    typed = is_typed(collection)
+    pad = _INDENT * (depth + 1)
+    inner = depth + (1 if typed else 2)
+    lines = [
+        f"{_INDENT * inner}{key}{'=' if typed else ': '}{_detailed_entry(value, options, inner)}"
+        for key, value in entries_in_order(collection, options)
+    ]
+    parts = lines if typed else [f"{pad}fields={{\n" + ",\n".join(lines) + "}"]
+    parts += [f"{pad}{name}={value}" for name, value in _attributes(collection, options)]
+    return f"{type(collection).__name__}(\n" + ",\n".join(parts) + ")"
+
+
+def _detailed_entry(value: Any, options: PrintOptions, depth: int) -> str:
+    if isinstance(value, TensorCollection):
+        return _detailed(value, options, depth)
+    if hasattr(type(value), "_shown"):
+        value = value._shown()
+    if isinstance(value, Tensor):
+        return f"Tensor({', '.join(f'{name}={text}' for name, text in _facts(value, options))})"
+    return describe_value(value)
+
+
+def _attributes(collection: TensorCollection, options: PrintOptions) -> list[tuple[str, Any]]:
+    rows: list[tuple[str, Any]] = []
+    if options.show_batch_size:
+        rows.append(("batch_size", collection._batch_size))
+    if options.show_device:
+        rows.append(("device", collection._device))
+    if options.show_is_shared:
+        leaves = collection._leaves()
+        rows.append(("is_shared", bool(leaves) and all(map(_is_shared, leaves))))
+    if collection._names is not None:
+        rows.append(("names", list(collection._names)))
+    return rows + _extras(collection)
+
+
+def _facts(tensor: Tensor, options: PrintOptions) -> list[tuple[str, Any]]:
+    """What the options want to know about a tensor."""
+    rows = (
+        ("shape", options.show_shape, lambda: _shape(tensor)),
+        ("device", options.show_field_device, lambda: tensor.device),
+        ("dtype", options.show_dtype, lambda: tensor.dtype),
+        ("is_shared", options.show_field_is_shared, lambda: _is_shared(tensor)),
+        ("requires_grad", options.show_grad, lambda: tensor.requires_grad),
+        ("is_contiguous", options.show_is_contiguous, tensor.is_contiguous),
+        ("is_view", options.show_is_view, tensor._is_view),
+        ("storage_size", options.show_storage_size, lambda: tensor.untyped_storage().nbytes()),
+    )
+    return [(name, read()) for name, wanted, read in rows if wanted] + (_values(tensor) if options.plain else [])
+
+
+def _values(tensor: Tensor) -> list[tuple[str, str]]:
+    """Where the values lie: mean and spread of floating ones, range of others."""
+    if not tensor.numel() or tensor.device.type == "meta" or tensor.is_complex():
+        return []
+    if tensor.is_floating_point():
+        values = tensor.detach().double()
+        return [("mean", f"{values.mean().item():g}"), ("std", f"{values.std(correction=0).item():g}")]
+    values = tensor.detach().to(torch.int64)
+    return [("min", f"{values.min().item()}"), ("max", f"{values.max().item()}")]
+
+
+# ---- shared by both ----------------------------------------------------------------------------------------------
+
+
+def _shape(tensor: Tensor) -> torch.Size:
+    """The shape of a tensor, -1 where elements differ in size."""
+    if not tensor.is_nested:
+        return tensor.shape
+    return torch.Size([n if isinstance(n, int) else -1 for n in tensor.shape])
+
+
+def _is_shared(tensor: Tensor) -> bool:
+    return bool(tensor.is_shared())  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+
+def _extras(collection: TensorCollection) -> list[tuple[str, Any]]:
+    """What a kind of container adds to its printed form: `_repr_extras` gives names and values."""
+    extras = getattr(type(collection), "_repr_extras", None)
+    return list(extras(collection)) if extras is not None else []
 
 
 def represent(collection: TensorCollection) -> str:
     """The printed form of a container."""
-    options = print_options.get()
-    if options.multi_line:
-        return describe_multi_line(collection)
-    head = [f"batch_size=[{','.join(map(str, collection._batch_size))}]"]
-    if collection._device is not None:
-        head.append(f"device={collection._device}")
-    if collection._names is not None:
-        head.append(f"names={list(collection._names)}")
-    start = f"{type(collection).__name__}({', '.join(head)}, fields={{"
-    line = f"{start}{describe_fields(collection)}}})"
-    if len(line) <= options.width:
-        return line
-    size = collection._batch_size
-    fields = [f"    {key}: {describe_entry(value, size)}" for key, value in collection._entries().items()]
-    return start + "\n" + ",\n".join(fields) + "})"
+    options = print_options()
+    return _compact(collection, options) if options.compact else _detailed(collection, options)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from torch import Tensor
+
 from ._base import TensorCollection
 from ._keys import is_key, unravel_key, unravel_key_to_tuple
 
@@ -44,22 +46,37 @@ class View(Generic[T]):
             self._walk(self._collection, (), pairs)
         else:
             pairs += self._collection._entries().items()
-        pairs = [(key, value._shown() if hasattr(type(value), "_shown") else value) for key, value in pairs]
+        if any([not isinstance(value, (Tensor, TensorCollection)) for _, value in pairs]):
+            pairs = [(key, value._shown() if hasattr(type(value), "_shown") else value) for key, value in pairs]
         if self._sort:
             pairs.sort(key=lambda pair: (pair[0],) if isinstance(pair[0], str) else pair[0])
         return pairs
 
     def _walk(self, collection: TensorCollection, path: tuple[str, ...], pairs: list[tuple[Any, Any]]) -> None:
-        for key, value in collection._entries().items():
-            here = (*path, key)
-            leaf = self._is_leaf(type(value))
-            if self._nested and isinstance(value, TensorCollection) and not leaf:
-                self._walk(value, here, pairs)
+        is_leaf = None if self._is_leaf is default_is_leaf else self._is_leaf
+        for key, value in list(collection._live().items()):
+            inner = isinstance(value, TensorCollection)
+            leaf = not inner if is_leaf is None else is_leaf(type(value))
+            if inner and self._nested and not leaf:
+                self._walk(value, (*path, key), pairs)
             if leaf or not self._leaves_only:
-                pairs.append((here if path else key, value))
+                pairs.append(((*path, key) if path else key, value))
+
+    def _count(self, collection: TensorCollection) -> int:
+        total = 0
+        for value in list(collection._live().values()):
+            inner = isinstance(value, TensorCollection)
+            leaf = self._is_leaf(type(value)) if inner or self._is_leaf is not default_is_leaf else True
+            if inner and self._nested and not leaf:
+                total += self._count(value)
+            total += leaf or not self._leaves_only
+        return total
 
     def __len__(self) -> int:
-        return len(self._pairs())
+        """How many there are, counted without building them: `list(view)` asks first."""
+        if self._nested or self._leaves_only:
+            return self._count(self._collection)
+        return len(self._collection._live())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self)!r})"

@@ -32,7 +32,7 @@ def equal(a: Any, b: Any) -> bool:
     for key, value in mine.items():
         other = theirs[key]
         if type(value) is Tensor and type(other) is Tensor:
-            if value.dtype is not other.dtype or not torch.equal(value, other):
+            if not torch.equal(value, other) or value.dtype is not other.dtype:
                 return False
         elif not _same(value, other):
             return False

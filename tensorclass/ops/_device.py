@@ -57,7 +57,8 @@ class DeviceOps(CastMethods, ApplyOps):
         return self._make(leaves, self._batch_size, self._names, VALUES)
 
     def to(
-        self, *args: Tensor | TensorCollection | torch.dtype | Device, device: Device = None, dtype: torch.dtype | None = None, non_blocking: bool = False,
+        self, *args: Tensor | TensorCollection | torch.dtype | Device, device: Device = None,
+        dtype: torch.dtype | None = None, non_blocking: bool = False,
         batch_size: Sequence[int] | None = None, other: Any = None, **kwargs: Any,
     ) -> Self:  # fmt: skip
         """Move to a device, cast to a dtype, or both.

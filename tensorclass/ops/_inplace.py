@@ -70,6 +70,12 @@ class InplaceOps(IndexOps):
         if input_dict_or_td is not None and kwargs:
             raise TypeError("update_: give one mapping or keyword arguments, not both")
         source = kwargs if input_dict_or_td is None else input_dict_or_td
+        if keys_to_update is None and isinstance(source, TensorCollection) and type(source) is type(self):
+            pairs: list[tuple[Tensor, Tensor]] = []
+            if self._pair_leaves(source, pairs) and all([a.shape == b.shape for a, b in pairs]):
+                self._refuse_frozen("write in place")
+                _copy_all([mine for mine, _ in pairs], [theirs for _, theirs in pairs], non_blocking)
+                return self
         self._write(self._plan(source, (), None, None, _paths(keys_to_update)), non_blocking)
         return self
 
@@ -152,27 +158,32 @@ class InplaceOps(IndexOps):
         size = self._batch_size
         if not size or (type(index) is int and not -size[0] <= index < size[0]):
             return False
-        mine, theirs = self._tensors_by_key(), value._tensors_by_key()
-        if mine is None or theirs is None or mine.keys() != theirs.keys() or not mine:
+        pairs: list[tuple[Tensor, Tensor]] = []
+        if not self._pair_leaves(value, pairs) or not pairs:
             return False
-        targets = [leaf[index] for leaf in mine.values()]
-        sources = [theirs[key] for key in mine]
-        for target, source, leaf in zip(targets, sources, mine.values(), strict=True):
-            if target.dtype is not source.dtype or target.shape != source.shape or not leaf.is_contiguous():
-                return False
-            if leaf.requires_grad:
-                return False
+        targets = [mine[index] for mine, _ in pairs]
+        sources = [theirs for _, theirs in pairs]
+        if [v.shape for v in targets] != [v.shape for v in sources]:
+            return False
         self._refuse_frozen("write by index")
-        if foreach_is_safe():
-            torch._foreach_copy_(targets, sources)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
-        else:
-            for target, source in zip(targets, sources, strict=True):
-                target.copy_(source)
+        _copy_all(targets, sources)
         return True
 
-    def _tensors_by_key(self) -> dict[str, Tensor] | None:
-        """The entries when they are tensors and nothing else, for paths that need no more."""
-        return None
+    def _pair_leaves(self, other: Any, pairs: list[tuple[Tensor, Tensor]]) -> bool:
+        """Collect leaves of one key, dtype and plain memory; False where the containers are not that much alike."""
+        mine, theirs = self._live(), other._live()
+        if len(mine) != len(theirs):
+            return False
+        for key, leaf in mine.items():
+            source = theirs.get(key)
+            if type(leaf) is Tensor and type(source) is Tensor:
+                if leaf.dtype is not source.dtype or leaf.requires_grad or not leaf.is_contiguous():
+                    return False
+                pairs.append((leaf, source))
+            elif not (isinstance(leaf, InplaceOps) and type(source) is type(leaf) and leaf._pair_leaves(source, pairs)):
+                return False
+        # A tensor made in inference mode may not be writable; dynamo can't ask.
+        return torch.compiler.is_compiling() or not any([leaf.is_inference() for leaf, _ in pairs])
 
     def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         parts = normalise(index, self._batch_size)
@@ -287,11 +298,7 @@ class InplaceOps(IndexOps):
                 sources.append(source)
             else:
                 entry[parts] = source
-        if len(targets) > 1 and foreach_is_safe():
-            torch._foreach_copy_(targets, sources, non_blocking)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
-        else:
-            for target, source in zip(targets, sources, strict=True):
-                target.copy_(source, non_blocking)
+        _copy_all(targets, sources, non_blocking)
 
     # ---- masks ---------------------------------------------------------------------------------------------------
 
@@ -414,6 +421,15 @@ class InplaceOps(IndexOps):
                 buffer.share_memory_()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             MappingOps.set(result, key, buffer)
         return result
+
+
+def _copy_all(targets: list[Tensor], sources: list[Tensor], non_blocking: bool = False) -> None:
+    """Copy checked sources, in one call where there are several."""
+    if len(targets) > 1 and foreach_is_safe():
+        torch._foreach_copy_(targets, sources, non_blocking)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+    else:
+        for target, source in zip(targets, sources, strict=True):
+            target.copy_(source, non_blocking)
 
 
 def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int | None, path: Path) -> Tensor:

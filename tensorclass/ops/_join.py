@@ -128,10 +128,10 @@ class JoinOps(ShapeOps):
     def _join_entries(self, keys: tuple[Key, ...], out_key: Key, value: Tensor, keep: bool) -> Self:
         path = unravel_key_to_tuple(out_key)
         self._require_unlocked("write", join_path(path))
-        if not keep:
-            for key in keys:
-                MappingOps.del_(self, key)
-        return MappingOps.set(self, path, value)
+        MappingOps.set(self, path, value)
+        for old in {unravel_key_to_tuple(key) for key in (() if keep else keys)} - {path}:
+            MappingOps.del_(self, old)
+        return self
 
     def stack_tensors(self, *keys: Key, out_key: Key, dim: int = 0, keep_entries: bool = False) -> Self:
         """Stack several entries into a new one.
@@ -360,25 +360,41 @@ def _same_but(a: torch.Size, b: torch.Size, dim: int) -> bool:
 def _join_plain(items: list[Any], torch_fn: Joiner, at: int, new_dim: bool) -> Any:
     """The join of containers that hold tensors and nothing else; None where the general way has to look closer."""
     first = items[0]
-    cls, size, count = type(first), first._batch_size, len(first._live())
+    cls, size = type(first), first._batch_size
+    if not cls._joins_plainly or first._names is not None:
+        return None
     tables = []
     for item in items:
-        table = item._tensors_by_key() if type(item) is cls else None
-        if table is None or len(table) != count or not (item._batch_size == size or not new_dim):
+        if type(item) is not cls or not (item._batch_size == size or not new_dim):
             return None
-        tables.append(table)
-    if not (tables[0] and cls._joins_plainly):
+        tables.append(item._live())
+    length = len(items) if new_dim else sum([item._batch_size[at] for item in items])
+    target = torch.Size((*size[:at], length, *(size[at:] if new_dim else size[at + 1 :])))
+    joined = _join_tables(tables, torch_fn, at, new_dim)
+    return None if joined is None else first._from_entries(joined, target, first._device, None)
+
+
+def _join_tables(tables: list[dict[str, Any]], torch_fn: Joiner, at: int, new_dim: bool) -> dict[str, Any] | None:
+    """Join entry by entry; None where one is neither a tensor nor a container that joins plainly."""
+    first = tables[0]
+    joined: dict[str, Any] = {}
+    if any([len(table) != len(first) for table in tables]):
         return None
     try:
-        if at == 0:  # the default; naming it costs a tenth
-            joined = [torch_fn([table[key] for table in tables]) for key in tables[0]]
-        else:
-            joined = [torch_fn([table[key] for table in tables], at) for key in tables[0]]
-    except (KeyError, RuntimeError):
+        for key, value in first.items():
+            column = [table[key] for table in tables]
+            if isinstance(value, Tensor):  # dim 0 is the default, and naming it costs a tenth
+                joined[key] = torch_fn(column, at) if at else torch_fn(column)
+            elif isinstance(value, JoinOps):
+                inner = _join_plain(column, torch_fn, at, new_dim)
+                if inner is None:
+                    return None
+                joined[key] = inner
+            else:
+                return None
+    except (KeyError, RuntimeError, TypeError):  # the general way says which field and why
         return None
-    length = len(items) if new_dim else sum([item._batch_size[at] for item in items])
-    tail = size[at:] if new_dim else size[at + 1 :]
-    return first._make(joined, torch.Size((*size[:at], length, *tail)))
+    return joined if joined else None
 
 
 def _prepare(input: Any, op: str) -> list[Any]:

@@ -84,7 +84,13 @@ class KeyOps(JoinOps):
         ['b']
         """
         paths = {unravel_key_to_tuple(key) for key in keys}
-        result = self._without(paths)
+        table = self._tensors_by_key()
+        if table is not None and all([len(path) == 1 for path in paths]):
+            dropped = {path[0] for path in paths}
+            result: Any = self._bare(self._batch_size, self._names)
+            result._fill({key: leaf for key, leaf in table.items() if key not in dropped})
+        else:
+            result = self._without(paths)
         return self._adopt(result) if inplace else result
 
     def _without(self, paths: set[Path]) -> Any:
@@ -163,17 +169,29 @@ class KeyOps(JoinOps):
         >>> TensorDict({"a.b": 1}).unflatten_keys()["a", "b"]
         tensor(1)
         """
-        result: Any = self._bare(self._batch_size, self._names)
+        tree: dict[str, Any] = {}
         for key, value in self._entries().items():
-            path = tuple(key.split(separator))
-            here = KeyOps.unflatten_keys(value, separator) if isinstance(value, KeyOps) else value
-            for depth in range(1, len(path) + 1):
-                taken = MappingOps.get(result, path[:depth], UNSET) if path[:depth] in result else UNSET
-                last = depth == len(path)
-                if taken is not UNSET and (last or not isinstance(taken, TensorCollection)):
-                    raise StructureError(f"unflatten_keys: `{join_path(path[:depth])}` would be written twice")
-            MappingOps.set(result, path, here)
+            path = key.split(separator)
+            node = tree
+            for depth, part in enumerate(path[:-1], 1):
+                node = node.setdefault(part, {})
+                if type(node) is not dict:
+                    raise _twice(path[:depth])
+            if path[-1] in node:
+                raise _twice(path)
+            node[path[-1]] = KeyOps.unflatten_keys(value, separator) if isinstance(value, KeyOps) else _Held(value)
+        result = self._grown(tree)
         return self._adopt(result) if inplace else result
+
+    def _grown(self, tree: dict[str, Any]) -> Any:
+        """An untyped container from nested dicts of entries."""
+        result: Any = self._bare(self._batch_size, self._names)
+        for key, value in tree.items():
+            if type(value) is dict:
+                result._put(key, self._grown(value))
+            else:
+                result._put(key, value.entry if type(value) is _Held else value)
+        return result
 
     def split_keys(
         self, *key_sets: Sequence[Key], inplace: bool = False, default: Any = UNSET, strict: bool = True,
@@ -259,6 +277,19 @@ class KeyOps(JoinOps):
             elif isinstance(value, Tensor) or (hasattr(type(value), "_batch_shape") and value._batch_shape is None):
                 result._put(key, value)
         return result
+
+
+class _Held:
+    """Wraps an entry, so that one that is a dict itself is no level of the tree."""
+
+    __slots__ = ("entry",)
+
+    def __init__(self, entry: Any) -> None:
+        self.entry = entry
+
+
+def _twice(path: Sequence[str]) -> StructureError:
+    return StructureError(f"unflatten_keys: `{join_path(path)}` would be written twice")
 
 
 def _flat(node: TensorCollection, path: Path, is_leaf: Any) -> list[tuple[Path, Any]]:

@@ -92,9 +92,11 @@ class MappingOps(TensorCollection):
         kind = type(index)
         if kind is str:
             return self._entry(index)
-        if kind is int or kind is slice or not is_key(index):
+        if kind is int or kind is slice:
             return self._index(index)
-        return self._read(unravel_key_to_tuple(index))
+        if kind is tuple and all([type(part) is str for part in index]) and index:
+            return self._read(index)
+        return self._read(unravel_key_to_tuple(index)) if is_key(index) else self._index(index)
 
     def _read(self, path: Path) -> Any:
         node: Any = self
@@ -136,8 +138,9 @@ class MappingOps(TensorCollection):
         >>> TensorDict(batch_size=[]).get("a", 3)
         3
         """
+        path = (key,) if type(key) is str else unravel_key_to_tuple(key)
         try:
-            return self._read(unravel_key_to_tuple(key))
+            return self._read(path)
         except MissingKeyError:
             return default
 
@@ -400,6 +403,8 @@ class MappingOps(TensorCollection):
             return self
         if update_batch_size and isinstance(source, TensorCollection):
             return self._replace_all(source, clone)
+        if not (clone or inplace or ignore_lock) and keys_to_update is None and self._update_tensors(source):
+            return self
         wanted = None if keys_to_update is None else [unravel_key_to_tuple(key) for key in keys_to_update]
         plan: list[tuple[MappingOps, dict[str, Any]]] = []
         in_place: dict[Path, Any] = {}
@@ -414,6 +419,24 @@ class MappingOps(TensorCollection):
             for key, value in values.items():
                 holder._put(key, _cloned(value) if clone else value)
         return self
+
+    def _update_tensors(self, source: Any) -> bool:
+        """Write plain tensors under plain keys; False leaves anything else to the general way."""
+        values = source._tensors_by_key() if isinstance(source, TensorCollection) else source
+        if type(values) is not dict or self._tensors_by_key() is None:
+            return False
+        if not all([type(key) is str and isinstance(value, Tensor) for key, value in values.items()]):
+            return False
+        checked = self._check_all(values)
+        if checked:
+            self._require_unlocked("write", next(iter(checked)))
+        for key, value in checked.items():
+            self._put(key, value)
+        return True
+
+    def _tensors_by_key(self) -> dict[str, Tensor] | None:
+        """The entries when they are tensors and nothing else, for ways that need no more."""
+        return None
 
     def _plan_update(
         self, source: Any, prefix: Path, wanted: list[Path] | None, inplace: bool, is_leaf: Any,

@@ -45,6 +45,10 @@ class Pointwise(InplaceOps):
             return handler(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)
 
+    def _alike_leaves(self, other: Any) -> list[Tensor] | None:
+        """The other's `VALUES` leaves where their keys, order and ranks are one's own for certain; None else."""
+        return None
+
     def _layout(self) -> Layout:
         """The key or path of each `VALUES` leaf, in order; a store that knows it at once overrides this."""
         paths: list[str | Path] = []

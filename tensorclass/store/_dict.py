@@ -20,7 +20,9 @@ from ..core._pytree import register
 from ..core._views import LeafTest
 from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean
 from ..ops import Container, Join
+from ..ops._apply import ApplyOps
 from ..ops._mapping import items_of
+from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ._nodes import Node, NonTensorStack
 
@@ -54,6 +56,22 @@ class TensorDictBase(Relaid):
     """What `TensorDict` and the other untyped stores share; for `isinstance` tests."""
 
     __slots__ = ()
+
+    @classmethod
+    def _from_nesting(
+        cls, entries: Mapping[Any, Any], size: torch.Size | None, device: torch.device | None, batch_dims: int | None
+    ) -> Any:
+        dense = cls if issubclass(cls, TensorDict) else TensorDict
+        result = build(dense, nested_entries(entries), as_batch_size(size), device)
+        return result if batch_dims is None else ApplyOps.auto_batch_size_(result, batch_dims)
+
+    @classmethod
+    def _from_leaf(cls, obj: Any, device: torch.device | None) -> Any:
+        """A list becomes a tensor, or one object for each element; anything else stays what it is."""
+        if not isinstance(obj, list):
+            return obj
+        tensor = torch.tensor([], device=device) if not obj else as_tensor(obj, device)
+        return NonTensorStack.of(obj, torch.Size([len(obj)])) if tensor is None else tensor
 
 
 class TensorDict(TensorDictBase):
@@ -107,8 +125,11 @@ class TensorDict(TensorDictBase):
         self._data = {}
         self._plain = True
         entries = kwargs if source is None else source
+        size, ndim = self._batch_size, len(self._batch_size)
         for key, value in items_of(entries):
-            if type(key) is str:
+            if type(value) is Tensor and type(key) is str and self._device is None and value.shape[:ndim] == size:
+                self._data[key] = value
+            elif type(key) is str:
                 self._put(key, self._check(key, value))
             else:
                 TensorDict.set(self, key, value)
@@ -119,7 +140,7 @@ class TensorDict(TensorDictBase):
     def _from_entries(
         cls, entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names
     ) -> Self:
-        plain = all(isinstance(value, Tensor) for value in entries.values())
+        plain = all([isinstance(value, Tensor) for value in entries.values()])
         return cls._of(entries, batch_size, device, names, plain)
 
     @classmethod
@@ -233,6 +254,9 @@ class TensorDict(TensorDictBase):
         if not isinstance(value, Tensor):
             self._plain = False
         self._data[key] = value
+
+    def _fill(self, tensors: dict[str, Tensor]) -> None:
+        self._data = tensors
 
     def _drop(self, key: str) -> None:
         try:

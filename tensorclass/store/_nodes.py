@@ -175,7 +175,7 @@ class NonTensorStack(Node, Generic[T]):
                 f"in-place write: `{join_path(path)}` takes one object for each element of {list(size)}, got a stack "
                 f"of shape {list(value.shape)}"
             )
-        return value, slice(None) if parts is None else parts
+        return value, ... if parts is None else parts
 
     def _commit(self, plan: Any) -> None:
         value, parts = plan
@@ -259,7 +259,7 @@ class Unbatched(Node):
         first = nodes[0].tensor
         for position, node in enumerate(nodes):
             other = node.tensor
-            if other is not first and not (other.shape == first.shape and torch.equal(other, first)):
+            if not alike(other, first):
                 raise StructureError(
                     f"{how.op}: field `{how.at(key)}` is one tensor shared by the batch, and those at positions 0 and "
                     f"{position} differ"
@@ -267,7 +267,7 @@ class Unbatched(Node):
         return cls(first)
 
     def _choose(self, other: Any, condition: Tensor, key: str) -> Self:
-        if not (isinstance(other, Unbatched) and self._same_node(other)):
+        if not (isinstance(other, Unbatched) and alike(self.tensor, other.tensor)):
             raise StructureError(f"where: field `{key}` is one tensor shared by the batch, and the two sides differ")
         return self
 
@@ -282,7 +282,7 @@ class Unbatched(Node):
                 f"in-place write: `{join_path(path)}` is a shared tensor of {self.tensor.dtype} and shape "
                 f"{list(self.tensor.shape)}, got {given}"
             )
-        if parts is not None and not torch.equal(tensor, self.tensor):
+        if parts is not None and not alike(tensor, self.tensor):
             raise StructureError(f"in-place write: `{join_path(path)}` is shared by the batch and the values differ")
         return tensor
 
@@ -301,6 +301,15 @@ class Unbatched(Node):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Unbatched, (self.tensor,)
+
+
+def alike(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors without batch dims are the same; unlike in arithmetic, nan is the same as nan."""
+    if a is b:
+        return True
+    if a.shape != b.shape or a.dtype is not b.dtype or a.device != b.device:
+        return False
+    return bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 
 def tabulate(values: list[Any]) -> tuple[tuple[Any, ...], Tensor]:

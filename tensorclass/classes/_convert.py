@@ -1,0 +1,123 @@
+"""Conversions of typed classes: what comes in is held to the declaration, nested dicts become the declared classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._schema import FieldSpec, Schema, check_fields
+from ..core import TensorCollection, unravel_key_to_tuple
+from ..errors import BatchSizeError, Problem, SchemaError, StructureError
+from ..ops._nesting import as_entries, nested_entries
+from ..store import TensorDict
+from ._checks import fill_store, readable
+
+
+def from_nesting(
+    cls: Any, entries: Mapping[Any, Any], size: torch.Size | None, device: torch.device | None, batch_dims: int | None
+) -> Any:
+    """An instance from a mapping; every problem, those of nested classes too, in one error."""
+    schema: Schema = cls.__tensorclass_schema__
+    values = readable(_top_level(entries))
+    problems: list[Problem] = []
+    for name, spec in schema.fields.items():
+        if name in values:
+            values[name] = _nested(spec, values[name], size, problems)
+    if size is None and batch_dims is not None and not any(map(_says_size, schema.fields.values())):
+        size = _shared_size(values, batch_dims)
+    try:
+        checked, found = check_fields(schema, values, batch_size=size, options=cls.__tensorclass_options__)
+    except SchemaError as error:
+        refused = {problem.path.partition(".")[0] for problem in problems}
+        raise SchemaError.of(cls.__name__, [*problems, *(p for p in error.problems if p.path not in refused)]) from None
+    if problems:
+        raise SchemaError.of(cls.__name__, problems)
+    if batch_dims is not None and len(found) > batch_dims:
+        raise BatchSizeError(
+            f"{cls.__name__}: the declared shapes leave the batch size {list(found)}, which has more than the "
+            f"batch_dims={batch_dims} dims asked for"
+        )
+    store = TensorDict._of({}, found, device, None, True)
+    fill_store(cls, store, checked)
+    return cls._wrap(store)
+
+
+def _top_level(entries: Mapping[Any, Any]) -> dict[str, Any]:
+    """Entries by field: a path becomes a nested mapping, which other paths and mappings join."""
+    found: dict[str, Any] = {}
+    for key, value in entries.items():
+        first, *rest = unravel_key_to_tuple(key)
+        for part in reversed(rest):
+            value = {part: value}
+        if first in found:
+            if not (isinstance(found[first], Mapping) and isinstance(value, Mapping)):
+                raise StructureError(f"the field `{first}` is given twice: as a value and as a path, say")
+            value = {**nested_entries(found[first]), **nested_entries(value)}
+        found[first] = value
+    return found
+
+
+def _nested(spec: FieldSpec, value: Any, size: torch.Size | None, problems: list[Problem]) -> Any:
+    """The value of one field, where it nests as an instance of the declared class or as an untyped container."""
+    if spec.nested is not None and not isinstance(value, spec.nested):
+        nested: Any = spec.nested
+        inner = value._entries() if isinstance(value, TensorCollection) else as_entries(value, nested._position_names)
+        if inner is None:
+            return value
+        own = value._batch_size if isinstance(value, TensorCollection) else None
+        says = any(map(_says_size, nested.__tensorclass_schema__.fields.values()))
+        try:
+            return from_nesting(nested, inner, own if own is not None or says else size, None, None)
+        except SchemaError as error:
+            problems += [problem._replace(path=f"{spec.name}.{problem.path}") for problem in error.problems]
+            return None
+    if spec.kind == "collection" and isinstance(value, Mapping):
+        return TensorDict.from_dict(value, batch_size=size)
+    return value
+
+
+def _says_size(spec: FieldSpec) -> bool:
+    """Whether the batch size may be read off a field."""
+    return spec.nested is not None or (spec.kind == "tensor" and spec.dims is not None and spec.dims.rank is not None)
+
+
+def _shared_size(values: Mapping[str, Any], batch_dims: int) -> torch.Size:
+    """The longest leading shape that all tensors and containers share."""
+    shapes = [value.shape for value in values.values() if isinstance(value, (Tensor, TensorCollection))]
+    shared: list[int] = []
+    for sizes in zip(*shapes, strict=False):
+        if len(set(sizes)) != 1 or len(shared) == batch_dims:
+            break
+        shared.append(sizes[0])
+    return torch.Size(shared)
+
+
+def rows(self: Any) -> dict[str, Any]:
+    """The entries in the order of the declaration, None for each optional field that is absent."""
+    entries = self._entries()
+    fields: Mapping[str, FieldSpec] = type(self).__tensorclass_schema__.fields
+    absent = {name for name, spec in fields.items() if spec.optional and not spec.produced}
+    return {name: entries.get(name) for name in fields if name in entries or name in absent}
+
+
+def position_names(cls: Any, count: int) -> list[str]:
+    """The fields that the items of a tuple stand for."""
+    names = list(cls.__tensorclass_schema__.fields)
+    if count > len(names):
+        raise StructureError(f"{cls.__name__} has the {len(names)} fields {names}, got a tuple of {count} items")
+    return names[:count]
+
+
+def from_leaf(cls: Any, obj: Any) -> Any:
+    """An instance of what does not nest: a container is adopted, anything else is refused."""
+    if isinstance(obj, cls):
+        return obj
+    if isinstance(obj, TensorCollection):
+        return cls.from_tensordict(obj)
+    raise StructureError(
+        f"{cls.__name__}.from_any takes what has fields: a mapping, dataclass, tuple, structured array or container, "
+        f"got a {type(obj).__name__}"
+    )

@@ -1,0 +1,127 @@
+"""From plain dataclasses to typed classes: of a class its typed counterpart, of an instance an instance of that."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any, get_type_hints
+from weakref import WeakKeyDictionary
+
+from .._schema import field
+from ..core._device import Device
+from ..errors import UnsupportedOperationError
+from ..ops._conversions import ConversionOps
+from ._base import TensorClass
+
+_OPTIONS = ("frozen", "autocast", "nocast", "shadow", "tensor_only")
+_converted: WeakKeyDictionary[type, dict[tuple[str, ...], type[TensorClass]]] = WeakKeyDictionary()
+
+
+def from_dataclass(
+    obj: Any, *, dest_cls: type | None = None, auto_batch_size: bool = False, batch_dims: int | None = None,
+    batch_size: Sequence[int] | int | None = None, frozen: bool = False, autocast: bool = False, nocast: bool = False,
+    inplace: bool = False, shadow: bool = False, tensor_only: bool = False, device: Device = None,
+) -> Any:  # fmt: skip
+    """The typed counterpart of a dataclass: a class for a class, an instance for an instance.
+
+    Args:
+        obj: a dataclass or an instance of one; a typed class comes back as it is.
+        dest_cls: the typed class of the result, for an instance; by default one made of the dataclass, once.
+        auto_batch_size: find the batch size; excludes `batch_size`.
+        batch_dims: find the batch size, this many dims at most.
+        batch_size: the leading dims that all fields share.
+        frozen: refuse writes on instances; like all that follow an option of the class that is made.
+        autocast: convert values to the declaration.
+        nocast: never convert numbers and arrays to tensors.
+        inplace: not supported: a class can't change its kind; bind the result to the name, or use `@tensorclass`.
+        shadow: allow field names that hide container methods.
+        tensor_only: refuse fields that hold no tensors.
+        device: where the instance lives.
+
+    Raises:
+        TypeError: for something that is no dataclass.
+        SchemaError: for values that do not fit the annotations.
+
+    >>> import torch
+    >>> from dataclasses import dataclass
+    >>> from tensorclass import from_dataclass
+    >>> @dataclass
+    ... class Data:
+    ...     obs: torch.Tensor
+    ...     note: str = "none"
+    >>> from_dataclass(Data(torch.zeros(3, 4)), batch_size=[3])
+    Data_tc(batch_size=[3], fields={obs: f32[4], note: str})
+    """
+    if inplace:
+        raise UnsupportedOperationError(
+            "from_dataclass(inplace=True): a dataclass can't become a typed class in place; bind the result "
+            "(`Data = from_dataclass(Data)`), or decorate the class with `@tensorclass`"
+        )
+    values = (frozen, autocast, nocast, shadow, tensor_only)
+    options = tuple(name for name, value in zip(_OPTIONS, values, strict=True) if value)
+    if not dataclasses.is_dataclass(obj):
+        raise TypeError(f"from_dataclass takes a dataclass or an instance of one, got {obj!r:.80}; see `from_any`")
+    if isinstance(obj, type):
+        return _typed(obj, options)
+    found: Any = dest_cls if dest_cls is not None else _typed(type(obj), options)
+    if not (isinstance(found, type) and issubclass(found, TensorClass)):
+        raise TypeError(f"from_dataclass: dest_cls is a typed class, got {found!r}")
+    sizing: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "batch_size": batch_size}
+    return found.from_dataclass(obj, device=device, **sizing)
+
+
+def _typed(cls: type, options: tuple[str, ...]) -> type[TensorClass]:
+    """The typed class of a dataclass, made once for each choice of options."""
+    if issubclass(cls, TensorClass):
+        return cls
+    known = _converted.setdefault(cls, {})
+    if options not in known:
+        known[options] = _make(cls, options)
+    return known[options]
+
+
+def _make(cls: type, options: tuple[str, ...]) -> type[TensorClass]:
+    body: dict[str, Any] = {"__annotations__": _annotations(cls), "__module__": cls.__module__, "__doc__": cls.__doc__}
+    body.update(_members(cls))
+    for item in dataclasses.fields(cls):
+        declared = _declaration(item)
+        if declared is not None:
+            body[item.name] = declared
+    keywords = dict.fromkeys(options, True)
+    made: Any = types.new_class(f"{cls.__name__}_tc", (TensorClass,), keywords, lambda ns: ns.update(body))
+    return made  # type: ignore[no-any-return]  # a subclass of TensorClass
+
+
+def _annotations(cls: type) -> dict[str, Any]:
+    try:
+        hints: Mapping[str, Any] = get_type_hints(cls, include_extras=True)
+    except NameError:  # a forward reference: the class that is made resolves it at its first use
+        hints = {}
+    return {item.name: hints.get(item.name, item.type) for item in dataclasses.fields(cls)}
+
+
+def _declaration(item: Any) -> Any:
+    """The default of a field, as typed classes declare it; None for a plain required field."""
+    extras: dict[str, Any] = {} if item.init else {"init": False}
+    if item.kw_only:
+        extras["kw_only"] = True
+    if item.default is not dataclasses.MISSING:
+        extras["default"] = item.default
+    if item.default_factory is not dataclasses.MISSING:
+        extras["default_factory"] = item.default_factory
+    return field(**extras) if extras else None
+
+
+def _members(cls: type) -> dict[str, Any]:
+    """What the dataclass defines besides its fields: methods, properties, constants."""
+    names = {item.name for item in dataclasses.fields(cls)}
+    return {
+        name: member
+        for base in reversed(cls.__mro__) if base is not object
+        for name, member in vars(base).items()
+        if name not in names and (name == "__post_init__" or not (name.startswith("__") and name.endswith("__")))
+    }  # fmt: skip
+
+
+ConversionOps._dataclass_as_class = staticmethod(from_dataclass)

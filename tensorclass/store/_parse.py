@@ -1,0 +1,166 @@
+"""A printed container read back: the same keys, shapes, dtypes and batch sizes around zeros."""
+
+from __future__ import annotations
+
+import re
+from ast import literal_eval
+from typing import Any, NoReturn
+
+import torch
+
+from ..core._repr import LONG_DTYPE
+from ._dict import TensorDict
+
+_DTYPE = re.compile(r"(\w+)\[([\d, -]*)\]")
+_START = re.compile(r"(\w*)(?:\[([\d, ]*)\])?\{")
+_CALL = re.compile(r"([\w.\[\], ]+?)\(")
+_KEY = re.compile(r"\s*([^:={}]+?): ")
+_FIELD = re.compile(r"\s*(\w+)=")
+_SIZE = re.compile(r"(?:torch\.Size\()?\[([\d, ]*)\]\)?")
+_NAMES = re.compile(r"\[[^\]]*\]")
+_WORD = re.compile(r"[^,)}\s]+")
+_SPACE = re.compile(r"[\s,]*")
+
+
+def parse_tensor_dict_string(s: str) -> TensorDict:
+    """A TensorDict of zeros with the keys, shapes, dtypes, devices and batch sizes of a printed container.
+
+    For reproducing from a log; it reads the compact form and the detailed one, each with the default options.
+
+    Args:
+        s: the printed form.
+
+    Raises:
+        ValueError: where the text is no printed container of tensors; shows the place.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, parse_tensor_dict_string
+    >>> data = TensorDict(obs=torch.ones(3, 4), next={"done": torch.ones(3, 1)}, batch_size=[3])
+    >>> parse_tensor_dict_string(repr(data))["next", "done"].shape
+    torch.Size([3, 1])
+    """
+    if not isinstance(s, str):
+        raise TypeError(f"parse_tensor_dict_string takes the printed form as a str, got a {type(s).__name__}")
+    reader = Reader(s.strip())
+    result = reader.container()
+    if reader.at != len(reader.text):
+        reader.fail("nothing follows a printed container")
+    return result
+
+
+class Reader:
+    """A position in the text, and what can be read from there."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def fail(self, what: str) -> NoReturn:
+        """Raise, showing the place."""
+        place = self.text[self.at : self.at + 40]
+        raise ValueError(f"not a printed container of tensors: {what}; at character {self.at}: {place!r}")
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Read a pattern if it stands here."""
+        found = pattern.match(self.text, self.at)
+        if found:
+            self.at = found.end()
+        return found
+
+    def need(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+        """Read a pattern that must stand here."""
+        return self.match(pattern) or self.fail(f"{what} is due")
+
+    def take(self, literal: str) -> bool:
+        """Read a text if it stands here."""
+        found = self.text.startswith(literal, self.at)
+        self.at += len(literal) if found else 0
+        return found
+
+    # ---- containers ----------------------------------------------------------------------------------------------
+
+    def container(self) -> TensorDict:
+        """`TensorDict(batch_size=[3], fields={...})`, attributes before or after the fields."""
+        self.need(_CALL, "the name of a class and `(`")
+        facts: dict[str, Any] = {}
+        typed: dict[str, Any] = {}
+        while not self._closes(")"):
+            name = self.need(_FIELD, "`name=`")[1]
+            if name == "fields":
+                if not self.take("{"):
+                    self.fail("`{` is due")
+                facts[name] = self.entries(facts.get("batch_size", ()))
+            elif self.text.startswith("Tensor(", self.at) or name not in _ATTRIBUTES:
+                typed[name] = self.entry(())
+            else:
+                facts[name] = self.attribute(name)
+        if "batch_size" not in facts:
+            self.fail("no batch_size is told")
+        entries = facts.get("fields", typed)
+        return TensorDict(entries, facts["batch_size"], device=facts.get("device"), names=facts.get("names"))
+
+    def attribute(self, name: str) -> Any:
+        """The value of an attribute, in the form that its name tells."""
+        if name in ("batch_size", "shape"):
+            return _sizes(self.need(_SIZE, "a list of sizes")[1])
+        if name == "names":
+            return literal_eval(self.need(_NAMES, "a list of names")[0])
+        word = self.need(_WORD, "a value")[0]
+        return None if word == "None" else word
+
+    def entries(self, outer: tuple[int, ...]) -> dict[str, Any]:
+        """Entries up to the closing brace; `outer` is the batch size of their container."""
+        found: dict[str, Any] = {}
+        while not self._closes("}"):
+            key = self.need(_KEY, "`key: `")[1]
+            found[key] = self.entry(outer, key)
+        return found
+
+    def entry(self, outer: tuple[int, ...], key: str = "") -> Any:
+        """One entry of either form."""
+        if self.take("Tensor("):
+            return self.tensor()
+        start = self.at
+        dtype = self.match(_DTYPE)
+        if dtype is not None and not self.text.startswith("{", self.at):
+            kind = _dtype(dtype[1])
+            if kind is None or "-" in dtype[2]:
+                self.fail(f"`{key}` has no dtype and shape that a tensor can have")
+            return torch.zeros(*outer, *_sizes(dtype[2]), dtype=kind)
+        self.at = start
+        nested = self.match(_START)
+        if nested is not None:
+            size = (*outer, *_sizes(nested[2] or ""))
+            return TensorDict(self.entries(size), size)
+        if not _CALL.match(self.text, self.at):
+            self.fail(f"`{key}` is neither a tensor nor a container")
+        return self.container()
+
+    def tensor(self) -> torch.Tensor:
+        """`Tensor(shape=..., device=..., dtype=..., is_shared=...)`."""
+        facts: dict[str, Any] = {}
+        while not self._closes(")"):
+            name = self.need(_FIELD, "`name=`")[1]
+            facts[name] = self.attribute(name)
+        dtype = _dtype(str(facts.get("dtype", "float32")).removeprefix("torch."))
+        if dtype is None or "shape" not in facts:
+            self.fail("a tensor tells its shape and a dtype of torch")
+        return torch.zeros(facts["shape"], dtype=dtype, device=facts.get("device"))
+
+    def _closes(self, literal: str) -> bool:
+        self.need(_SPACE, "")
+        if self.at == len(self.text):
+            self.fail(f"`{literal}` is due")
+        return self.take(literal)
+
+
+_ATTRIBUTES = {"batch_size", "device", "names", "is_shared", "stack_dim"}
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(",") if part.strip())
+
+
+def _dtype(name: str) -> torch.dtype | None:
+    found = getattr(torch, LONG_DTYPE.get(name, name), None)
+    return found if isinstance(found, torch.dtype) else None
