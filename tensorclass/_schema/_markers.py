@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar, overload
 
 import torch
+from torch import Tensor
 from typing_extensions import Self
 
 from ..errors import SchemaError
@@ -39,6 +40,11 @@ class PerElementValues(Protocol[T_co]):
         """The batch shape."""
         ...
 
+    @property
+    def ndim(self) -> int:
+        """The number of batch dims."""
+        ...
+
     def item(self) -> T_co:
         """The object of a stack of one element."""
         ...
@@ -52,6 +58,10 @@ class PerElementValues(Protocol[T_co]):
     def __iter__(self) -> Iterator[Any]: ...
 
     def __getitem__(self, index: Any) -> Self: ...
+
+    def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]  # element by element, as for tensors
+
+    def __hash__(self) -> int: ...
 
 
 class PerElement(Generic[T]):

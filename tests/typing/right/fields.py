@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from torch import Tensor
 from typing_extensions import assert_type
 
-from tensorclass import PerElement, Shared, TensorClass, TensorDict
+from tensorclass import NonTensorStack, PerElement, Shared, TensorClass, TensorDict
 from tensorclass.typing import Bool, Float, Float32, Int64, Shape, Shaped
 
 
@@ -46,9 +46,14 @@ assert_type(batch.note, str)
 assert_type(batch.name[0].item(), str)
 assert len(batch.name) == 2
 assert batch.name.shape == torch.Size([2])
+assert_type(batch.name == "a", Tensor)
+assert_type(batch[batch.name == "a"], Batch)
+assert_type(batch.name.ndim, int)
 batch.name = "c"
 batch.name = ["a", "b"]
 batch.name = batch.name
+stacked: NonTensorStack[str] = NonTensorStack("a", "b")
+batch.name = stacked
 batch[:, None].name = [["a"], ["b"]]
 batch.alias = ["x", "y"]
 Batch(inputs, labels, "a", torch.zeros(10, 4))
