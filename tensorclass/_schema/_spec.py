@@ -126,7 +126,7 @@ class FieldSpec:
         return True
 
     def __str__(self) -> str:
-        return self.type_text + (" | None" if self.optional else "")
+        return f"{self.type_text} | None" if self.optional else self.type_text
 
     @property
     def type_text(self) -> str:

@@ -9,9 +9,12 @@ from torch import Tensor
 
 from .._schema import FieldSpec, Options
 from ..core import TensorCollection
+from ..store import TensorDict
 from ._errors import not_produced
 from ._fits import DimTable, make_fits
 
+EXACT: tuple[Any, ...] = (str, int, float, bool, bytes)
+"""Types whose values need no further check when their type is exactly this."""
 Getter = Callable[[Any], Any]
 Setter = Callable[[Any, Any], None]
 
@@ -80,6 +83,8 @@ def make_setter(spec: FieldSpec, options: Options, table: DimTable) -> Setter:
     name = spec.name
     if has_constraints(spec, options):
         return lambda self, value: self._assign(name, value)
+    if spec.kind == "value" and spec.annotation in EXACT and not spec.metadata:
+        return _value_setter(name, spec.annotation)
     fits = make_fits(spec, table)
 
     def set(self: Any, value: Any) -> None:
@@ -93,6 +98,17 @@ def make_setter(spec: FieldSpec, options: Options, table: DimTable) -> Setter:
                     data[name] = value
                     return
         self._assign(name, value)
+
+    return set
+
+
+def _value_setter(name: str, kind: type) -> Setter:
+    def set(self: Any, value: Any) -> None:
+        store = self._store
+        if type(value) is kind and type(store) is TensorDict and store._lock is None:
+            store._put(name, value)
+        else:
+            self._assign(name, value)
 
     return set
 

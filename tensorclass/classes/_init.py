@@ -15,9 +15,8 @@ from torch import Tensor
 from .._schema import MISSING, FieldSpec, Options, Schema
 from ..core import as_batch_size
 from ..store import TensorDict
+from ._access import EXACT
 from ._compile import compile_function
-
-EXACT: tuple[Any, ...] = (str, int, float, bool, bytes)
 
 # A field may be named `size`, `type` or `object`, but never with a leading `_`: so the other names here have one.
 HEAD = """\

@@ -74,23 +74,41 @@ def test_every_valid_write_is_read_back(ns: SimpleNamespace) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("image", torch.zeros(2, 2, 3, dtype=torch.float64)), ("image", torch.zeros(2, 2)), ("image", torch.zeros(3, 2, 3)),
-        ("image", torch.zeros(2, 9, 3)), ("image", None), ("image", "text"), ("label", 1.5), ("pose", torch.zeros(2)),
-        ("pose", None), ("who", ["a"]), ("who", ["a", 3]), ("who", None), ("table", torch.zeros(2, dtype=torch.int64)),
-        ("table", torch.zeros(2, 2)), ("source", 3), ("source", None), ("source", torch.zeros(2)), ("tags", {"a": "b"}),
-        ("mask", torch.zeros(2, 2, 3)), ("mask", torch.zeros(2, 3, 2) > 0), ("extra", torch.zeros(2)),
+        ("image", torch.zeros(2, 2, 3, dtype=torch.float64)),
+        ("image", torch.zeros(2, 2)),
+        ("image", torch.zeros(3, 2, 3)),
+        ("image", torch.zeros(2, 9, 3)),
+        ("image", None),
+        ("image", "text"),
+        ("label", 1.5),
+        ("pose", torch.zeros(2)),
+        ("pose", None),
+        ("who", ["a"]),
+        ("who", ["a", 3]),
+        ("who", None),
+        ("table", torch.zeros(2, dtype=torch.int64)),
+        ("table", torch.zeros(2, 2)),
+        ("source", 3),
+        ("source", None),
+        ("source", torch.zeros(2)),
+        ("tags", {"a": "b"}),
+        ("mask", torch.zeros(2, 2, 3)),
+        ("mask", torch.zeros(2, 3, 2) > 0),
+        ("extra", torch.zeros(2)),
         ("hidden", torch.zeros(2, 5)),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_write_names_the_field_and_changes_nothing(ns: SimpleNamespace, name: str, value: Any) -> None:
     """Attribute, key, `set` and `update` refuse alike and leave the batch as it was."""
     batch = everything(ns, 2)
     before = state_of(batch)
     writes = [
-        lambda: setattr(batch, name, value), lambda: batch.__setitem__(name, value), lambda: batch.set(name, value),
+        lambda: setattr(batch, name, value),
+        lambda: batch.__setitem__(name, value),
+        lambda: batch.set(name, value),
         lambda: batch.update({"label": torch.ones(2, dtype=torch.int64), "source": "other", name: value}),
         lambda: batch.replace(**{name: value}),
-    ]  # fmt: skip
+    ]
     for write in writes:
         with pytest.raises(SchemaError, match=name) as caught:
             write()
@@ -106,11 +124,15 @@ def test_unknown_names_are_refused_everywhere(ns: SimpleNamespace) -> None:
     with pytest.raises(AttributeError, match="colour"):
         batch.colour = torch.zeros(2)
     for write in (
-        lambda: batch.__setitem__("colour", torch.zeros(2)), lambda: batch.set("colour", torch.zeros(2)),
-        lambda: batch.update({"label": batch.label, "colour": torch.zeros(2)}), lambda: batch.setdefault("colour", 1),
-        lambda: batch.rename_key_("image", "colour"), lambda: batch.replace(colour=1), lambda: batch.pop("colour"),
+        lambda: batch.__setitem__("colour", torch.zeros(2)),
+        lambda: batch.set("colour", torch.zeros(2)),
+        lambda: batch.update({"label": batch.label, "colour": torch.zeros(2)}),
+        lambda: batch.setdefault("colour", 1),
+        lambda: batch.rename_key_("image", "colour"),
+        lambda: batch.replace(colour=1),
+        lambda: batch.pop("colour"),
         lambda: batch.del_("colour"),
-    ):  # fmt: skip
+    ):
         with pytest.raises((KeyError, SchemaError, TypeError, RuntimeError), match="colour"):
             write()
         assert unchanged(batch, before)
@@ -119,10 +141,10 @@ def test_unknown_names_are_refused_everywhere(ns: SimpleNamespace) -> None:
 def test_optional_fields_come_and_go(ns: SimpleNamespace) -> None:
     """None and absence are one; keys list what is there."""
     batch = digits(ns.Digits, 2)
-    assert "mask" not in batch.keys()
+    assert "mask" not in batch
     assert batch.get("mask", 3) in (None, 3)
     batch.mask = torch.ones(2, 2, 3) > 0
-    assert "mask" in batch.keys()
+    assert "mask" in batch
     assert batch[0].mask.shape == (2, 3)
     del batch.mask
     assert batch.mask is None
@@ -139,10 +161,14 @@ def test_required_fields_stay(ns: SimpleNamespace) -> None:
     batch = digits(ns.Digits, 2)
     before = state_of(batch)
     for drop in (
-        lambda: batch.del_("label"), lambda: batch.__delitem__("label"), lambda: batch.__delattr__("label"),
-        lambda: batch.pop("label"), lambda: batch.rename_key_("label", "image"), lambda: batch.clear(),
-        lambda: batch.popitem(),
-    ):  # fmt: skip
+        lambda: batch.del_("label"),
+        lambda: batch.__delitem__("label"),
+        lambda: batch.__delattr__("label"),
+        lambda: batch.pop("label"),
+        lambda: batch.rename_key_("label", "image"),
+        batch.clear,
+        batch.popitem,
+    ):
         with pytest.raises((StructureError, KeyError, RuntimeError, TypeError)) as caught:
             drop()
         assert "label" in str(caught.value) or "Digits" in str(caught.value)
@@ -155,12 +181,12 @@ def test_produced_fields(ns: SimpleNamespace) -> None:
     with pytest.raises(FieldNotProducedError, match=r"Everything\.hidden"):
         batch.hidden
     assert not hasattr(batch, "hidden")
-    assert "hidden" not in batch.keys()
+    assert "hidden" not in batch
     with pytest.raises((FieldNotProducedError, MissingKeyError), match="hidden"):
         batch["hidden"]
     batch.hidden = torch.zeros(2, 4)
     assert batch[0].hidden.shape == (4,)
-    assert "hidden" in batch.keys()
+    assert "hidden" in batch
     assert torch.stack([batch, batch]).hidden.shape == (2, 2, 4)
     del batch.hidden
     assert not hasattr(batch, "hidden")
@@ -170,9 +196,11 @@ def test_produced_fields(ns: SimpleNamespace) -> None:
 def test_produced_fields_of_other_kinds(ns: SimpleNamespace, form: Form, kind: str) -> None:
     """Any kind of field may be produced."""
     annotation, value = {
-        "nested": (ns.Pose, pose(ns.Pose, 2)), "shared": (Shared[Float32[Tensor, "2"]], torch.zeros(2)),
-        "per_element": (PerElement[str], ["a", "b"]), "value": (str, "text"),
-    }[kind]  # fmt: skip
+        "nested": (ns.Pose, pose(ns.Pose, 2)),
+        "shared": (Shared[Float32[Tensor, "2"]], torch.zeros(2)),
+        "per_element": (PerElement[str], ["a", "b"]),
+        "value": (str, "text"),
+    }[kind]
 
     @form()
     class State(form.base):
@@ -192,10 +220,13 @@ def test_locked_instances_refuse_structural_writes(ns: SimpleNamespace) -> None:
     batch = everything(ns, 2).lock_()
     before = state_of(batch)
     for write in (
-        lambda: setattr(batch, "label", torch.zeros(2, dtype=torch.int64)), lambda: setattr(batch, "source", "x"),
-        lambda: batch.set("label", batch.label + 1), lambda: batch.pose.set("angle", torch.zeros(2)),
-        lambda: setattr(batch.pose, "angle", torch.ones(2)), lambda: batch.__delattr__("mask"),
-    ):  # fmt: skip
+        lambda: setattr(batch, "label", torch.zeros(2, dtype=torch.int64)),
+        lambda: setattr(batch, "source", "x"),
+        lambda: batch.set("label", batch.label + 1),
+        lambda: batch.pose.set("angle", torch.zeros(2)),
+        lambda: setattr(batch.pose, "angle", torch.ones(2)),
+        lambda: batch.__delattr__("mask"),
+    ):
         with pytest.raises(LockedError, match="lock"):
             write()
         assert unchanged(batch, before)

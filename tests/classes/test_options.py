@@ -19,11 +19,54 @@ from tensorclass.typing import Float32, Int64
 from tests.classes._samples import Form, pose
 
 SHADOWED = [
-    "reshape", "clone", "keys", "items", "values", "get", "set", "to", "stack", "cat", "split", "unbind", "apply",
-    "permute", "unsqueeze", "select", "update", "copy", "size", "dim", "numel", "view", "expand", "add", "mul", "abs",
-    "float", "replace", "is_empty", "entry_class", "lock_", "unlock_", "gather", "flatten", "repeat", "masked_fill",
-    "contiguous", "exclude", "pop", "chunk", "type", "half", "double", "zero_", "fill_", "copy_", "update_",
-]  # fmt: skip
+    "reshape",
+    "clone",
+    "keys",
+    "items",
+    "values",
+    "get",
+    "set",
+    "to",
+    "stack",
+    "cat",
+    "split",
+    "unbind",
+    "apply",
+    "permute",
+    "unsqueeze",
+    "select",
+    "update",
+    "copy",
+    "size",
+    "dim",
+    "numel",
+    "view",
+    "expand",
+    "add",
+    "mul",
+    "abs",
+    "float",
+    "replace",
+    "is_empty",
+    "entry_class",
+    "lock_",
+    "unlock_",
+    "gather",
+    "flatten",
+    "repeat",
+    "masked_fill",
+    "contiguous",
+    "exclude",
+    "pop",
+    "chunk",
+    "type",
+    "half",
+    "double",
+    "zero_",
+    "fill_",
+    "copy_",
+    "update_",
+]
 
 
 def still(ns: SimpleNamespace, *size: int) -> Any:
@@ -32,19 +75,40 @@ def still(ns: SimpleNamespace, *size: int) -> Any:
 
 
 FROZEN_WRITES = {
-    "attribute": lambda b: setattr(b, "x", b.x), "value": lambda b: setattr(b, "source", "y"),
-    "nested update": lambda b: b.update({"pose": {"angle": b.pose.angle}}), "nested": lambda b: b.set(("pose", "angle"), b.pose.angle), "item": lambda b: b.__setitem__("x", b.x),
-    "index": lambda b: b.__setitem__(0, b[1]), "slice": lambda b: b.__setitem__(slice(None), b), "set": lambda b: b.set("x", b.x),
-    "set_": lambda b: b.set_("x", b.x), "set_at_": lambda b: b.set_at_("x", 0.0, 0), "update": lambda b: b.update({"x": b.x}),
-    "update_": lambda b: b.update_({"x": b.x}), "copy_": lambda b: b.copy_(b), "zero_": lambda b: b.zero_(),
-    "fill_": lambda b: b.fill_("x", 0.0), "+=": lambda b: b.__iadd__(1), "-=": lambda b: b.__isub__(b), "*=": lambda b: b.__imul__(2),
-    "add_": lambda b: b.add_(1), "mul_": lambda b: b.mul_(2), "abs_": lambda b: b.abs_(), "clamp_": lambda b: b.clamp_(0, 1),
-    "del": lambda b: b.__delattr__("x"), "del item": lambda b: b.__delitem__("x"), "del_": lambda b: b.del_("x"),
-    "pop": lambda b: b.pop("x"), "clear": lambda b: b.clear(), "batch size": lambda b: setattr(b, "batch_size", []),
-    "names": lambda b: setattr(b, "names", ["time"]), "apply_": lambda b: b.apply_(lambda t: t),
-    "rename": lambda b: b.rename_key_("x", "y"), "masked_fill_": lambda b: b.masked_fill_(torch.ones(3) > 0, 0),
- "popitem": lambda b: b.popitem(),
-}  # fmt: skip
+    "attribute": lambda b: setattr(b, "x", b.x),
+    "value": lambda b: setattr(b, "source", "y"),
+    "nested update": lambda b: b.update({"pose": {"angle": b.pose.angle}}),
+    "nested": lambda b: b.set(("pose", "angle"), b.pose.angle),
+    "item": lambda b: b.__setitem__("x", b.x),
+    "index": lambda b: b.__setitem__(0, b[1]),
+    "slice": lambda b: b.__setitem__(slice(None), b),
+    "set": lambda b: b.set("x", b.x),
+    "set_": lambda b: b.set_("x", b.x),
+    "set_at_": lambda b: b.set_at_("x", 0.0, 0),
+    "update": lambda b: b.update({"x": b.x}),
+    "update_": lambda b: b.update_({"x": b.x}),
+    "copy_": lambda b: b.copy_(b),
+    "zero_": lambda b: b.zero_(),
+    "fill_": lambda b: b.fill_("x", 0.0),
+    "+=": lambda b: b.__iadd__(1),
+    "-=": lambda b: b.__isub__(b),
+    "*=": lambda b: b.__imul__(2),
+    "add_": lambda b: b.add_(1),
+    "mul_": lambda b: b.mul_(2),
+    "abs_": lambda b: b.abs_(),
+    "clamp_": lambda b: b.clamp_(0, 1),
+    "del": lambda b: b.__delattr__("x"),
+    "del item": lambda b: b.__delitem__("x"),
+    "del_": lambda b: b.del_("x"),
+    "pop": lambda b: b.pop("x"),
+    "clear": lambda b: b.clear(),
+    "batch size": lambda b: setattr(b, "batch_size", []),
+    "names": lambda b: setattr(b, "names", ["time"]),
+    "apply_": lambda b: b.apply_(lambda t: t),
+    "rename": lambda b: b.rename_key_("x", "y"),
+    "masked_fill_": lambda b: b.masked_fill_(torch.ones(3) > 0, 0),
+    "popitem": lambda b: b.popitem(),
+}
 
 
 @pytest.mark.parametrize("name", FROZEN_WRITES)
@@ -64,10 +128,21 @@ def test_frozen_is_otherwise_a_full_batch(ns: SimpleNamespace) -> None:
     """Everything that makes a new batch works, and gives a frozen one."""
     batch = still(ns, 4)
     results = [
-        batch[0], batch[:2], batch.clone(), batch.to("cpu"), batch.reshape(2, 2), torch.stack([batch, batch]), batch + 1,
-        copy.copy(batch), copy.deepcopy(batch), pickle.loads(pickle.dumps(batch)), batch.replace(source="new"),
-        dataclasses.replace(batch, source="new"), batch.apply(lambda t: t * 2), batch.contiguous(),
-    ]  # fmt: skip
+        batch[0],
+        batch[:2],
+        batch.clone(),
+        batch.to("cpu"),
+        batch.reshape(2, 2),
+        torch.stack([batch, batch]),
+        batch + 1,
+        copy.copy(batch),
+        copy.deepcopy(batch),
+        pickle.loads(pickle.dumps(batch)),
+        batch.replace(source="new"),
+        dataclasses.replace(batch, source="new"),
+        batch.apply(lambda t: t * 2),
+        batch.contiguous(),
+    ]
     for result in results:
         assert type(result) is ns.Still
         with pytest.raises(FrozenError):
@@ -124,12 +199,31 @@ def test_shadowing_fields_never_break_an_operation(form: Form) -> None:
     assert [getattr(batch, name)[0, 0].item() for name in SHADOWED] == list(range(len(SHADOWED)))
     assert list(TensorDict.keys(batch)) == SHADOWED
     results = [
-        TensorDict.reshape(batch, 2, 2), TensorDict.clone(batch), TensorDict.to(batch, "cpu"), TensorDict.unsqueeze(batch, 0),
-        TensorDict.apply(batch, lambda t: t + 1), TensorDict.copy(batch), torch.stack([batch, batch]), torch.cat([batch, batch]),
-        torch.clone(batch), torch.unbind(batch)[0], torch.reshape(batch, (2, 2)), batch[0], batch[:2], batch + 1, -batch,
-        copy.deepcopy(batch), pickle_twin(batch), TensorDict.expand(batch, 2, 4), torch.flip(batch, [0]), abs(batch),
-        batch[torch.tensor([0, 1])], batch[torch.ones(4) > 0], torch.zeros_like(batch), dataclasses.replace(batch),
-    ]  # fmt: skip
+        TensorDict.reshape(batch, 2, 2),
+        TensorDict.clone(batch),
+        TensorDict.to(batch, "cpu"),
+        TensorDict.unsqueeze(batch, 0),
+        TensorDict.apply(batch, lambda t: t + 1),
+        TensorDict.copy(batch),
+        torch.stack([batch, batch]),
+        torch.cat([batch, batch]),
+        torch.clone(batch),
+        torch.unbind(batch)[0],
+        torch.reshape(batch, (2, 2)),
+        batch[0],
+        batch[:2],
+        batch + 1,
+        -batch,
+        copy.deepcopy(batch),
+        pickle_twin(batch),
+        TensorDict.expand(batch, 2, 4),
+        torch.flip(batch, [0]),
+        abs(batch),
+        batch[torch.tensor([0, 1])],
+        batch[torch.ones(4) > 0],
+        torch.zeros_like(batch),
+        dataclasses.replace(batch),
+    ]
     for result in results:
         assert type(result) is made
         assert result.clone.shape[-1] == 2
