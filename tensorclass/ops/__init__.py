@@ -6,6 +6,7 @@ Nothing here knows a store: operations are written over the primitives of `core.
 from . import _torch as _torch
 from ._compare import equal as equal
 from ._container import Container as Container
+from ._exports import LinkedList as LinkedList
 from ._index import Index as Index
 from ._join import Join as Join
 from ._join import cat as cat

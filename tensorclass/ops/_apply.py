@@ -1,4 +1,4 @@
-"""Functions mapped over leaves: `apply`, `named_apply`, and pytree conversions."""
+"""Functions mapped over leaves: `apply` and `named_apply`."""
 
 # Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
 # pyright: reportReturnType=false
@@ -266,41 +266,6 @@ class ApplyOps(KeyOps):
     def _on(self, device: torch.device | None) -> Self:
         raise NotImplementedError
 
-    def to_pytree(self) -> dict[str, Any]:
-        """Plain nested dicts around the same tensors.
-
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": {"b": 1}}).to_pytree()
-        {'a': {'b': tensor(1)}}
-        """
-        return {k: ApplyOps.to_pytree(v) if isinstance(v, ApplyOps) else v for k, v in self._entries().items()}
-
-    @classmethod
-    def from_pytree(
-        cls, pytree: Any, *, batch_size: Sequence[int] | None = None, auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-    ) -> Self:  # fmt: skip
-        """A container from nested dicts, lists and tuples of tensors; positions in sequences become keys.
-
-        Args:
-            pytree: the nesting.
-            batch_size: the leading dims that all tensors share.
-            auto_batch_size: find the longest batch size that all tensors share.
-            batch_dims: at most this many batch dims when they are found.
-
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict.from_pytree({"a": [torch.zeros(2), torch.ones(2)]}, batch_size=[2])["a", "1"]
-        tensor([1., 1.])
-        """
-        source = _as_mapping(pytree)
-        if not isinstance(source, dict):
-            raise StructureError(
-                f"from_pytree takes a nesting of dicts, lists and tuples, got a {type(pytree).__name__}"
-            )
-        result: Self = cls(source, batch_size=batch_size)  # type: ignore[call-arg]  # an untyped container's constructor
-        return ApplyOps.auto_batch_size_(result, batch_dims) if auto_batch_size else result
-
     def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
         """Set the batch size to the longest leading shape that all leaves share, in place; nested ones get their own.
 
@@ -338,13 +303,3 @@ def _batch_dims_of(value: Any, otherwise: torch.Size) -> torch.Size:
     """The batch dims that a nested container or a stack of objects brings; `otherwise` for what has none."""
     size = value._batch_size if isinstance(value, TensorCollection) else getattr(value, "_batch_shape", None)
     return otherwise if size is None else size
-
-
-def _as_mapping(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {str(key): _as_mapping(value) for key, value in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return {key: _as_mapping(getattr(tree, key)) for key in tree._fields}  # pyright: ignore[reportAttributeAccessIssue]  # hasattr says so
-    if isinstance(tree, (list, tuple)):
-        return {str(i): _as_mapping(value) for i, value in enumerate(tree)}
-    return tree

@@ -7,17 +7,20 @@ from typing import Any, TypeAlias
 
 from typing_extensions import Self
 
+from ..core._html import represent_html
 from ..core._repr import represent
 from ._autograd import AutogradOps
+from ._conversions import ConversionOps
 from ._kernels import pair
 from ._new import NewOps
 from ._pointwise import PointwiseOps
 from ._reductions import ReductionOps
+from ._state import StateOps
 
 Undo: TypeAlias = "Callable[[Any], object]"
 
 
-class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps):
+class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, ConversionOps, StateOps):
     """A container with all operations; a store supplies the primitives."""
 
     __slots__ = ()
@@ -26,6 +29,10 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps):
 
     def __repr__(self) -> str:
         return represent(self)
+
+    def _repr_html_(self) -> str | None:
+        """What notebooks show: a table in which nested containers fold; None where text is asked for."""
+        return represent_html(self)
 
     def _pair(self, other: Any, op: str, default: Any) -> Any:
         return pair(self, other, op, default)

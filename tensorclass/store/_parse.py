@@ -126,7 +126,7 @@ class Reader:
             kind = _dtype(dtype[1])
             if kind is None or "-" in dtype[2]:
                 self.fail(f"`{key}` has no dtype and shape that a tensor can have")
-            return torch.zeros(*outer, *_sizes(dtype[2]), dtype=kind)
+            return torch.zeros((*outer, *_sizes(dtype[2])), dtype=kind)
         self.at = start
         nested = self.match(_START)
         if nested is not None:

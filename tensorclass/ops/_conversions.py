@@ -1,0 +1,563 @@
+"""Conversions: from whatever nests to a container, and back to dicts, lists, tuples, arrays and pytrees."""
+
+# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
+# pyright: reportReturnType=false
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import STORAGE, TensorCollection, as_batch_size
+from ..core._base import Names, check_names
+from ..core._device import Device, as_device
+from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
+from ._apply import ApplyOps
+from ._exports import LinkedList, plain, struct_array, tuple_class
+from ._join import stack
+from ._nesting import Sized, as_entries, field_names, positions
+from ._pytree import from_tree, to_tree
+
+_ALL_DIMS = 64  # the most that a tensor has
+
+Size: TypeAlias = "Sequence[int] | int | None"
+ConvertTensors: TypeAlias = 'bool | Literal["numpy"]'
+
+
+class ConversionOps(ApplyOps):
+    """`from_*` as class methods, `to_*` on instances."""
+
+    __slots__ = ()
+
+    _dataclass_as_class: ClassVar[Callable[..., Any]]
+    """Makes a typed instance of a dataclass; the typed classes supply it."""
+
+    @classmethod
+    def _from_nesting(
+        cls, entries: Mapping[Any, Any], size: torch.Size | None, device: torch.device | None, batch_dims: int | None
+    ) -> Self:
+        """A container from a mapping; the batch size is found, `batch_dims` dims at most, where that is given."""
+        raise NotImplementedError
+
+    @classmethod
+    def _position_names(cls, count: int) -> list[str]:
+        """The keys of a tuple's items."""
+        return positions(count)
+
+    @classmethod
+    def _from_tree(cls, tree: Any) -> Any:
+        """The entries of a pytree."""
+        return from_tree(tree)
+
+    def _rows(self) -> dict[str, Any]:
+        """The entries, and None for each optional field that is absent."""
+        return self._entries()
+
+    # ---- to a container ------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_dict(
+        cls, input_dict: Mapping[Any, Any] | TensorCollection, *, auto_batch_size: bool | None = None,
+        batch_size: Size = None, device: Device = None, batch_dims: int | None = None,
+        names: Sequence[str | None] | None = None,
+    ) -> Self:  # fmt: skip
+        """A container from a dict; what nests in it becomes nested containers, of a typed class the declared ones.
+
+        Args:
+            input_dict: keys (strings or tuples of strings) and values.
+            auto_batch_size: find the longest leading shape that all entries share; nested containers find their own.
+            batch_size: the leading dims that all entries share, instead of finding them.
+            device: where the result lives.
+            batch_dims: find the batch size, this many dims at most.
+            names: a name or None for each batch dim.
+
+        Raises:
+            SchemaError: by a typed class, for unknown, missing or misfitting fields, all of them together.
+            BatchSizeError: when an entry lacks the batch dims; names its path.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict.from_dict({"a": torch.zeros(3, 4), "b": {"c": torch.zeros(3)}}, auto_batch_size=True)
+        >>> data.batch_size, data["b"].batch_size
+        (torch.Size([3]), torch.Size([3]))
+        """
+        if batch_size is not None and batch_dims is not None:
+            raise ValueError("from_dict: give `batch_size` or `batch_dims`, not both")
+        entries: Any = input_dict
+        if isinstance(input_dict, TensorCollection):
+            found = batch_dims is not None or auto_batch_size
+            entries, own = input_dict._entries(), input_dict._batch_size
+            batch_size = own if batch_size is None and not found else batch_size
+            names = input_dict._names if names is None and batch_size == own else names
+            device = input_dict._device if device is None else device
+        elif not isinstance(input_dict, Mapping):
+            raise StructureError(f"from_dict takes a mapping, got a {type(input_dict).__name__}; see `from_any`")
+        return cls._assemble(entries, batch_size, bool(auto_batch_size), batch_dims, device, names)
+
+    @classmethod
+    def _assemble(
+        cls, entries: Mapping[Any, Any], batch_size: Size, auto: bool, batch_dims: int | None, device: Device,
+        names: Sequence[str | None] | None = None,
+    ) -> Self:  # fmt: skip
+        find = batch_size is None and (auto or batch_dims is not None)
+        if batch_dims is not None and batch_dims < 0:
+            raise BatchSizeError(f"batch_dims is the number of dims at most, got {batch_dims}")
+        size = None if batch_size is None else as_batch_size(batch_size)
+        at_most = _ALL_DIMS if batch_dims is None else batch_dims
+        result = cls._from_nesting(entries, size, as_device(device), at_most if find else None)
+        if names is not None:
+            result._names = check_names(names, len(result._batch_size))
+        return result
+
+    def from_dict_instance(
+        self, input_dict: Mapping[Any, Any] | TensorCollection, *, auto_batch_size: bool | None = None,
+        batch_size: Size = None, device: Device = None, batch_dims: int | None = None,
+        names: Sequence[str | None] | None = None,
+    ) -> Any:  # fmt: skip
+        """A container from a dict, whose nested dicts become the classes that this container holds under their keys.
+
+        Args:
+            input_dict: as for `from_dict`, like all that follow.
+            auto_batch_size: see `from_dict`.
+            batch_size: see `from_dict`.
+            device: see `from_dict`.
+            batch_dims: see `from_dict`.
+            names: see `from_dict`.
+
+        >>> import torch
+        >>> from tensorclass import TensorClass, TensorDict
+        >>> class Pose(TensorClass):
+        ...     angle: torch.Tensor
+        >>> data = TensorDict(pose=Pose(torch.zeros(2), batch_size=[2]), batch_size=[2])
+        >>> type(data.from_dict_instance(data.to_dict(), batch_size=[2])["pose"]).__name__
+        'Pose'
+        """
+        source = input_dict._entries() if isinstance(input_dict, TensorCollection) else input_dict
+        if not isinstance(source, Mapping):
+            raise StructureError(f"from_dict_instance takes a mapping, got a {type(input_dict).__name__}")
+        size = None if batch_size is None else as_batch_size(batch_size)
+        auto = bool(auto_batch_size)
+        entries = {}
+        for key, value in source.items():
+            entry = self._entries().get(key) if isinstance(key, str) else None
+            if isinstance(entry, ConversionOps) and isinstance(value, Mapping):
+                found = auto or batch_dims is not None
+                options: Any = {"auto_batch_size": found, "batch_size": size, "device": device}
+                value = ConversionOps.from_dict_instance(entry, value, **options)
+            entries[key] = value
+        if size is not None and batch_dims is not None:
+            raise ValueError("from_dict_instance: give `batch_size` or `batch_dims`, not both")
+        return type(self)._assemble(entries, size, auto, batch_dims, device, names)
+
+    @classmethod
+    def from_any(
+        cls, obj: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
+        batch_size: Size = None,
+    ) -> Any:  # fmt: skip
+        """A container from whatever nests, all the way down: a mapping, dataclass, tuple or structured array.
+
+        A tensor or container comes back as it is, a list as a tensor or a stack of objects, anything else unchanged.
+
+        Args:
+            obj: what to convert.
+            auto_batch_size: find the batch size; excludes `batch_size` unless `obj` is a mapping.
+            batch_dims: find the batch size, this many dims at most.
+            device: where the result lives.
+            batch_size: the leading dims that all entries share.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_any({"point": (1.0, {"z": 2.0})})["point", "1", "z"]
+        tensor(2.)
+        """
+        entries = as_entries(obj, cls._position_names)
+        if entries is None:
+            return cls._from_leaf(obj, as_device(device))
+        if not isinstance(obj, Mapping):
+            _exclusive(auto_batch_size, batch_size)
+        if isinstance(entries, Sized) and batch_dims is None and not auto_batch_size:
+            batch_size = entries.batch_size if batch_size is None else batch_size
+        return cls._assemble(entries, batch_size, auto_batch_size, batch_dims, device)
+
+    @classmethod
+    def _from_leaf(cls, obj: Any, device: torch.device | None) -> Any:
+        """What `from_any` makes of something that does not nest."""
+        return obj
+
+    @classmethod
+    def from_dataclass(
+        cls, dataclass: Any, *, dest_cls: type | None = None, auto_batch_size: bool = False,
+        batch_dims: int | None = None, as_tensorclass: bool = False, device: Device = None, batch_size: Size = None,
+    ) -> Any:  # fmt: skip
+        """A container from an instance of a dataclass, one entry a field; nested dataclasses become nested containers.
+
+        Args:
+            dataclass: the instance.
+            dest_cls: the typed class to make; implies `as_tensorclass`.
+            auto_batch_size: find the batch size; excludes `batch_size`.
+            batch_dims: find the batch size, this many dims at most.
+            as_tensorclass: make a typed instance, as the function `tensorclass.from_dataclass` does.
+            device: where the result lives.
+            batch_size: the leading dims that all entries share.
+
+        Raises:
+            TypeError: for something that is no instance of a dataclass.
+
+        >>> import dataclasses, torch
+        >>> from tensorclass import TensorDict
+        >>> @dataclasses.dataclass
+        ... class Data:
+        ...     obs: torch.Tensor
+        ...     reward: torch.Tensor
+        >>> TensorDict.from_dataclass(Data(torch.zeros(3, 4), torch.ones(3)), auto_batch_size=True).batch_size
+        torch.Size([3])
+        """
+        _exclusive(auto_batch_size, batch_size)
+        if as_tensorclass or dest_cls is not None:
+            options: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "batch_size": batch_size}
+            return cls._dataclass_as_class(dataclass, dest_cls=dest_cls, device=device, **options)
+        if isinstance(dataclass, type) or not dataclasses.is_dataclass(dataclass):
+            raise TypeError(f"from_dataclass takes an instance of a dataclass, got {dataclass!r:.80}; see `from_any`")
+        entries = {field.name: getattr(dataclass, field.name) for field in dataclasses.fields(dataclass)}
+        return cls._assemble(entries, batch_size, auto_batch_size, batch_dims, device)
+
+    @classmethod
+    def from_namedtuple(
+        cls, named_tuple: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
+        batch_size: Size = None,
+    ) -> Self:  # fmt: skip
+        """A container from a named tuple or a result such as `tensor.max(0)`; its keys are the field names.
+
+        Args:
+            named_tuple: the named tuple.
+            auto_batch_size: find the batch size; excludes `batch_size`.
+            batch_dims: find the batch size, this many dims at most.
+            device: where the result lives.
+            batch_size: the leading dims that all entries share.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_namedtuple(torch.tensor([[2, 0, 1]]).max(1))["indices"]
+        tensor([0])
+        """
+        _exclusive(auto_batch_size, batch_size)
+        names = field_names(named_tuple)
+        if names is None:
+            raise TypeError(f"from_namedtuple takes a named tuple, got a {type(named_tuple).__name__}; see `from_any`")
+        entries = dict(zip(names, named_tuple, strict=True))
+        return cls._assemble(entries, batch_size, auto_batch_size, batch_dims, device)
+
+    @classmethod
+    def from_tuple(
+        cls, obj: Sequence[Any], *, auto_batch_size: bool = False, batch_dims: int | None = None,
+        device: Device = None, batch_size: Size = None,
+    ) -> Self:  # fmt: skip
+        """A container from a tuple: keys "0", "1", ...; of a typed class the fields in order.
+
+        Args:
+            obj: the tuple or list.
+            auto_batch_size: find the batch size; excludes `batch_size`.
+            batch_dims: find the batch size, this many dims at most.
+            device: where the result lives.
+            batch_size: the leading dims that all entries share.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_tuple((torch.zeros(3, 4), torch.ones(3)), auto_batch_size=True).batch_size
+        torch.Size([3])
+        """
+        _exclusive(auto_batch_size, batch_size)
+        if not isinstance(obj, (tuple, list)):
+            raise TypeError(f"from_tuple takes a tuple, got a {type(obj).__name__}; see `from_any`")
+        entries = dict(zip(cls._position_names(len(obj)), obj, strict=True))
+        return cls._assemble(entries, batch_size, auto_batch_size, batch_dims, device)
+
+    @classmethod
+    def from_list(
+        cls, input: Sequence[Any], *, auto_batch_size: bool | None = None, batch_size: Size = None,
+        device: Device = None, batch_dims: int | None = None, names: Sequence[str | None] | None = None,
+        lazy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        """A stack of dicts and containers along a new first dim.
+
+        Args:
+            input: the elements; at least one.
+            auto_batch_size: find the batch size of each dict.
+            batch_size: of the result: the number of elements first.
+            device: where the result lives.
+            batch_dims: find the batch size, this many dims at most, the new one included.
+            names: a name or None for each batch dim of the result.
+            lazy: True for a lazy stack, False for a dense one; by default dense where the elements agree.
+
+        Raises:
+            BatchSizeError: when `batch_size` does not start with the number of elements.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_list([{"a": torch.zeros(3)}, {"a": torch.ones(3)}], batch_size=[2, 3]).batch_size
+        torch.Size([2, 3])
+        """
+        if batch_size is not None and batch_dims is not None:
+            raise ValueError("from_list: give `batch_size` or `batch_dims`, not both")
+        if not isinstance(input, (list, tuple)) or not input:
+            raise StructureError(f"from_list takes a non-empty list of dicts and containers, got {input!r:.60}")
+        size = None if batch_size is None else as_batch_size(batch_size)
+        if size is not None and size[:1] != (len(input),):
+            raise BatchSizeError(f"from_list: batch_size {list(size)} starts with the number of elements, {len(input)}")
+        if batch_dims == 0:
+            raise BatchSizeError("from_list: the list is a batch dim itself, so batch_dims is at least 1")
+        inner = None if size is None else size[1:]
+        dims = None if batch_dims is None else batch_dims - 1
+        auto = bool(auto_batch_size) or dims is not None
+        items = [_element(cls, item, i, inner, auto, dims, as_device(device)) for i, item in enumerate(input)]
+        result = _stacked(cls, items, lazy)
+        if names is not None:
+            result.names = names
+        return result
+
+    @classmethod
+    def from_struct_array(
+        cls, struct_array: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None,
+        device: Device = None, batch_size: Size = None,
+    ) -> Self:  # fmt: skip
+        """A container from a structured numpy array, sharing memory where torch can read it; strings become objects.
+
+        Args:
+            struct_array: the array; its shape is the batch size.
+            auto_batch_size: find a longer batch size; excludes `batch_size`.
+            batch_dims: find the batch size, this many dims at most.
+            device: where the result lives.
+            batch_size: the leading dims that all entries share, where not the shape of the array.
+
+        >>> import numpy as np
+        >>> from tensorclass import TensorDict
+        >>> pets = np.array([("Rex", 9), ("Fido", 3)], dtype=[("name", "U10"), ("age", "i4")])
+        >>> data = TensorDict.from_struct_array(pets)
+        >>> data["age"], data["name"].tolist()
+        (tensor([9, 3], dtype=torch.int32), ['Rex', 'Fido'])
+        """
+        _exclusive(auto_batch_size, batch_size)
+        if not isinstance(struct_array, np.ndarray) or struct_array.dtype.names is None:
+            raise TypeError(
+                f"from_struct_array takes a numpy array of a structured dtype, got {struct_array!r:.60}; see `from_any`"
+            )
+        entries = as_entries(struct_array)
+        assert isinstance(entries, Sized)
+        if batch_size is None and not auto_batch_size and batch_dims is None:
+            batch_size = entries.batch_size
+        return cls._assemble(entries, batch_size, auto_batch_size, batch_dims, device)
+
+    @classmethod
+    def from_pytree(
+        cls, pytree: Any, *, batch_size: Size = None, auto_batch_size: bool = False, batch_dims: int | None = None
+    ) -> Any:
+        """A container from nested dicts, lists and tuples of tensors, which `to_pytree` turns back into what they were.
+
+        The items of a sequence get the keys "0", "1", ...; what is no plain dict notes its type in `"_pytree_type"`.
+
+        Args:
+            pytree: the nesting; a tensor or container comes back as it is.
+            batch_size: the leading dims that all tensors share.
+            auto_batch_size: find the longest batch size that all tensors share.
+            batch_dims: find the batch size, this many dims at most.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict.from_pytree({"a": [torch.zeros(2), torch.ones(2)]}, batch_size=[2])
+        >>> data["a", "1"], type(data.to_pytree()["a"]).__name__
+        (tensor([1., 1.]), 'list')
+        """
+        _exclusive(auto_batch_size, batch_size)
+        if isinstance(pytree, (Tensor, TensorCollection)):
+            return pytree
+        entries = cls._from_tree(pytree)
+        if not isinstance(entries, dict):
+            raise StructureError(f"from_pytree takes nested dicts, lists and tuples, got a {type(pytree).__name__}")
+        return cls._assemble(entries, batch_size, auto_batch_size, batch_dims, None)
+
+    # ---- from a container ----------------------------------------------------------------------------------------
+
+    def to_pytree(self) -> Any:
+        """The nesting that `from_pytree` converted, around the present tensors; plain nested dicts of any other.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": {"b": 1}}).to_pytree()
+        {'a': {'b': tensor(1)}}
+        """
+        return to_tree(self)
+
+    def to_dict(
+        self, *, retain_none: bool = True, convert_tensors: ConvertTensors = False, tolist_first: bool = False
+    ) -> dict[str, Any]:
+        """Plain nested dicts around the same tensors; objects as they are, one for each element as nested lists.
+
+        Args:
+            retain_none: keep absent optional fields of typed classes as None.
+            convert_tensors: True for nested lists, "numpy" for arrays instead of tensors.
+            tolist_first: make nested containers with batch dims lists of dicts.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(2), b={"c": "text"}).to_dict(convert_tensors=True)
+        {'a': [0, 1], 'b': {'c': 'text'}}
+        """
+        if convert_tensors not in (True, False, "numpy"):
+            raise ValueError(f"convert_tensors is True, False or 'numpy', got {convert_tensors!r}")
+
+        def nested(value: Any) -> Any:
+            if tolist_first and value._batch_size:
+                return ConversionOps.tolist(value, convert_tensors=convert_tensors, tolist_first=True)
+            options: Any = {"convert_tensors": convert_tensors, "tolist_first": tolist_first}
+            return ConversionOps.to_dict(value, retain_none=retain_none, **options)
+
+        rows = self._rows() if retain_none else self._entries()
+        return {key: plain(key, value, convert_tensors, nested) for key, value in rows.items()}
+
+    def tolist(
+        self, *, convert_nodes: bool = True, convert_tensors: ConvertTensors = False, tolist_first: bool = False,
+        as_linked_list: bool = False,
+    ) -> Any:  # fmt: skip
+        """The elements as nested lists, one level for each batch dim; each element a dict.
+
+        Args:
+            convert_nodes: False keeps the elements containers.
+            convert_tensors: True for nested lists, "numpy" for arrays instead of tensors.
+            tolist_first: make nested containers with batch dims of their own lists of dicts.
+            as_linked_list: give a list whose assignments are written back to this container.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(2), batch_size=[2]).tolist(convert_tensors=True)
+        [{'a': 0}, {'a': 1}]
+        """
+        if convert_tensors and not convert_nodes:
+            raise TypeError("tolist: `convert_tensors` converts inside dicts; it needs `convert_nodes=True`")
+        if not self._batch_size:
+            options: Any = {"convert_tensors": convert_tensors, "tolist_first": tolist_first}
+            return ConversionOps.to_dict(self, retain_none=False, **options) if convert_nodes else self
+        options = {"convert_nodes": convert_nodes, "convert_tensors": convert_tensors, "tolist_first": tolist_first}
+        items = [ConversionOps.tolist(element, **options) for element in self._elements()]
+        return LinkedList(items, self) if as_linked_list else items
+
+    def _elements(self) -> Sequence[Any]:
+        return ApplyOps.unbind(self, 0)
+
+    def numpy(self) -> dict[str, Any]:
+        """Nested dicts of arrays that share memory with the tensors.
+
+        Raises:
+            UnsupportedOperationError: for a tensor that numpy can't hold (another device, a gradient, bfloat16); names
+                the field and the way out.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2), b={"c": "text"}).numpy()
+        {'a': array([0., 0.], dtype=float32), 'b': {'c': 'text'}}
+        """
+        return ConversionOps.to_dict(self, retain_none=False, convert_tensors="numpy")
+
+    def to_namedtuple(self, dest_cls: type | None = None) -> Any:
+        """A named tuple whose fields are the keys; nested containers become named tuples too.
+
+        Args:
+            dest_cls: the class of the result; a nested container becomes one as well where its keys fit. By default
+                a typed class gives a named tuple of its name, any other container `GenericDict`.
+
+        Raises:
+            StructureError: for a key that is no identifier, or keys that `dest_cls` does not take.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2), b={"c": "text"}).to_namedtuple()
+        GenericDict(a=tensor([0., 0.]), b=GenericDict(c='text'))
+        """
+        return _named(self, dest_cls, top=True)
+
+    def to_struct_array(self) -> Any:
+        """A structured numpy array of the batch shape, one field an entry: a copy.
+
+        Strings become fields of 10 characters or more; a nested container becomes a nested field.
+
+        Raises:
+            UnsupportedOperationError: for a tensor that numpy can't hold, or one without batch dims.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> print(TensorDict(a=torch.tensor([1, 2]), b=torch.tensor([3.0, 4.0]), batch_size=[2]).to_struct_array())
+        [(1, 3.) (2, 4.)]
+        """
+        return struct_array(self)
+
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+        """An untyped, unlocked copy of everything: tensors are cloned, nested classes become containers too.
+
+        Args:
+            retain_none: keep absent optional fields of typed classes as entries of None.
+
+        >>> import torch
+        >>> from tensorclass import TensorClass
+        >>> class Point(TensorClass):
+        ...     x: torch.Tensor
+        >>> Point(torch.zeros(2), batch_size=[2]).to_tensordict()
+        TensorDict(batch_size=[2], fields={x: f32[]})
+        """
+        result = self._bare(self._batch_size, self._names)
+        for key, value in (self._rows() if retain_none else self._entries()).items():
+            result._put(key, _copied(value, self._batch_size, self._names, retain_none))
+        return result
+
+
+def _exclusive(auto_batch_size: bool, batch_size: object) -> None:
+    if auto_batch_size and batch_size is not None:
+        raise TypeError("give `batch_size` or `auto_batch_size=True`, not both")
+
+
+def _element(
+    cls: Any, item: Any, position: int, size: torch.Size | None, auto: bool, dims: int | None,
+    device: torch.device | None,
+) -> Any:  # fmt: skip
+    """One element of `from_list`."""
+    if isinstance(item, TensorCollection):
+        if size is not None and item._batch_size != size:
+            raise BatchSizeError(
+                f"from_list: element {position} has batch size {list(item._batch_size)}, {list(size)} is due"
+            )
+        return item if device is None else item._on(device)  # type: ignore[attr-defined]  # a Container
+    if not isinstance(item, Mapping):
+        raise StructureError(f"from_list takes dicts and containers, got a {type(item).__name__} at {position}")
+    return cls._assemble(item, size, auto, dims, device)
+
+
+def _stacked(cls: Any, items: list[Any], lazy: bool | None) -> Any:
+    if lazy is None:
+        return ApplyOps.maybe_dense_stack(items, 0)
+    if not lazy:
+        return stack(items, 0)
+    lazily = getattr(cls, "lazy_stack", None)
+    if lazily is None:
+        raise UnsupportedOperationError(f"{cls.__name__} has no lazy stacks; use lazy=False")
+    return lazily(items, 0)
+
+
+def _named(self: Any, dest_cls: Any, top: bool) -> Any:
+    rows = ConversionOps.to_dict(self, retain_none=False)
+    for key, value in self._entries().items():
+        if isinstance(value, TensorCollection):
+            rows[key] = _named(value, dest_cls, top=False)
+    typed = hasattr(type(self), "__tensorclass_schema__")
+    return tuple_class(dest_cls, tuple(rows), type(self).__name__ if typed else "GenericDict", top)(**rows)
+
+
+def _copied(value: Any, size: torch.Size, names: Names, retain_none: bool | None) -> Any:
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, ConversionOps):
+        return ConversionOps.to_tensordict(value, retain_none=retain_none)
+    if hasattr(type(value), "_batch_shape"):
+        return value._make([leaf.clone() for leaf in value._leaves(STORAGE)], size, names, STORAGE)
+    return value

@@ -1,0 +1,168 @@
+"""How entries leave a container: as plain values, as fields of a structured array, as named tuples."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ..core import TensorCollection
+from ..errors import StructureError, UnsupportedOperationError, did_you_mean
+
+_SHORTEST_STRING = 10  # characters, as the anchor's arrays have
+
+
+class LinkedList(list[Any]):
+    """The elements of a container as a list; what is assigned to an item is written to the container too.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict
+    >>> data = TensorDict(a=torch.zeros(2), batch_size=[2])
+    >>> data.tolist(as_linked_list=True)[0] = {"a": torch.tensor(1.0)}
+    >>> data["a"]
+    tensor([1., 0.])
+    """
+
+    def __init__(self, items: list[Any], container: Any) -> None:
+        super().__init__(items)
+        self._container = container
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._container[index] = value  # first: what the container refuses changes nothing
+        super().__setitem__(index, value)
+
+
+def plain(key: str, value: Any, convert: Any, nested: Callable[[Any], Any]) -> Any:
+    """One entry without entry nodes, its tensors converted as asked, its containers by `nested`."""
+    if isinstance(value, Tensor):
+        return value if not convert else to_numpy(key, value) if convert == "numpy" else value.tolist()
+    if isinstance(value, TensorCollection):
+        return nested(value)
+    if hasattr(type(value), "_shown"):
+        shown = value._shown()
+        return shown.tolist() if shown is value else plain(key, shown, convert, nested)
+    return value
+
+
+def to_numpy(key: str, tensor: Tensor) -> Any:
+    """An array that shares memory with a tensor; a nested tensor becomes a tuple of arrays."""
+    if tensor.is_nested:
+        return tuple(to_numpy(key, part) for part in tensor.unbind())
+    try:
+        return tensor.numpy()
+    except (TypeError, RuntimeError) as error:
+        raise UnsupportedOperationError(
+            f"field `{key}` ({tensor.dtype} on {tensor.device}{', requires grad' if tensor.requires_grad else ''}) has "
+            f"no numpy form; convert the container first: `{_way_out(tensor)}`"
+        ) from error
+
+
+def _way_out(tensor: Tensor) -> str:
+    if tensor.requires_grad:
+        return "batch.detach()"
+    return "batch.cpu()" if tensor.device.type != "cpu" else "batch.float()"
+
+
+# ---- structured arrays -------------------------------------------------------------------------------------------
+
+
+def struct_array(collection: TensorCollection) -> Any:
+    """A structured array of a container's batch shape."""
+    columns = _columns(collection, "")
+    array: Any = np.zeros(tuple(collection._batch_size), dtype=[(key, *spec) for key, spec, _ in columns])
+    for key, _, values in columns:
+        array[key] = values
+    return array
+
+
+def _columns(collection: TensorCollection, prefix: str) -> list[tuple[str, tuple[Any, tuple[int, ...]], Any]]:
+    """For each entry its key, its numpy dtype and event shape, and its values over the batch."""
+    size = collection._batch_size
+    columns = []
+    for key, value in collection._entries().items():
+        path = prefix + key
+        if isinstance(value, TensorCollection):
+            columns.append((key, _nested_column(value, len(size), path), struct_array(value)))
+            continue
+        if getattr(value, "_batch_shape", size) is None:
+            raise UnsupportedOperationError(
+                f"to_struct_array: field `{path}` is shared by the batch and has no value for each record; leave it "
+                f"out with `batch.to_tensordict().exclude({key!r})`"
+            )
+        values = _column(path, value)
+        shaped = isinstance(value, Tensor) or hasattr(type(value), "_batch_shape")
+        event = values.shape[len(size) :] if shaped else values.shape
+        columns.append((key, (_field_dtype(values), event), values))
+    return columns
+
+
+def _nested_column(value: TensorCollection, outer: int, path: str) -> tuple[Any, tuple[int, ...]]:
+    fields = [(key, *spec) for key, spec, _ in _columns(value, f"{path}.")]
+    return np.dtype(fields), tuple(value._batch_size[outer:])
+
+
+def _column(path: str, value: Any) -> Any:
+    """The values of an entry as an array; one object for each record where they are no numbers and strings."""
+    if isinstance(value, Tensor):
+        return to_numpy(path, value)
+    objects = value.tolist() if hasattr(type(value), "_batch_shape") else value
+    shape = tuple(getattr(value, "_batch_shape", None) or ())
+    if all(
+        isinstance(item, (str, bytes, bool, int, float, complex, np.generic)) for item in _flat(objects, len(shape))
+    ):
+        return np.asarray(objects).reshape(shape)
+    array: Any = np.empty(shape, dtype=object)
+    for index in np.ndindex(*shape):
+        item = objects
+        for i in index:
+            item = item[i]
+        array[index] = item
+    return array
+
+
+def _flat(objects: Any, depth: int) -> list[Any]:
+    return [objects] if depth == 0 else [item for part in objects for item in _flat(part, depth - 1)]
+
+
+def _field_dtype(values: Any) -> Any:
+    if values.dtype.kind == "U":
+        return f"U{max(_SHORTEST_STRING, values.dtype.itemsize // 4)}"
+    return values.dtype
+
+
+# ---- named tuples ------------------------------------------------------------------------------------------------
+
+
+def tuple_class(dest_cls: Any, keys: tuple[str, ...], name: str, top: bool) -> Any:
+    """The class of a named tuple with these fields: the one that is asked for, or one made for them."""
+    if dest_cls is None:
+        return _generic(name, keys)
+    wanted = getattr(dest_cls, "_fields", None)
+    if wanted is None:
+        raise TypeError(f"to_namedtuple: dest_cls is a named tuple class, got {dest_cls!r}")
+    required = [field for field in wanted if field not in dest_cls._field_defaults]
+    unknown = [key for key in keys if key not in wanted]
+    lacking = [field for field in required if field not in keys]
+    if not (unknown or lacking):
+        return dest_cls
+    if not top:
+        return _generic(name, keys)
+    told = f"takes no `{unknown[0]}`{did_you_mean(unknown[0], wanted)}" if unknown else f"needs `{lacking[0]}`"
+    raise StructureError(
+        f"to_namedtuple: {dest_cls.__name__} {told}; its fields are {list(wanted)}, the keys {list(keys)}"
+    )
+
+
+@lru_cache(maxsize=256)
+def _generic(name: str, keys: tuple[str, ...]) -> Any:
+    """One class for each set of keys, so that two results are of one type."""
+    try:
+        return namedtuple(name.partition("[")[0], keys)  # the fields are known at run time only
+    except ValueError as error:
+        raise StructureError(
+            f"to_namedtuple: {error}; rename the entry (`rename_key_`), or use `to_dict()`, which takes any key"
+        ) from error

@@ -1,0 +1,145 @@
+"""Foreign nestings as mappings: dataclasses, named tuples, tuples and structured arrays become dicts of entries."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core import Path, TensorCollection, join_path, unravel_key_to_tuple
+from ..errors import BatchSizeError, StructureError
+
+PositionNames: TypeAlias = "Callable[[int], list[str]]"
+
+
+class Sized(dict[str, Any]):
+    """Entries that know their batch size, as those of a structured array do."""
+
+    def __init__(self, entries: Mapping[str, Any], batch_size: torch.Size) -> None:
+        super().__init__(entries)
+        self.batch_size = batch_size
+
+
+class Raw:
+    """A Python value to be stored as it is, also where another one of its type would nest or become a tensor."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def positions(count: int) -> list[str]:
+    """The keys of a tuple's items: "0", "1", ..."""
+    return [str(i) for i in range(count)]
+
+
+def field_names(value: Any) -> list[str] | None:
+    """The field names of a named tuple or of a torch result such as that of `max(0)`; None for anything else."""
+    if not isinstance(value, tuple):
+        return None
+    names = getattr(type(value), "_fields", None)
+    if names is None and hasattr(type(value), "n_sequence_fields"):
+        names = getattr(type(value), "__match_args__", None)
+    return None if names is None else list(names)
+
+
+def as_entries(value: Any, names: PositionNames = positions) -> Mapping[Any, Any] | None:
+    """The entries of a value that nests; None for a tensor, a container and any other leaf."""
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, (Tensor, TensorCollection, type, torch.Size)):
+        return None
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return dict(zip(field_names(value) or names(len(value)), value, strict=True))
+    if isinstance(value, np.ndarray) and value.dtype.names is not None:
+        return struct_entries(value)
+    return None
+
+
+def nested_entries(entries: Mapping[Any, Any], path: Path = ()) -> dict[str, Any]:
+    """Plain nested dicts: tuple keys and whatever nests become levels.
+
+    Raises:
+        StructureError: when two entries claim one place.
+        TypeError: for a key that is no string, tuple of strings or field reference.
+    """
+    if all(type(key) is str and not _nests(value) for key, value in entries.items()):
+        return entries if isinstance(entries, Sized) else dict(entries)
+    found: dict[str, Any] = Sized({}, entries.batch_size) if isinstance(entries, Sized) else {}
+    for key, value in entries.items():
+        parts = unravel_key_to_tuple(key)
+        here = (*path, *parts)
+        inner = as_entries(value)
+        for part in reversed(parts[1:]):
+            inner, value = {part: value if inner is None else inner}, None
+        _merge(found, parts[0], value if inner is None else nested_entries(inner, here[: len(path) + 1]), here)
+    return found
+
+
+def _nests(value: Any) -> bool:
+    return not isinstance(value, Tensor) and as_entries(value) is not None
+
+
+def _merge(found: dict[str, Any], key: str, value: Any, path: Path) -> None:
+    if key not in found:
+        found[key] = value
+    elif type(found[key]) is dict and type(value) is dict:
+        for inner, item in value.items():
+            _merge(found[key], inner, item, path)
+    else:
+        raise StructureError(f"the entry `{join_path(path)}` is given twice: as a nested mapping and as a path, say")
+
+
+def build(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: torch.device | None, path: Path = ()) -> Any:
+    """A container of an untyped class from nested dicts; a Python number among batch dims stays a number."""
+    result = cls._from_entries({}, size, device, None)
+    for key, value in entries.items():
+        here = (*path, key)
+        if type(value) is dict or isinstance(value, Sized):
+            inner = value.batch_size if isinstance(value, Sized) else size
+            result._put(key, build(cls, value, inner, device, here))
+        elif type(value) is Raw:
+            result._put(key, value.value)
+        elif size and isinstance(value, (bool, int, float, complex, np.generic)):
+            result._put(key, value)
+        else:
+            result._put(key, _checked(result, key, value, here))
+    return result
+
+
+def _checked(result: Any, key: str, value: Any, path: Path) -> Any:
+    try:
+        return result._check(key, value)
+    except BatchSizeError as error:
+        if len(path) == 1:
+            raise
+        raise BatchSizeError(f"in `{join_path(path[:-1])}`: {error}") from error
+
+
+# ---- structured arrays -------------------------------------------------------------------------------------------
+
+
+def struct_entries(array: np.ndarray[Any, Any]) -> Sized:
+    """The fields of a structured array: tensors that share its memory where torch can, objects as nested lists."""
+    assert array.dtype.names is not None
+    return Sized({name: _struct_field(array[name]) for name in array.dtype.names}, torch.Size(array.shape))
+
+
+def _struct_field(field: np.ndarray[Any, Any]) -> Any:
+    if field.dtype.names is not None:
+        return struct_entries(field)
+    if field.dtype.kind not in "biufc":
+        return field.tolist()
+    if not field.dtype.isnative:
+        field = field.astype(field.dtype.newbyteorder("="))
+    whole = all(stride >= 0 and stride % field.itemsize == 0 for stride in field.strides)
+    if not (whole and field.flags.writeable):
+        field = field.copy()
+    return torch.from_numpy(field)

@@ -1,0 +1,324 @@
+"""state_dict and load_state_dict: the leaves under dotted keys, as `nn.Module` has them, and back, all or nothing."""
+
+# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
+# pyright: reportReturnType=false
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import KEY_SEPARATOR, Path, TensorCollection, as_batch_size, join_path
+from ..core._base import walk
+from ..errors import StructureError, did_you_mean
+from ._apply import ApplyOps
+from ._inplace import InplaceOps
+from ._mapping import MappingOps
+
+_LEGACY = ("__batch_size", "__device")
+OBJECTS = "objects"
+"""Where the metadata of a level keeps the entries that are no tensors."""
+
+
+class State(NamedTuple):
+    """A state dict, read: values by path, batch sizes of the levels that it tells."""
+
+    values: dict[Path, Any]
+    sizes: dict[Path, torch.Size]
+
+    def put(self, path: Path, key: str, value: Any) -> None:
+        """Note a value of one level."""
+        self.values[path + (key,)] = value  # noqa: RUF005  # a starred index is syntax of Python 3.11
+
+
+class StateOps(ApplyOps):
+    """The state of a container, as modules give theirs."""
+
+    __slots__ = ()
+
+    def state_dict(
+        self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
+    ) -> OrderedDict[str, Any]:
+        """The tensors under dotted keys; batch sizes, devices and what is no tensor stand in its `_metadata`.
+
+        Args:
+            destination: an OrderedDict that receives the entries.
+            prefix: stands before every key.
+            keep_vars: keep the tensors attached to the autograd graph.
+            flatten: False for nested OrderedDicts instead of dotted keys.
+
+        Raises:
+            StructureError: when two entries would get one key, as `"a.b"` and `("a", "b")` do.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict(a=torch.zeros(2), b={"c": torch.ones(2)}).state_dict())
+        ['a', 'b.c']
+        """
+        state: Any = OrderedDict() if destination is None else destination
+        metadata = getattr(state, "_metadata", None)
+        if metadata is None:
+            metadata = OrderedDict()
+            if isinstance(state, OrderedDict):
+                state._metadata = metadata  # type: ignore[attr-defined]  # where modules keep theirs
+        _export(self, state, metadata, prefix, keep_vars, flatten)
+        return state  # type: ignore[no-any-return]  # what the caller gave
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False,
+        from_flatten: bool | None = None,
+    ) -> Self:  # fmt: skip
+        """Load what `state_dict` gave, all of it or nothing; the batch sizes that it tells are taken over.
+
+        Args:
+            state_dict: dotted keys or nested mappings.
+            strict: refuse other keys than this container's. False writes the keys that are there, new ones too, and
+                leaves out those that a typed class does not declare.
+            assign: put the tensors of the state in the place of the present ones instead of copying into them.
+            from_flatten: whether dotted keys are paths; found out by default.
+
+        Raises:
+            StructureError: for missing and unexpected keys and other shapes, all of them together.
+            SchemaError: when a tensor that is assigned does not fit the declaration of a typed class.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2))
+        >>> data.load_state_dict(TensorDict(a=torch.ones(2)).state_dict())["a"]
+        tensor([1., 1.])
+        """
+        if not isinstance(state_dict, Mapping):
+            raise StructureError(f"load_state_dict takes a mapping, got a {type(state_dict).__name__}")
+        state = read_state(self, state_dict, from_flatten)
+        values = _known(self, state.values, strict)
+        twin: Any = self._twin()
+        resized = _resize_levels(twin, state.sizes)
+        copies, rest = _sort_out(self, values, assign, {path: state.sizes[path] for path in resized})
+        _put_all(twin, rest)
+        _check_levels(twin, resized)
+        plan = InplaceOps._plan(self, copies, (), None, None, None) if copies else []
+        for path in {path[:-1] for path in rest} | set(resized):
+            _level(self, path)._require_unlocked("load the state", join_path(path) or None)
+        self._write(plan)
+        _take_over(self, twin, {path[: i + 1] for path in rest for i in range(len(path))})
+        return self
+
+
+# ---- out ---------------------------------------------------------------------------------------------------------
+
+
+def _export(node: TensorCollection, state: Any, metadata: Any, prefix: str, keep_vars: bool, flatten: bool) -> None:
+    level: dict[str, Any] = {"batch_size": node._batch_size, "device": node._device}
+    name = prefix.removesuffix(KEY_SEPARATOR)
+    if name in metadata:
+        raise _twice(name)
+    metadata[name] = level
+    for key, value in node._entries().items():
+        here = prefix + key
+        if isinstance(value, TensorCollection) and flatten:
+            _export(value, state, metadata, here + KEY_SEPARATOR, keep_vars, flatten)
+        elif isinstance(value, TensorCollection):
+            inner: Any = OrderedDict()
+            inner._metadata = OrderedDict()
+            state[here] = inner
+            _export(value, inner, inner._metadata, "", keep_vars, flatten)
+        else:
+            shown = value._shown() if hasattr(type(value), "_shown") else value
+            if not isinstance(shown, Tensor):
+                level.setdefault(OBJECTS, {})[key] = shown.tolist() if _is_stack(value) else shown
+            elif here in state:
+                raise _twice(here)
+            else:
+                state[here] = shown if keep_vars else shown.detach()
+
+
+def _class_of(entry: Any) -> Any:
+    """The class of an entry node, which knows how to hold one object for each element."""
+    return type(entry)
+
+
+def _is_stack(entry: Any) -> bool:
+    """Whether an entry holds one object for each element."""
+    return getattr(type(entry), "_batch_shape", None) is not None and entry._batch_shape is not None
+
+
+def _twice(key: str) -> StructureError:
+    return StructureError(
+        f"state_dict: two entries would have the key `{key}`: a key with dots and a nested one; "
+        "use `flatten=False`, or rename one"
+    )
+
+
+# ---- in ----------------------------------------------------------------------------------------------------------
+
+
+def read_state(collection: TensorCollection, state: Mapping[str, Any], flat: bool | None) -> State:
+    """The values of a state dict by path: dotted keys are matched with this container's before they are split."""
+    nested = any(isinstance(value, Mapping) for value in state.values())
+    flat = not nested if flat is None else flat
+    found = State({}, {})
+    own = {KEY_SEPARATOR.join(path): path for path, _, _ in walk(collection)} if flat else {}
+    metadata = getattr(state, "_metadata", None) or {}
+    for name, level in metadata.items():
+        path = own.get(name, tuple(name.split(KEY_SEPARATOR)) if name else ())
+        _read_level(found, path, level)
+    if flat:
+        for key, value in state.items():
+            found.values[own.get(key, tuple(key.split(KEY_SEPARATOR)))] = value
+    else:
+        _read_nested(found, state, ())
+    return found
+
+
+def _read_level(found: State, path: Path, level: Mapping[str, Any]) -> None:
+    if "batch_size" in level:
+        found.sizes[path] = as_batch_size(level["batch_size"])
+    for key, value in level.get(OBJECTS, {}).items():
+        found.put(path, key, value)
+
+
+def _read_nested(found: State, state: Mapping[str, Any], path: Path) -> None:
+    for key, value in state.items():
+        if key == _LEGACY[0]:
+            found.sizes[path] = as_batch_size(value)
+        elif isinstance(value, Mapping):
+            inner = getattr(value, "_metadata", None) or {}
+            if "" in inner:
+                _read_level(found, (*path, key), inner[""])
+            _read_nested(found, value, (*path, key))
+        elif key not in _LEGACY:
+            found.put(path, key, value)
+
+
+def _known(collection: TensorCollection, values: dict[Path, Any], strict: bool) -> dict[Path, Any]:
+    """The values to write; a strict load refuses any that are missing or not expected."""
+    own = {path: value for path, value, _ in walk(collection) if not isinstance(value, TensorCollection)}
+    unexpected = [path for path in values if path not in own]
+    if not strict:
+        return {path: value for path, value in values.items() if path in own or _admits(collection, path)}
+    tensors = [path for path, value in own.items() if _is_tensor(value)]
+    missing = [path for path in tensors if path not in values]
+    if missing or unexpected:
+        names = [join_path(path) for path in own]
+        parts = [f"missing: {', '.join(f'`{join_path(path)}`' for path in missing)}"] if missing else []
+        told = [f"`{join_path(path)}`{did_you_mean(join_path(path), names)}" for path in unexpected]
+        parts += [f"unexpected: {', '.join(told)}"] if told else []
+        raise StructureError(
+            f"load_state_dict: the keys of the state are not those of this {type(collection).__name__} "
+            f"({'; '.join(parts)}); load what fits with strict=False"
+        )
+    return values
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor) or (hasattr(type(value), "_shown") and isinstance(value._shown(), Tensor))
+
+
+def _admits(collection: Any, path: Path) -> bool:
+    """Whether a new entry may be made: anywhere in an untyped container, where a typed class declares it."""
+    schema = getattr(type(collection), "__tensorclass_schema__", None)
+    if schema is not None and path[0] not in schema.fields:
+        return False
+    child = collection._entries().get(path[0])
+    return len(path) == 1 or not isinstance(child, TensorCollection) or _admits(child, path[1:])
+
+
+def _level(collection: Any, path: Path) -> Any:
+    """The container under a path, or the last one on the way there."""
+    for part in path:
+        inner = collection._entries().get(part)
+        if not isinstance(inner, TensorCollection):
+            break
+        collection = inner
+    return collection
+
+
+def _resize_levels(twin: Any, sizes: dict[Path, torch.Size]) -> list[Path]:
+    """Set the batch sizes that a state tells; the paths of the levels that had another one."""
+    levels = [path for path, value, _ in walk(twin) if isinstance(value, TensorCollection)]
+    changed = []
+    for path in [(), *levels]:
+        level = _level(twin, path)
+        if sizes.get(path, level._batch_size) != level._batch_size:
+            level._batch_size = sizes[path]
+            level._names = None
+            changed.append(path)
+    return changed
+
+
+def _check_levels(twin: Any, resized: list[Path]) -> None:
+    """Hold every level whose batch size changed to its leaves, and to its declaration where there is one."""
+    for path in reversed(resized):
+        level = _level(twin, path)
+        level._resize(level._batch_size, path)
+        if hasattr(type(level), "__tensorclass_schema__"):
+            level._check_all(level._entries())
+    if resized:
+        twin._resize(twin._batch_size, ())
+
+
+def _sort_out(
+    collection: Any, values: dict[Path, Any], assign: bool, sizes: dict[Path, torch.Size]
+) -> tuple[dict[Path, Any], dict[Path, Any]]:
+    """What is copied into present tensors, and what is put in their place; copies have the same shape."""
+    copies: dict[Path, Any] = {}
+    rest: dict[Path, Any] = {}
+    misfits = []
+    own = {path: value for path, value, _ in walk(collection)}
+    for path, value in values.items():
+        entry = own.get(path)
+        shown: Any = entry._shown() if entry is not None and hasattr(type(entry), "_shown") else entry
+        if isinstance(shown, Tensor) and not isinstance(value, Tensor):
+            value = torch.as_tensor(value)
+        if _is_stack(entry) and isinstance(value, list):
+            value = _class_of(entry).of(value, sizes.get(path[:-1], shown.shape))
+        if assign or not isinstance(shown, Tensor):
+            if value is not shown:
+                rest[path] = value
+        elif value.shape != shown.shape:
+            misfits.append(f"`{join_path(path)}`: {list(shown.shape)}, the state has {list(value.shape)}")
+        else:
+            copies[path] = value
+    if misfits:
+        raise StructureError(
+            f"load_state_dict copies into tensors of the same shape ({'; '.join(misfits)}); with assign=True the "
+            "tensors of the state take the place of the present ones"
+        )
+    return copies, rest
+
+
+def _put_all(twin: Any, values: dict[Path, Any]) -> None:
+    """Write values into a twin, each level checked as a whole."""
+    by_level: dict[Path, dict[str, Any]] = {}
+    for path, value in values.items():
+        by_level.setdefault(path[:-1], {})[path[-1]] = value
+    for path, level in by_level.items():
+        holder = MappingOps._holder(twin, (*path, next(iter(level))), create=True)
+        objects = {key: value for key, value in level.items() if not isinstance(value, Tensor)}
+        tensors = {key: value for key, value in level.items() if isinstance(value, Tensor)}
+        typed = hasattr(type(holder), "__tensorclass_schema__")
+        for key, value in holder._check_all(level if typed else tensors).items():
+            holder._put(key, value)
+        for key, value in {} if typed else objects.items():
+            holder._put(key, value)
+
+
+def _take_over(mine: Any, twin: Any, written: set[Path], path: Path = ()) -> None:
+    """Give a container what was written to its twin: all of it has been checked there."""
+    if mine._batch_size != twin._batch_size:
+        names = mine._names
+        mine._batch_size = twin._batch_size
+        if names is not None and len(names) != len(twin._batch_size):
+            mine._names = None
+    entries = mine._entries()
+    for key, value in twin._entries().items():
+        here = (*path, key)
+        if isinstance(entries.get(key), TensorCollection) and isinstance(value, TensorCollection):
+            _take_over(entries[key], value, written, here)
+        elif here in written:
+            mine._put(key, value)
