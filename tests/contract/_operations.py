@@ -32,6 +32,7 @@ class Op:
         writes: whether it writes the values of the container it is called on, and gives that container back.
         restructures: whether it changes the entries or the batch size of the container it is called on.
         loose: whether the model says nothing about nested containers.
+        schemaless: whether a declared schema forbids it.
         shares: whether the result holds the nested containers that were put in, as a dict does.
     """
 
@@ -45,6 +46,7 @@ class Op:
     restructures: bool = False
     loose: bool = False
     shares: bool = False
+    schemaless: bool = False
 
 
 OPS: list[Op] = []
@@ -409,13 +411,13 @@ for _name, _copy in {
     "torch.clone": torch.clone,
 }.items():  # fmt: skip
     leafwise(_name, _copy, lambda t, s: t, touches=STORAGE, names=True)
-OPS.append(
-    Op(
-        "to(batch_size=[])",
-        lambda c: c.to(batch_size=[]),
-        lambda m: replace(m, size=(), nests={path: (*m.size, *tail) for path, tail in m.nests.items()}),
-    )
-)
+
+
+def _without_batch(m: Model) -> Model:
+    return replace(m, size=(), nests={path: (*m.size, *tail) for path, tail in m.nests.items()})
+
+
+OPS.append(Op("to(batch_size=[])", lambda c: c.to(batch_size=[]), _without_batch, schemaless=True))
 
 
 def cast(dtype: torch.dtype) -> LeafFn:
@@ -453,7 +455,9 @@ def blank(m: Model, size: Size, value: Any) -> Model:
     new = Model(size, dict(m.leaves), m.roles, m.statics, m.nests)
     for path, leaf in m.leaves.items():
         if m.roles[path] == "objects":
-            new.leaves[path] = leaf if size == m.size else torch.zeros((*size, *event(leaf, m.size)), dtype=torch.int64)
+            shape = (*size, *event(leaf, m.size))
+            first = leaf.reshape(-1)[0] if leaf.numel() else torch.tensor(0)
+            new.leaves[path] = leaf if size == m.size else first.expand(shape)
         else:
             shape = leaf.shape if m.roles[path] == "shared" else (*size, *event(leaf, m.size))
             new.leaves[path] = torch.full(shape, value, dtype=leaf.dtype)

@@ -1,4 +1,4 @@
-"""Typed classes among the kinds of container; the declared families admit every dtype, so that every operation is legal."""
+"""Typed classes among the kinds of container; the families they declare admit every dtype."""
 
 from __future__ import annotations
 

@@ -1,0 +1,259 @@
+"""Random sequences of operations, applied to a container and to a plain dict of tensors side by side.
+
+A sequence is a start and a list of (operation, seed): every step draws from its own generator, so that dropping steps
+from a failing sequence leaves the others as they were.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from tensorclass.core import VALUES
+from tensorclass.ops._table import ROWS, Row
+from tests.contract import _relayouts as _relayouts
+from tests.contract import _typed_kinds as _typed_kinds
+from tests.contract._invariants import check
+from tests.contract._kinds import KINDS
+from tests.contract._model import Model, as_list, assert_same
+from tests.contract._operations import OPS, Op, at
+from tests.contract._pointwise import expected, overlaps, spans_batch
+
+Step: TypeAlias = "tuple[str, int]"
+Change: TypeAlias = "Callable[[random.Random, Any, Model], tuple[Any, Model]]"
+REFUSALS = (RuntimeError, TypeError, NotImplementedError, IndexError, KeyError)
+DTYPES = (torch.float32, torch.int64, torch.float64, torch.uint8, torch.bool, torch.bfloat16)
+LEFT_OUT = ("view", "to(torch.uint", "to(torch.complex", "uint16", "uint32", "uint64", "complex")
+"""Views depend on strides, which the plain dict does not imitate; torch implements little for the newer dtypes."""
+LARGEST, DEEPEST = 64, 4
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Where a sequence starts, and its steps."""
+
+    kind: str
+    seed: int
+    steps: tuple[Step, ...]
+
+
+def maker(rng: random.Random) -> Callable[..., Tensor]:
+    """Tensors of random dtypes, real ones: a cast of a complex number warns."""
+
+    def make(*shape: int) -> Tensor:
+        dtype = rng.choice(DTYPES)
+        numbers = torch.arange(torch.Size(shape).numel()).reshape(shape) + rng.randint(0, 5)
+        return numbers % 3 == 0 if dtype is torch.bool else numbers.to(dtype)
+
+    return make
+
+
+# ---- steps -----------------------------------------------------------------------------------------------------------
+
+
+def legal(op: Op, container: Any, model: Model) -> bool:
+    """Whether the model can follow: batch size, no clash of keys, a structure that may change."""
+    if not op.suits(model.size):
+        return False
+    keys = {part for path in (*model.paths(), *model.nests) for part in path}
+    if model.typed and (op.schemaless or (op.restructures and op.untyped)):
+        return False
+    if "flatten" in op.name and "keys" in op.name and any("/" in key or "." in key for key in keys):
+        return False
+    return op.name != "update(inplace)" or not (model.typed and "shared" in model.roles.values())
+
+
+def fresh(op: Op, keys: set[str]) -> bool:
+    """Whether the keys that an operation writes are new."""
+    return not ({"fresh", "x"} & keys and op.name.startswith(("set", "update(", "rename", "create")))
+
+
+def refuses(op: Op, container: Any) -> bool:
+    """Whether a write must fail."""
+    if op.restructures:
+        return bool(container.is_locked)
+    return op.writes and overlaps(container) and 0 not in container.batch_size
+
+
+def listed(op: Op) -> Change:
+    """An operation of the contract suite as a step."""
+
+    def change(rng: random.Random, container: Any, model: Model) -> tuple[Any, Model]:
+        keys = {part for path in (*model.paths(), *model.nests) for part in path}
+        if not (legal(op, container, model) and fresh(op, keys)) or (
+            (op.writes or op.name == "deepcopy") and guarded(container)
+        ):
+            return container, model
+        wanted = attempt(lambda: op.model(model))
+        if isinstance(wanted, Exception) or refuses(op, container):
+            must_refuse(lambda: op.call(container))
+            return container, model
+        results, models = as_list(op.call(container)), as_list(wanted)
+        assert len(results) == len(models)
+        if not models:
+            return container, model
+        pick = rng.randrange(len(models))
+        assert_same(results[pick], models[pick], nests=not op.loose)
+        chosen = replace(models[pick], nests=Model.of(results[pick]).nests, typed=Model.of(results[pick]).typed)
+        return results[pick], chosen
+
+    return change
+
+
+def pointwise(row: Row, in_place: bool) -> Change:
+    """A row of the table with a random operand as a step."""
+
+    def change(rng: random.Random, container: Any, model: Model) -> tuple[Any, Model]:
+        others = [operand(rng, container) for _ in range(row.arity)]
+        wanted = attempt(lambda: expected(row, model, others))
+        refused = isinstance(wanted, Exception) or (spans_batch(others) and "shared" in model.roles.values())
+        method = getattr(container, f"{row.name}_" if in_place else row.name)
+        if in_place and (guarded(container) or 0 in model.size):
+            return container, model  # what autograd allows, and what torch checks of no elements, is tested elsewhere
+        if refused or (in_place and (overlaps(container) or changes_dtype(model, wanted))):
+            must_refuse(lambda: method(*others))
+            return container, model
+        result = method(*others)
+        assert_same(result, in_dtypes_of(model, wanted) if in_place else wanted, exact=False)
+        return result, Model.of(result).frozen()  # kernels differ in the last bit by memory layout
+
+    return change
+
+
+def operand(rng: random.Random, container: Any) -> Any:
+    """A number, a tensor over the batch or a container of the same structure."""
+    which = rng.randrange(4)
+    if which == 0:
+        return rng.choice([True, 2, 0.5, -1.5])
+    if which == 1:
+        return torch.tensor(rng.choice([1, 2.5]))
+    if which == 2:
+        return torch.rand(tuple(container.batch_size))
+    return container.clone()
+
+
+def guarded(container: Any) -> bool:
+    """Whether autograd has a say in what may be written."""
+    return any(leaf.requires_grad for leaf in container._leaves(VALUES))
+
+
+def in_dtypes_of(before: Model, after: Model) -> Model:
+    """A result as it is written into existing tensors."""
+    return replace(after, leaves={path: leaf.to(before.leaves[path].dtype) for path, leaf in after.leaves.items()})
+
+
+def changes_dtype(before: Model, after: Any) -> bool:
+    """Whether a result does not fit into the tensors it would be written to."""
+    return any(not torch.can_cast(after.leaves[p].dtype, leaf.dtype) for p, leaf in before.leaves.items())
+
+
+def attempt(call: Callable[[], Any]) -> Any:
+    """What a call gives, or why torch refuses."""
+    try:
+        return call()
+    except REFUSALS as error:
+        return error
+
+
+def must_refuse(call: Callable[[], Any]) -> None:
+    """The container refuses what the plain dict refuses."""
+    assert isinstance(attempt(call), Exception), "the plain dict refuses, the container does not"
+
+
+def indexed(rng: random.Random, container: Any, model: Model) -> tuple[Any, Model]:
+    """A random index of ints, slices, None, `...`, tensors and masks."""
+    parts: list[Any] = []
+    for size in model.size[: rng.randint(0, len(model.size))]:
+        choices: list[Any] = [slice(None), slice(rng.randint(-3, 3), rng.randint(-3, 4)), None]
+        if size:
+            choices += [rng.randrange(-size, size), torch.tensor([rng.randrange(size) for _ in range(2)])]
+            choices.append(torch.tensor([rng.random() < 0.5 for _ in range(size)]))
+        parts.append(rng.choice(choices))
+    index = tuple(parts)
+    wanted = attempt(lambda: model.map(at(lambda size: index)))
+    if isinstance(wanted, Exception):
+        must_refuse(lambda: container[index])
+        return container, model
+    return container[index], wanted
+
+
+def locked(rng: random.Random, container: Any, model: Model) -> tuple[Any, Model]:
+    """Lock or unlock."""
+    return (container.unlock_() if container.is_locked else container.lock_()), model
+
+
+def named(rng: random.Random, container: Any, model: Model) -> tuple[Any, Model]:
+    """Give the batch dims names, some of them."""
+    container.names = [rng.choice([None, f"d{i}"]) for i in range(container.ndim)]
+    return container, model
+
+
+def steps() -> dict[str, Change]:
+    """Every step by name."""
+    found: dict[str, Change] = {"index": indexed, "lock": locked, "names": named}
+    found.update({op.name: listed(op) for op in OPS if not op.name.startswith(LEFT_OUT)})
+    found.update({row.name: pointwise(row, False) for row in ROWS})
+    found.update({f"{row.name}_": pointwise(row, True) for row in ROWS if row.in_place})
+    return found
+
+
+STEPS = steps()
+NAMES = sorted(STEPS)
+
+# ---- sequences -------------------------------------------------------------------------------------------------------
+
+
+def draw(seed: int, length: int) -> Sequence:
+    """A random sequence."""
+    rng = random.Random(seed)
+    return Sequence(
+        rng.choice(sorted(KINDS)), seed, tuple((rng.choice(NAMES), rng.randrange(10**6)) for _ in range(length))
+    )
+
+
+def run(sequence: Sequence) -> int:
+    """Carry a sequence out; the number of steps. Raises AssertionError where the two diverge."""
+    container = KINDS[sequence.kind](maker(random.Random(sequence.seed)))
+    model = Model.of(container).frozen()
+    for name, seed in sequence.steps:
+        torch.manual_seed(seed)
+        container, model = STEPS[name](random.Random(seed), container, model)
+        check(container)
+        assert_same(container, model, nests=False)
+        container, model = smaller(container, model)
+    return len(sequence.steps)
+
+
+def smaller(container: Any, model: Model) -> tuple[Any, Model]:
+    """Keep the batch small."""
+    count = torch.Size(model.size).numel()
+    if count <= LARGEST and len(model.size) <= DEEPEST:
+        return container, model
+    picked = torch.arange(min(3, count))
+    return container.reshape(-1)[picked], model.map(
+        lambda t, s: t.reshape(count, *t.shape[len(s) :])[picked],
+    )
+
+
+def shrink(sequence: Sequence) -> Sequence:
+    """Drop steps from a failing sequence while it still fails."""
+    kept = list(sequence.steps)
+    for position in reversed(range(len(kept))):
+        shorter = [*kept[:position], *kept[position + 1 :]]
+        if fails(replace(sequence, steps=tuple(shorter))):
+            kept = shorter
+    return replace(sequence, steps=tuple(kept))
+
+
+def fails(sequence: Sequence) -> bool:
+    """Whether the two diverge."""
+    try:
+        run(sequence)
+    except Exception:  # a crash is a divergence too
+        return True
+    return False

@@ -1,0 +1,52 @@
+"""A pointwise row on plain data: each leaf by torch, with what an operand means for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tensorclass.core import VALUES
+from tensorclass.ops._table import Row
+from tests.contract._model import ROLES, Model, Path
+
+
+def for_leaf(other: Any, path: Path, leaf: Tensor, dims: int) -> Any:
+    """What an operand means for one leaf."""
+    if isinstance(other, Tensor):
+        return other.reshape(other.shape + (1,) * (leaf.ndim - dims)) if other.ndim else other
+    return other if isinstance(other, (bool, int, float)) else Model.of(other).leaves[path]
+
+
+def expected(row: Row, source: Model, others: list[Any]) -> Model:
+    """The operation by torch, leaf by leaf."""
+    leaves = dict(source.leaves)
+    for path, leaf in source.leaves.items():
+        if source.roles[path] in ROLES[VALUES]:
+            args = [for_leaf(other, path, leaf, len(source.size)) for other in others]
+            leaves[path] = getattr(torch, row.torch_name)(leaf, *as_torch_takes(row, leaf, args))
+    return Model(source.size, leaves, source.roles, source.statics, source.nests)
+
+
+def as_torch_takes(row: Row, leaf: Tensor, args: list[Any]) -> list[Any]:
+    """Numbers as tensors where torch takes none."""
+    together = row.numbers == "together" and any(isinstance(arg, Tensor) for arg in args)
+    fixed = []
+    for position, arg in enumerate(args):
+        refused = row.numbers == "no" or together or (row.numbers == "last" and position < len(args) - 1)
+        as_tensor = refused and not isinstance(arg, Tensor)
+        fixed.append(torch.tensor(arg, dtype=torch.result_type(leaf, arg)) if as_tensor else arg)
+    return fixed
+
+
+def spans_batch(others: list[Any]) -> bool:
+    """Whether an operand is a tensor over the batch, which means nothing for a tensor without batch dims."""
+    return any(isinstance(other, Tensor) and other.ndim for other in others)
+
+
+def overlaps(container: Any) -> bool:
+    """Whether several elements share memory, or autograd guards a leaf."""
+    leaves = container._leaves(VALUES)
+    shared = any(s == 0 and n > 1 for leaf in leaves for s, n in zip(leaf.stride(), leaf.shape, strict=True))
+    return shared or any(leaf.requires_grad for leaf in leaves)
