@@ -193,7 +193,13 @@ class TypedContainer(Relaid):
         return layout
 
     def _live(self) -> dict[str, Any]:
-        return self._entries() if type(self).__tensorclass_nested__ else self._store._live()
+        entries: dict[str, Any] = self._store._live()
+        for name in type(self).__tensorclass_nested__:
+            if not hasattr(
+                entries.get(name, self), "_store"
+            ):  # an untyped store: wrapped into the class for the reader
+                return self._entries()
+        return entries
 
     def _entry(self, key: str) -> Any:
         if key not in type(self).__tensorclass_schema__.fields:

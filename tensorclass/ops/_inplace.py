@@ -70,9 +70,10 @@ class InplaceOps(IndexOps):
         if input_dict_or_td is not None and kwargs:
             raise TypeError("update_: give one mapping or keyword arguments, not both")
         source = kwargs if input_dict_or_td is None else input_dict_or_td
-        if keys_to_update is None and isinstance(source, TensorCollection) and type(source) is type(self):
+        if keys_to_update is None and (type(source) is dict or type(source) is type(self)):
             pairs: list[tuple[Tensor, Tensor]] = []
-            if self._pair_leaves(source, pairs) and all([a.shape == b.shape for a, b in pairs]):
+            found = source if type(source) is dict else source._live()  # type: ignore[union-attr]  # a container
+            if self._pair_leaves(found, pairs, False) and all([a.shape == b.shape for a, b in pairs]):
                 self._refuse_frozen("write in place")
                 _copy_all([mine for mine, _ in pairs], [theirs for _, theirs in pairs], non_blocking)
                 return self
@@ -159,7 +160,7 @@ class InplaceOps(IndexOps):
         if not size or (type(index) is int and not -size[0] <= index < size[0]):
             return False
         pairs: list[tuple[Tensor, Tensor]] = []
-        if not self._pair_leaves(value, pairs) or not pairs:
+        if not self._pair_leaves(value._live(), pairs, True) or not pairs:
             return False
         targets = [mine[index] for mine, _ in pairs]
         sources = [theirs for _, theirs in pairs]
@@ -169,21 +170,23 @@ class InplaceOps(IndexOps):
         _copy_all(targets, sources)
         return True
 
-    def _pair_leaves(self, other: Any, pairs: list[tuple[Tensor, Tensor]]) -> bool:
-        """Collect leaves of one key, dtype and plain memory; False where the containers are not that much alike."""
-        mine, theirs = self._live(), other._live()
-        if len(mine) != len(theirs):
+    def _pair_leaves(self, other: dict[Any, Any], pairs: list[tuple[Tensor, Tensor]], whole: bool) -> bool:
+        """Collect leaves of one key, dtype and plain memory; False where the containers are not that much alike.
+
+        `whole` asks for the same keys on both sides; else the other side may have fewer.
+        """
+        mine = self._live()
+        if whole and len(mine) != len(other):
             return False
-        for key, leaf in mine.items():
-            source = theirs.get(key)
+        for key, source in other.items():
+            leaf = mine.get(key)
             if type(leaf) is Tensor and type(source) is Tensor:
                 if leaf.dtype is not source.dtype or leaf.requires_grad or not leaf.is_contiguous():
                     return False
                 pairs.append((leaf, source))
-            elif not (isinstance(leaf, InplaceOps) and type(source) is type(leaf) and leaf._pair_leaves(source, pairs)):
+            elif not isinstance(leaf, InplaceOps) or type(source) not in (type(leaf), dict) or not leaf._pair_leaves(source if type(source) is dict else source._live(), pairs, whole):
                 return False
-        # A tensor made in inference mode may not be writable; dynamo can't ask.
-        return torch.compiler.is_compiling() or not any([leaf.is_inference() for leaf, _ in pairs])
+        return True
 
     def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         parts = normalise(index, self._batch_size)

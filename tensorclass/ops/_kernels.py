@@ -223,10 +223,10 @@ def _repeated(leaves: list[Tensor], number: complex) -> Right:
     """A number as one 0-d tensor for all leaves, which foreach takes at twice the speed; else the number itself."""
     first = leaves[0] if leaves else None
     if first is None or first.dtype not in PLAIN_FLOATS or torch.compiler.is_compiling() or interpreters() is not None:
-        return number  # type: ignore[return-value]  # a number is an operand as well
+        return number
     dtype = first.dtype
     if not all([leaf.dtype is dtype and leaf.is_cpu and leaf.dim() > 0 for leaf in leaves]):
-        return number  # type: ignore[return-value]  # as above
+        return number
     return [torch.scalar_tensor(number, dtype=dtype)] * len(leaves)
 
 

@@ -286,11 +286,22 @@ class MappingOps(TensorCollection):
             self._require_unlocked("write", path[0])
             self._put(path[0], self._check(path[0], item))
             return self
-        self._check_path(path, item)
-        holder = self._holder(path, create=True)
+        holder = self._present(path)
+        if holder is None:
+            self._check_path(path, item)
+            holder = self._holder(path, create=True)
         holder._require_unlocked("write", join_path(path))
         holder._put(path[-1], holder._check(path[-1], item))
         return self
+
+    def _present(self, path: Path) -> MappingOps | None:
+        """The container that holds the last part of a path, when all on the way are there already."""
+        node: Any = self
+        for part in path[:-1]:
+            node = node._live().get(part)
+            if not isinstance(node, MappingOps):
+                return None
+        return node  # type: ignore[no-any-return]  # the loop says so
 
     def _check_path(self, path: Path, item: Any) -> None:
         """Check a nested write before any container is made for it."""
@@ -423,7 +434,7 @@ class MappingOps(TensorCollection):
     def _update_tensors(self, source: Any) -> bool:
         """Write plain tensors under plain keys; False leaves anything else to the general way."""
         values = source._tensors_by_key() if isinstance(source, TensorCollection) else source
-        if type(values) is not dict or self._tensors_by_key() is None:
+        if type(values) is not dict:
             return False
         if not all([type(key) is str and isinstance(value, Tensor) for key, value in values.items()]):
             return False
