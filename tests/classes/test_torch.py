@@ -94,7 +94,6 @@ COMPILED = {
     "compare": lambda b: b == b,
     "post init": _post,
     "get": lambda b: b["inner", "y"],
-    "reference": lambda b: b[Row.x] + 1,
     "apply": lambda b: b.apply(lambda t: t + 1),
     "update": lambda b: b.clone().update({"x": b.x + 1}),
     "flip": lambda b: b.flip(0),
