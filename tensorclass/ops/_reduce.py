@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -26,7 +27,7 @@ from ._reduce_frame import (
     renamed,
     untyped,
 )
-from ._reduce_leaves import Options, Reducer, along, each, joined, together, verdict
+from ._reduce_leaves import Function, Options, Reducer, along, each, joined, together, verdict
 
 V = TypeVar("V")
 I = TypeVar("I")  # noqa: E741  # indices beside values
@@ -94,7 +95,8 @@ def indexed(
     if reduce:
         return _pair(reducer.function(joined(self, (at,), name), at, keepdim), return_indices)
     size, names = reduced_size(self._batch_size, (at,), keepdim), reduced_names(self._names, (at,), keepdim)
-    return _pairs(self, lambda leaf: reducer.function(leaf, at, keepdim), name, size, names, return_indices)
+    function = partial(reducer.function, dim=at, keepdim=keepdim)
+    return _pairs(self, function, name, size, names, return_indices)
 
 
 def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, return_indices: bool) -> Any:
@@ -102,10 +104,8 @@ def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, re
     at = one_dim(self, dim, reducer.name, "call it once for each dim")
     if reduce:
         return _pair(reducer.function(joined(self, (at,), reducer.name), at), return_indices)
-    function = reducer.function
-    return _pairs(
-        self, lambda leaf: function(leaf, at), reducer.name, self._batch_size, self._names, return_indices, False
-    )
+    function = partial(reducer.function, dim=at)
+    return _pairs(self, function, reducer.name, self._batch_size, self._names, return_indices, False)
 
 
 def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
@@ -128,9 +128,8 @@ def logsumexp(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, out: A
 def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | None) -> Any:
     """Along one batch dim; shapes stay."""
     at = one_dim(self, dim, reducer.name, "call it once for each dim, or merge the dims first with `flatten`")
-    ndims = batch_ndims(self, reducer.name, False)
-    leaves = self._leaves(VALUES)
-    new = each(self, reducer.name, leaves, ndims, lambda leaf, _: reducer.function(leaf, at, dtype=dtype), skip=True)
+    leaves, functions = _batched(self, reducer.name, False, lambda leaf: leaf.softmax(at, dtype))
+    new = each(self, reducer.name, leaves, functions)
     _require_declared(self, leaves, new, reducer.name)
     return self._make(new, self._batch_size, self._names, VALUES)
 
@@ -149,14 +148,24 @@ def _delivered(result: Any, out: Any) -> Any:
 # ---- containers around what is left ----------------------------------------------------------------------------------
 
 
+def _batched(
+    self: Pointwise, op: str, regroups: bool, function: Function
+) -> tuple[list[Tensor], list[Function | None]]:
+    """The leaves, and the function beside each that has the batch dims."""
+    leaves = self._leaves(VALUES)
+    if self._tensors_by_key() is not None:
+        return leaves, [function] * len(leaves)
+    return leaves, [None if n is None else function for n in batch_ndims(self, op, regroups)]
+
+
 def _everything(self: Pointwise, reducer: Reducer, keepdim: bool, options: Options) -> Any:
-    ndims = batch_ndims(self, reducer.name, True)
+    batch_ndims(self, reducer.name, True)
     leaves = self._leaves(VALUES)
     if keepdim:
-        whole = lambda leaf, _: along(reducer, leaf, tuple(range(leaf.ndim)), True, options)  # noqa: E731  # its twin stands below
+        functions = [along(reducer, tuple(range(leaf.ndim)), True, options) for leaf in leaves]
     else:
-        whole = lambda leaf, _: reducer.function(leaf, **options)  # noqa: E731  # as above
-    new = each(self, reducer.name, leaves, ndims, whole)
+        functions = [partial(reducer.function, **options) if options else reducer.function] * len(leaves)
+    new = each(self, reducer.name, leaves, functions)
     structure = untyped(self, ones if keepdim else lambda size: EMPTY)
     lead = _lead(options) if keepdim else EMPTY
     return _stand(structure, new, structure._batch_size, structure._names, lead)
@@ -166,18 +175,16 @@ def _events(self: Pointwise, reducer: Reducer, options: Options) -> Any:
     lead = _lead(options)
     ndims = batch_ndims(self, reducer.name, bool(lead))
     leaves = self._leaves(VALUES)
-    over = lambda leaf, ndim: along(reducer, leaf, tuple(range(ndim or 0, leaf.ndim)), False, options)  # noqa: E731  # one use, too long for it
-    new = each(self, reducer.name, leaves, ndims, over)
+    spans = [tuple(range(ndim or 0, leaf.ndim)) for leaf, ndim in zip(leaves, ndims, strict=True)]
+    new = each(self, reducer.name, leaves, [along(reducer, dims, False, options) for dims in spans])
     return _stand(untyped(self), new, self._batch_size, self._names, lead)
 
 
 def _over_batch(
     self: Pointwise, reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Options, structure: Any
 ) -> Any:
-    ndims = batch_ndims(self, reducer.name, True)
-    leaves = self._leaves(VALUES)
-    over = lambda leaf, _: along(reducer, leaf, dims, keepdim, options)  # noqa: E731  # one use, too long for it
-    new = each(self, reducer.name, leaves, ndims, over, skip=True)
+    leaves, functions = _batched(self, reducer.name, True, along(reducer, dims, keepdim, options))
+    new = each(self, reducer.name, leaves, functions)
     if structure is self:
         _require_declared(self, leaves, new, reducer.name)
     size, names = reduced_size(self._batch_size, dims, keepdim), reduced_names(self._names, dims, keepdim)
@@ -185,18 +192,17 @@ def _over_batch(
 
 
 def _pairs(
-    self: Pointwise, function: Callable[[Tensor], Any], op: str, size: torch.Size, names: Names, return_indices: bool,
+    self: Pointwise, function: Function, op: str, size: torch.Size, names: Names, return_indices: bool,
     regroups: bool = True,
 ) -> Any:  # fmt: skip
     """Values in a twin; indices, of other dtypes and for reduced tensors alone, in an untyped container."""
-    ndims = batch_ndims(self, op, regroups)
-    leaves = self._leaves(VALUES)
-    found = each(self, op, leaves, ndims, lambda leaf, _: function(leaf), skip=True)
-    values = [leaf if n is None else pair[0] for leaf, pair, n in zip(leaves, found, ndims, strict=True)]
+    leaves, functions = _batched(self, op, regroups, function)
+    found = each(self, op, leaves, functions)
+    values = [pair if given is None else pair[0] for pair, given in zip(found, functions, strict=True)]
     twin = self._make(values, size, names, VALUES)
     if not return_indices:
         return twin
-    indices = [pair[1] for pair, n in zip(found, ndims, strict=True) if n is not None]
+    indices = [pair[1] for pair, given in zip(found, functions, strict=True) if given is not None]
     return Extrema(twin, untyped(self, tensors_only=True)._make(indices, size, names, VALUES))
 
 

@@ -60,17 +60,20 @@ def is_feature(self: Pointwise, dim: Any, keepdim: bool, op: str) -> bool:
     return True
 
 
-def batch_ndims(self: TensorCollection, op: str, regroups: bool, path: Path = ()) -> list[int | None]:
+def batch_ndims(self: Pointwise, op: str, regroups: bool, path: Path = ()) -> list[int | None]:
     """For each `VALUES` leaf its number of batch dims, None where the batch dims pass it by.
 
     Raises:
         StructureError: when the batch dims change and an entry with one object for each element can't follow.
     """
+    table = self._tensors_by_key()
+    if table is not None:
+        return [len(self._batch_size)] * len(table)
     found: list[int | None] = []
     for key, value in self._entries().items():
         if isinstance(value, Tensor):
             found.append(len(self._batch_size))
-        elif isinstance(value, TensorCollection):
+        elif isinstance(value, Pointwise):
             found += batch_ndims(value, op, regroups, (*path, key))
         elif hasattr(type(value), "_batch_shape"):
             if regroups and value._batch_shape is not None:

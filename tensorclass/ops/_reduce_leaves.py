@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -40,23 +41,30 @@ def _quantile(leaf: Tensor, q: Any, **options: Any) -> Tensor:
     return torch.quantile(leaf, q.to(leaf) if isinstance(q, Tensor) else q, **options)
 
 
+def _cast_first(function: Function) -> Function:
+    """For functions that take no integers, or narrow nothing, whatever dtype is asked of them."""
+
+    def cast(leaf: Tensor, *dim: Any, dtype: torch.dtype | None = None, **options: Any) -> Tensor:
+        return function(leaf if dtype is None else leaf.to(dtype), *dim, **options)  # type: ignore[no-any-return]  # torch's
+
+    return cast
+
+
 def _reducer(row: Reduction) -> Reducer:
-    special: dict[str, Function] = {"quantile": _quantile, "norm": torch.linalg.vector_norm}
-    return Reducer(row.name, special.get(row.name) or getattr(torch, row.name), row.many, row.staged)
+    norm, nanmean = _cast_first(torch.linalg.vector_norm), _cast_first(torch.nanmean)
+    special: dict[str, Function] = {"quantile": _quantile, "norm": norm, "nanmean": nanmean}
+    return Reducer(row.name, special.get(row.name) or getattr(Tensor, row.name), row.many, row.staged)
 
 
 REDUCERS: Final[Mapping[str, Reducer]] = {row.name: _reducer(row) for row in REDUCTIONS}
 
 
-def each(
-    self: Pointwise, op: str, leaves: list[Tensor], ndims: list[int | None],
-    function: Callable[[Tensor, int | None], Any], skip: bool = False,
-) -> list[Any]:  # fmt: skip
-    """The function's result for every leaf; with `skip`, leaves that the batch dims pass by stay what they are."""
+def each(self: Pointwise, op: str, leaves: list[Tensor], functions: Sequence[Function | None]) -> list[Any]:
+    """What a function for each leaf makes of it; a leaf without a function stays what it is."""
     new: list[Any] = []
     try:
-        for leaf, ndim in zip(leaves, ndims, strict=True):
-            new.append(leaf if skip and ndim is None else function(leaf, ndim))
+        for leaf, function in zip(leaves, functions, strict=True):
+            new.append(leaf if function is None else function(leaf))
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, IndexError) as error:
@@ -67,17 +75,25 @@ def each(
     return new
 
 
-def along(reducer: Reducer, leaf: Tensor, dims: tuple[int, ...], keepdim: bool, options: Options) -> Tensor:
-    """One leaf over some of its dims; over none of them, each element by itself."""
-    function = reducer.function
-    if not dims:
-        leaf, dims, keepdim = leaf.unsqueeze(-1), (leaf.ndim,), False
-    if reducer.many:
-        return function(leaf, dim=dims, keepdim=keepdim, **options)  # type: ignore[no-any-return]  # torch's
+def along(reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Options) -> Function:
+    """The reduction of one tensor over some of its dims; over none of them, each element by itself."""
     if len(dims) == 1:
-        return function(leaf, dim=dims[0], keepdim=keepdim, **options)  # type: ignore[no-any-return]  # torch's
+        function, dim = reducer.function, dims[0]
+        if not keepdim and not options:
+            return lambda leaf: function(leaf, dim)  # torch reads a keyword more slowly
+        return partial(function, dim=dim, keepdim=keepdim, **options)
+    if not dims:
+        single = partial(reducer.function, dim=-1, **options)
+        return lambda leaf: single(leaf.unsqueeze(-1))
+    if reducer.many:
+        return partial(reducer.function, dim=dims, keepdim=keepdim, **options)
+    return partial(_merged, partial(reducer.function, dim=-1, **options), dims, keepdim)
+
+
+def _merged(function: Function, dims: tuple[int, ...], keepdim: bool, leaf: Tensor) -> Tensor:
+    """Several dims as one, for a function that takes one."""
     count = len(dims)
-    new: Tensor = function(leaf.movedim(dims, tuple(range(-count, 0))).flatten(-count), dim=-1, **options)
+    new: Tensor = function(leaf.movedim(dims, tuple(range(-count, 0))).flatten(-count))
     lead = new.ndim + count - leaf.ndim
     for dim in sorted(dims) if keepdim else ():
         new = new.unsqueeze(dim + lead)
@@ -107,9 +123,9 @@ def together(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, options
             return reducer.function(torch.stack(parts), **options)
         return reducer.function(torch.cat([leaf.reshape(-1) for leaf in leaves]), **options)
     if is_feature(self, dim, keepdim, reducer.name):
-        return along(reducer, _flat(self, reducer.name), (len(self._batch_size),), False, options)
+        return along(reducer, (len(self._batch_size),), False, options)(_flat(self, reducer.name))
     dims = named_dims(self, dim, reducer.name)
-    return along(reducer, joined(self, dims, reducer.name), dims, keepdim, options)
+    return along(reducer, dims, keepdim, options)(joined(self, dims, reducer.name))
 
 
 def _some(self: Pointwise, op: str) -> list[Tensor]:
