@@ -95,7 +95,9 @@ def _check_bounds(parts: Sequence[Any], size: torch.Size, index: Any) -> None:
 def indexed_size(parts: tuple[Any, ...], size: torch.Size, leaf: Tensor | None, result: Tensor | None) -> torch.Size:
     """The batch size after an index: read off a leaf, or off an empty tensor where there is no leaf."""
     if leaf is None or result is None:
-        return torch.empty((*size, 0)).expand(*size, 0)[parts].shape[:-1]
+        return (
+            torch.zeros(()).expand(size)[parts].shape
+        )  # as many elements as the batch: torch checks no bounds of none
     return result.shape[: result.ndim - leaf.ndim + len(size)]
 
 

@@ -16,6 +16,7 @@ from ..core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._batch import as_batch_size, broadcasts_to, over_events
 from ..core._keys import Key, Path
 from ..errors import BatchSizeError, MissingKeyError, StructureError, UnsupportedOperationError, did_you_mean
+from ._compare import same_object
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._mapping import MappingOps, _concerns, foreach_is_safe
 from ._writable import rank, unwritable
@@ -147,7 +148,7 @@ class InplaceOps(IndexOps):
     def _set_index(self, index: Index, value: Any) -> None:
         if type(value) is type(self) and type(index) in (int, slice) and self._assign_alike(index, value):
             return
-        if isinstance(value, TensorCollection) and not self._entries():
+        if isinstance(value, TensorCollection) and not self._entries() and value._entries():
             self._preallocate(index, value)
             return
         if isinstance(value, (TensorCollection, Mapping)):
@@ -184,9 +185,12 @@ class InplaceOps(IndexOps):
                 if leaf.dtype is not source.dtype or leaf.requires_grad or not leaf.is_contiguous():
                     return False
                 pairs.append((leaf, source))
-            elif not isinstance(leaf, InplaceOps) or type(source) not in (type(leaf), dict) or not leaf._pair_leaves(source if type(source) is dict else source._live(), pairs, whole):
+                continue
+            inner = source if type(source) is dict else source._live() if type(source) is type(leaf) else None
+            if inner is None or not isinstance(leaf, InplaceOps) or not leaf._pair_leaves(inner, pairs, whole):
                 return False
-        return True
+        # A tensor made in inference mode may not be writable; dynamo can't ask.
+        return torch.compiler.is_compiling() or not any([leaf.is_inference() for leaf, _ in pairs])
 
     def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         parts = normalise(index, self._batch_size)
@@ -282,13 +286,22 @@ class InplaceOps(IndexOps):
         """Entries without tensors: a stack of objects is written through, a shared value must stay what it is."""
         if hasattr(type(entry), "_plan_write"):
             return [(entry, entry._plan_write(value, parts, size, path), path)]
-        same = value is entry or (type(value) is type(entry) and bool(value == entry))
-        if not same:
+        if not same_object(value, entry):
             raise StructureError(
                 f"in-place write: `{join_path(path)}` is one {type(entry).__name__} shared by the batch "
                 f"({entry!r:.60}), got {value!r:.60}; set the entry itself, or hold one object for each element"
             )
         return []
+
+    def _choose_entry(self, key: str, mine: Any, theirs: Any, condition: Tensor) -> None:
+        """Let a condition choose between two entries that are neither tensors nor containers."""
+        if hasattr(type(mine), "_choose"):
+            self._put(key, mine._choose(theirs, condition, key))
+        elif not isinstance(mine, Tensor) and not same_object(mine, theirs):
+            raise StructureError(
+                f"where: field `{key}` is one value shared by the batch, and the two sides differ: {mine!r:.60} and "
+                f"{theirs!r:.60}"
+            )
 
     def _write(self, plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any, ...] | None = None) -> None:
         """Carry a checked plan out."""
@@ -456,8 +469,8 @@ def _choose_nodes(result: TensorCollection, other: Any, condition: Tensor) -> No
     for key, value in result._entries().items():
         if isinstance(value, TensorCollection) and isinstance(theirs.get(key), TensorCollection):
             _choose_nodes(value, theirs[key], condition)
-        elif hasattr(type(value), "_choose") and key in theirs:
-            result._put(key, value._choose(theirs[key], condition, key))  # pyright: ignore[reportAttributeAccessIssue]  # hasattr says so
+        elif key in theirs and isinstance(result, InplaceOps):
+            result._choose_entry(key, value, theirs[key], condition)
 
 
 def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:

@@ -14,21 +14,24 @@ from typing_extensions import Self
 from ..core import BATCHED, STORAGE, TensorCollection, as_batch_size, join_path, unravel_key_to_tuple
 from ..core._base import Kind, Names, check_names
 from ..core._device import Device, as_device
-from ..core._keys import Key
+from ..core._keys import Key, Path
 from ..core._locks import Owners, acquire, children, refuse, release
 from ..core._pytree import register
 from ..core._views import LeafTest
 from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean
-from ..ops import Container, Join
+from ..ops import UNSET, Join, list_to_stack
 from ..ops._apply import ApplyOps
+from ..ops._compare import same_object
+from ..ops._inplace import Copy
 from ..ops._mapping import items_of
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
-from ._nodes import Node, NonTensorStack
+from ._nodes import Node, NonTensorStack, Unbatched
+from ._non_tensor import NonTensorData, NonTensorDataBase, NonTensorOps, UnbatchedTensor, presented, stays_one
 
 if TYPE_CHECKING:
 
-    class Relaid(Container):
+    class Relaid(NonTensorOps):
         """What checkers know of operations that change keys: of every container the result is untyped."""
 
         def select(
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
             """Nested keys."""
             raise NotImplementedError
 else:
-    Relaid = Container
+    Relaid = NonTensorOps
 
 
 class TensorDictBase(Relaid):
@@ -151,7 +154,7 @@ class TensorDict(TensorDictBase):
         new._data = data
         new._batch_size = batch_size
         new._device = device
-        new._names = names
+        new._names = names or None  # no batch dim has no name
         new._plain = plain
         new._lock = None
         return new
@@ -180,7 +183,7 @@ class TensorDict(TensorDictBase):
             raise StructureError("another thread added or removed keys during the operation; lock the container first")
         new._batch_size = batch_size
         new._device = self._device
-        new._names = names
+        new._names = names or None  # no batch dim has no name
         new._plain = True
         new._lock = None
         return new
@@ -239,7 +242,9 @@ class TensorDict(TensorDictBase):
 
     @classmethod
     def _join_objects(cls, key: str, values: list[Any], dim: int, how: Join) -> Any:
-        """Values that differ become one object for each element."""
+        """One value for each element; a concatenation of equal values keeps the one."""
+        if stays_one(values, how):
+            return values[0]
         stacks = [NonTensorStack.of_one(value, size) for value, size in zip(values, how.sizes, strict=True)]
         return NonTensorStack._join_nodes(stacks, dim, how, key)
 
@@ -248,7 +253,30 @@ class TensorDict(TensorDictBase):
             value = self._data[key]
         except KeyError:
             raise missing(self, key) from None
-        return value._shown() if isinstance(value, Node) else value
+        return value._item() if isinstance(value, Node) else value
+
+    def get(self, key: Key, default: Any = UNSET) -> Any:
+        """The value of a key, or `default` (None when omitted) when it is absent.
+
+        A Python object is given as `NonTensorData`, one object for each element as `NonTensorStack`; `data[key]` gives
+        the object itself, or a list.
+
+        Raises:
+            KeyThroughLeafError: when the path goes through a leaf.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(name="scan", batch_size=[])
+        >>> data.get("name"), data["name"], data.get("size")
+        (NonTensorData(data='scan', batch_size=torch.Size([]), device=None), 'scan', None)
+        """
+        value = self._data.get(key, UNSET) if type(key) is str else UNSET
+        if value is not UNSET:
+            return value if isinstance(value, Tensor) else presented(self, value)
+        path = unravel_key_to_tuple(key)
+        holder = super().get(path[:-1]) if len(path) > 1 else self
+        if isinstance(holder, TensorDict) and path[-1] in holder._data:
+            return presented(holder, holder._data[path[-1]])
+        return super().get(path, default)
 
     def _put(self, key: str, value: Any) -> None:
         if not isinstance(value, Tensor):
@@ -269,6 +297,8 @@ class TensorDict(TensorDictBase):
 
     def _check(self, key: str, value: Any) -> Any:
         if isinstance(value, Tensor):
+            if type(value) is UnbatchedTensor:
+                return self._check_child(key, Unbatched(value))
             size = self._batch_size
             if size and value.shape[: len(size)] != size:
                 raise mismatch(key, value.shape, size)
@@ -289,7 +319,7 @@ class TensorDict(TensorDictBase):
         if self._device is not None and any(leaf.device != self._device for leaf in value._leaves(STORAGE)):
             moved = [leaf.to(self._device) for leaf in value._leaves(STORAGE)]
             value = value._make(moved, getattr(value, "_batch_size", size), getattr(value, "_names", None), STORAGE)
-        return value
+        return value._stored(key, size) if isinstance(value, Node) else value
 
     def _check_object(self, key: str, value: Any) -> Any:
         """A mapping becomes a container, numbers become a tensor, a list of objects one object for each element."""
@@ -299,9 +329,44 @@ class TensorDict(TensorDictBase):
             tensor = as_tensor(value, self._device)
             if tensor is not None:
                 return self._check(key, tensor)
-            if isinstance(value, list) and self._batch_size and len(value) == self._batch_size[0]:
-                return NonTensorStack.of(value, self._batch_size[:1])
+            if isinstance(value, list) and list_to_stack():
+                return self._spread(key, value)
         return value
+
+    def _spread(self, key: str, values: list[Any]) -> NonTensorStack[Any]:
+        """One object for each element from a list of them."""
+        try:
+            return NonTensorStack.of(values, self._batch_size or torch.Size([len(values)]))
+        except BatchSizeError as error:
+            raise BatchSizeError(
+                f"field `{key}`: {error}; store the list as one value with `set_non_tensor({key!r}, value)`"
+            ) from None
+
+    # ---- objects -------------------------------------------------------------------------------------------------
+
+    def _choose_entry(self, key: str, mine: Any, theirs: Any, condition: Tensor) -> None:
+        """Objects that differ become one object for each element."""
+        if isinstance(mine, (Tensor, TensorCollection, NonTensorStack, Unbatched)):
+            super()._choose_entry(key, mine, theirs, condition)
+        elif not same_entry(mine, theirs):
+            self._put(key, NonTensorStack.of_one(mine, self._batch_size)._choose(theirs, condition, key))
+
+    def _plan_object(
+        self, entry: Any, value: Any, path: Path, parts: tuple[Any, ...] | None, size: torch.Size
+    ) -> list[Copy]:
+        """An object shared by the batch is replaced; written at an index, it becomes one object for each element."""
+        if isinstance(entry, (NonTensorStack, Unbatched)):
+            return super()._plan_object(entry, value, path, parts, size)
+        if same_entry(entry, value):
+            return []
+        if parts is None and not isinstance(value, NonTensorStack):
+            if isinstance(value, (Tensor, TensorCollection, Mapping)):
+                return super()._plan_object(entry, value, path, parts, size)
+            stored = self._check(path[-1], value if isinstance(value, Node) else NonTensorData(value))
+            return [(Replaced(self, path[-1]), stored, path)]
+        stack = NonTensorStack.of_one(entry, self._batch_size)
+        plan = stack._plan_write(value, parts, size, path)
+        return [(Replaced(self, path[-1], stack), plan, path)]
 
     # ---- locking -------------------------------------------------------------------------------------------------
 
@@ -365,6 +430,26 @@ class TensorDict(TensorDictBase):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         register(cls)
+
+
+class Replaced:
+    """An entry that a checked write replaces: by an object, or by a stack once that is written."""
+
+    def __init__(self, holder: TensorDict, key: str, stack: NonTensorStack[Any] | None = None) -> None:
+        self.holder = holder
+        self.key = key
+        self.stack = stack
+
+    def _commit(self, plan: Any) -> None:
+        if self.stack is not None:
+            self.stack._commit(plan)
+        self.holder._put(self.key, plan if self.stack is None else self.stack)
+
+
+def same_entry(a: Any, b: Any) -> bool:
+    """Whether two entries are the same Python object or equal ones."""
+    mine, theirs = (value.data if isinstance(value, NonTensorDataBase) else value for value in (a, b))
+    return type(theirs) is type(mine) and same_object(mine, theirs)
 
 
 def missing(collection: TensorCollection, key: str) -> MissingKeyError:

@@ -450,14 +450,14 @@ leafwise(
 )
 
 
-def blank(m: Model, size: Size, value: Any) -> Model:
-    """Leaves filled with a number; objects stay, or are the first one where the batch size is another."""
+def blank(m: Model, size: Size, value: Any, keeps: bool = False) -> Model:
+    """Leaves filled with a number; objects stay in a container like this one, else are the first one."""
     new = Model(size, dict(m.leaves), m.roles, m.statics, m.nests)
     for path, leaf in m.leaves.items():
         if m.roles[path] == "objects":
             shape = (*size, *event(leaf, m.size))
             first = leaf.reshape(-1)[0] if leaf.numel() else torch.tensor(0)
-            new.leaves[path] = leaf if size == m.size else first.expand(shape)
+            new.leaves[path] = leaf if keeps else first.expand(shape)
         else:
             shape = leaf.shape if m.roles[path] == "shared" else (*size, *event(leaf, m.size))
             new.leaves[path] = torch.full(shape, value, dtype=leaf.dtype)
@@ -469,8 +469,8 @@ for _name, _value in {"new_zeros": 0, "new_ones": 1}.items():
     OPS.append(Op(f"{_name}([])", lambda c, n=_name: getattr(c, n)([]), lambda m, v=_value: blank(m, (), v)))
 OPS.append(Op("new_full", lambda c: c.new_full((2,), 1), lambda m: blank(m, (2,), 1)))
 for _fn, _value in {torch.zeros_like: 0, torch.ones_like: 1}.items():
-    OPS.append(Op(_fn.__name__, _fn, lambda m, v=_value: blank(m, m.size, v), names=True))
-OPS.append(Op("full_like", lambda c: torch.full_like(c, 1), lambda m: blank(m, m.size, 1), names=True))
+    OPS.append(Op(_fn.__name__, _fn, lambda m, v=_value: blank(m, m.size, v, True), names=True))
+OPS.append(Op("full_like", lambda c: torch.full_like(c, 1), lambda m: blank(m, m.size, 1, True), names=True))
 
 leafwise("apply(same)", lambda c: c.apply(lambda t: t), lambda t, s: t, touches=VALUES, names=True)
 leafwise("apply(==)", lambda c: c.apply(lambda t: t == t), lambda t, s: t == t, touches=VALUES, names=True)

@@ -48,5 +48,7 @@ def spans_batch(others: list[Any]) -> bool:
 def overlaps(container: Any) -> bool:
     """Whether several elements share memory, or autograd guards a leaf."""
     leaves = container._leaves(VALUES)
-    shared = any(s == 0 and n > 1 for leaf in leaves for s, n in zip(leaf.stride(), leaf.shape, strict=True))
+    shared = any(
+        s == 0 and n > 1 and leaf.numel() for leaf in leaves for s, n in zip(leaf.stride(), leaf.shape, strict=True)
+    )
     return shared or any(leaf.requires_grad for leaf in leaves)
