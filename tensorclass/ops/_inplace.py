@@ -186,8 +186,9 @@ class InplaceOps(IndexOps):
                     return False
                 pairs.append((leaf, source))
                 continue
-            inner = source if type(source) is dict else source._live() if type(source) is type(leaf) else None
-            if inner is None or not isinstance(leaf, InplaceOps) or not leaf._pair_leaves(inner, pairs, whole):
+            if not isinstance(leaf, InplaceOps) or type(source) not in (dict, type(leaf)):
+                return False
+            if not leaf._pair_leaves(source if type(source) is dict else source._live(), pairs, whole):
                 return False
         # A tensor made in inference mode may not be writable; dynamo can't ask.
         return torch.compiler.is_compiling() or not any([leaf.is_inference() for leaf, _ in pairs])

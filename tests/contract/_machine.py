@@ -17,12 +17,11 @@ from torch import Tensor
 from tensorclass.core import VALUES
 from tensorclass.ops._table import ROWS, Row
 from tests.contract import _relayouts as _relayouts
-from tests.contract import _typed_kinds as _typed_kinds
 from tests.contract._invariants import check
-from tests.contract._kinds import KINDS
 from tests.contract._model import Model, as_list, assert_same
 from tests.contract._operations import OPS, Op, at
 from tests.contract._pointwise import expected, overlaps, spans_batch
+from tests.contract._typed_kinds import ALL_KINDS
 
 Step: TypeAlias = "tuple[str, int]"
 Change: TypeAlias = "Callable[[random.Random, Any, Model], tuple[Any, Model]]"
@@ -212,13 +211,13 @@ def draw(seed: int, length: int) -> Sequence:
     """A random sequence."""
     rng = random.Random(seed)
     return Sequence(
-        rng.choice(sorted(KINDS)), seed, tuple((rng.choice(NAMES), rng.randrange(10**6)) for _ in range(length))
+        rng.choice(sorted(ALL_KINDS)), seed, tuple((rng.choice(NAMES), rng.randrange(10**6)) for _ in range(length))
     )
 
 
 def run(sequence: Sequence) -> int:
     """Carry a sequence out; the number of steps. Raises AssertionError where the two diverge."""
-    container = KINDS[sequence.kind](maker(random.Random(sequence.seed)))
+    container = ALL_KINDS[sequence.kind](maker(random.Random(sequence.seed)))
     model = Model.of(container).frozen()
     for name, seed in sequence.steps:
         torch.manual_seed(seed)

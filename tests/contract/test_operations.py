@@ -12,11 +12,11 @@ from tensorclass import TensorCollection, TensorDict
 from tensorclass.core import STORAGE, VALUES
 from tensorclass.store import Node
 from tests.contract import _relayouts as _relayouts
-from tests.contract import _typed_kinds as _typed_kinds
 from tests.contract._invariants import check
-from tests.contract._kinds import KINDS, mixed
+from tests.contract._kinds import mixed
 from tests.contract._model import Model, as_list, assert_same
 from tests.contract._operations import OPS, Op
+from tests.contract._typed_kinds import ALL_KINDS
 
 KNOWN = {("typed_assorted", "update(inplace)"): "a typed class takes no shared tensor from another container"}
 
@@ -29,7 +29,7 @@ def marks(kind: str, op: Op) -> list[pytest.MarkDecorator]:
 
 CASES = [
     pytest.param(op, kind, id=f"{kind}-{op.name}", marks=marks(kind, op))
-    for kind, factory in KINDS.items()
+    for kind, factory in ALL_KINDS.items()
     for op in OPS
     if op.suits(tuple(factory(mixed()).batch_size))
     and not ("typed" in kind and (op.schemaless or (op.restructures and op.untyped)))
@@ -70,7 +70,7 @@ def refuses(op: Op, container: Any) -> bool:
 @pytest.mark.parametrize(("op", "kind"), CASES)
 def test_operation(op: Op, kind: str):
     """Leaf by leaf what torch does; the invariants hold; the result is a new, unlocked container of the same class."""
-    container = KINDS[kind](mixed())
+    container = ALL_KINDS[kind](mixed())
     source = Model.of(container)
     before = source.frozen()
     wanted = wanted_of(op, source if not (op.writes or op.restructures) else before)

@@ -12,11 +12,11 @@ from torch import Tensor
 from tensorclass.core import VALUES
 from tensorclass.errors import StructureError, TensorClassError
 from tensorclass.ops._table import ROWS, Row
-from tests.contract import _typed_kinds as _typed_kinds
 from tests.contract._invariants import check
-from tests.contract._kinds import KINDS, Maker
+from tests.contract._kinds import Maker
 from tests.contract._model import Model, assert_same
 from tests.contract._pointwise import expected, overlaps, spans_batch
+from tests.contract._typed_kinds import ALL_KINDS
 from tests.contract.test_operations import assert_new
 
 NUMBERS = {"any": 0.5, "positive": 2.0, "unit": 0.25, "nonzero": -3.0, "int": 3, "bool": True}
@@ -43,7 +43,7 @@ def operand(which: str, domain: str, container: Any, kind: str) -> Any:
     """A second operand of one kind for a container."""
     size, make = tuple(container.batch_size), maker(domain)
     if which == "container":
-        return KINDS[kind](make).unlock_()
+        return ALL_KINDS[kind](make).unlock_()
     if which == "number":
         return NUMBERS[domain]
     return make(*{"scalar": (), "batch": size, "row": size[-1:]}[which])
@@ -60,13 +60,13 @@ def cases(row: Row) -> Iterator[tuple[str, ...]]:
             yield from ((first, second) for second in OPERANDS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_pointwise(row: Row, kind: str, record_property: Callable[[str, object], None]):
     """Torch's result for each leaf, in a new container or in the same tensors; what is no value stays."""
     count = 0
     for combination in cases(row):
-        container = KINDS[kind](maker(row.domain))
+        container = ALL_KINDS[kind](maker(row.domain))
         others = [operand(which, row.other_domain, container, kind) for which in combination]
         out_of_place(row, container, others)
         count += 1
