@@ -106,7 +106,7 @@ class TypedContainer(Relaid):
     def _from_tree(cls, tree: Any) -> Any:
         return as_entries(tree, cls._position_names)
 
-    def _rows(self) -> dict[str, Any]:
+    def _fields_and_gaps(self) -> dict[str, Any]:
         return _convert.rows(self)
 
     def _wrap_nested(self, name: str, store: Any) -> Any:

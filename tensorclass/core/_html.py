@@ -19,7 +19,9 @@ _WIDE = 'style="text-align:left;padding:0 0 0 1em;border:none"'
 _FAINT = 'style="opacity:0.7"'
 _TABLE = 'style="border-collapse:collapse;margin:0"'
 _SCHEMA = 'style="margin:0;padding:0 0 0 1em;border-left:1px solid;white-space:pre"'
-_COLUMNS = ("field", "dtype", "shape", "device", "memory")
+_COLUMNS = ("field", "dtype", "shape", "device", "memory, value")
+_VALUE_WIDTH = 40  # characters: the declaration should find room beside the table
+_MOST_OBJECTS = 1000
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -73,7 +75,13 @@ def _cells(value: Any) -> tuple[str, str, str, str]:
         shape = ", ".join(str(n) if isinstance(n, int) else "-1" for n in shown.shape)
         return dtype, f"[{shape}]", str(shown.device), memory(_nbytes(shown))
     size = getattr(value, "_batch_shape", None)
-    return type(shown).__name__, "" if size is None else str(list(size)), "", describe_value(shown)
+    kind = value._describe(torch.Size([])) if hasattr(type(value), "_describe") else type(shown).__name__
+    objects = shown.tolist() if size is not None and size.numel() <= _MOST_OBJECTS else shown
+    return str(kind), "" if size is None else str(list(size)), "", _cut(describe_value(objects))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _VALUE_WIDTH else text[: _VALUE_WIDTH - 3] + "..."
 
 
 def _nbytes(tensor: Tensor) -> int:

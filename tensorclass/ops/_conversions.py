@@ -55,7 +55,7 @@ class ConversionOps(ApplyOps):
         """The entries of a pytree."""
         return from_tree(tree)
 
-    def _rows(self) -> dict[str, Any]:
+    def _fields_and_gaps(self) -> dict[str, Any]:
         """The entries, and None for each optional field that is absent."""
         return self._entries()
 
@@ -406,6 +406,8 @@ class ConversionOps(ApplyOps):
         >>> TensorDict(a=torch.arange(2), b={"c": "text"}).to_dict(convert_tensors=True)
         {'a': [0, 1], 'b': {'c': 'text'}}
         """
+        if not convert_tensors and not tolist_first:
+            return self._plain_dict(retain_none)
         if convert_tensors not in (True, False, "numpy"):
             raise ValueError(f"convert_tensors is True, False or 'numpy', got {convert_tensors!r}")
 
@@ -415,8 +417,18 @@ class ConversionOps(ApplyOps):
             options: Any = {"convert_tensors": convert_tensors, "tolist_first": tolist_first}
             return ConversionOps.to_dict(value, retain_none=retain_none, **options)
 
-        rows = self._rows() if retain_none else self._entries()
+        rows = self._fields_and_gaps() if retain_none else self._entries()
         return {key: plain(key, value, convert_tensors, nested) for key, value in rows.items()}
+
+    def _plain_dict(self, retain_none: bool) -> dict[str, Any]:
+        """Nested dicts around the tensors as they are."""
+        rows = self._fields_and_gaps() if retain_none else self._entries()
+        for key, value in rows.items():
+            if isinstance(value, ConversionOps):
+                rows[key] = value._plain_dict(retain_none)
+            elif type(value) is not Tensor:
+                rows[key] = plain(key, value, False, ConversionOps.to_dict)
+        return rows
 
     def tolist(
         self, *, convert_nodes: bool = True, convert_tensors: ConvertTensors = False, tolist_first: bool = False,
@@ -441,10 +453,10 @@ class ConversionOps(ApplyOps):
             options: Any = {"convert_tensors": convert_tensors, "tolist_first": tolist_first}
             return ConversionOps.to_dict(self, retain_none=False, **options) if convert_nodes else self
         options = {"convert_nodes": convert_nodes, "convert_tensors": convert_tensors, "tolist_first": tolist_first}
-        items = [ConversionOps.tolist(element, **options) for element in self._elements()]
+        items = [ConversionOps.tolist(element, **options) for element in self._unbound()]
         return LinkedList(items, self) if as_linked_list else items
 
-    def _elements(self) -> Sequence[Any]:
+    def _unbound(self) -> Sequence[Any]:
         return ApplyOps.unbind(self, 0)
 
     def numpy(self) -> dict[str, Any]:
@@ -507,7 +519,7 @@ class ConversionOps(ApplyOps):
         TensorDict(batch_size=[2], fields={x: f32[]})
         """
         result = self._bare(self._batch_size, self._names)
-        for key, value in (self._rows() if retain_none else self._entries()).items():
+        for key, value in (self._fields_and_gaps() if retain_none else self._entries()).items():
             result._put(key, _copied(value, self._batch_size, self._names, retain_none))
         return result
 

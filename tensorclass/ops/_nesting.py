@@ -70,21 +70,18 @@ def nested_entries(entries: Mapping[Any, Any], path: Path = ()) -> dict[str, Any
         StructureError: when two entries claim one place.
         TypeError: for a key that is no string, tuple of strings or field reference.
     """
-    if all(type(key) is str and not _nests(value) for key, value in entries.items()):
-        return entries if isinstance(entries, Sized) else dict(entries)
     found: dict[str, Any] = Sized({}, entries.batch_size) if isinstance(entries, Sized) else {}
     for key, value in entries.items():
+        inner = None if type(value) is Tensor else as_entries(value)
+        if type(key) is str and key not in found:
+            found[key] = value if inner is None else nested_entries(inner, (*path, key))
+            continue
         parts = unravel_key_to_tuple(key)
         here = (*path, *parts)
-        inner = as_entries(value)
         for part in reversed(parts[1:]):
             inner, value = {part: value if inner is None else inner}, None
         _merge(found, parts[0], value if inner is None else nested_entries(inner, here[: len(path) + 1]), here)
     return found
-
-
-def _nests(value: Any) -> bool:
-    return not isinstance(value, Tensor) and as_entries(value) is not None
 
 
 def _merge(found: dict[str, Any], key: str, value: Any, path: Path) -> None:
@@ -99,28 +96,31 @@ def _merge(found: dict[str, Any], key: str, value: Any, path: Path) -> None:
 
 def build(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: torch.device | None, path: Path = ()) -> Any:
     """A container of an untyped class from nested dicts; a Python number among batch dims stays a number."""
-    result = cls._from_entries({}, size, device, None)
+    empty = cls._from_entries({}, size, device, None)
+    ndim = len(size)
+    found: dict[str, Any] = {}
     for key, value in entries.items():
-        here = (*path, key)
-        if type(value) is dict or isinstance(value, Sized):
+        if type(value) is Tensor and device is None and value.shape[:ndim] == size:
+            found[key] = value
+        elif type(value) is dict or type(value) is Sized:
             inner = value.batch_size if isinstance(value, Sized) else size
-            result._put(key, build(cls, value, inner, device, here))
+            found[key] = build(cls, value, inner, device, (*path, key))
         elif type(value) is Raw:
-            result._put(key, value.value)
-        elif size and isinstance(value, (bool, int, float, complex, np.generic)):
-            result._put(key, value)
+            found[key] = value.value
+        elif ndim and isinstance(value, (bool, int, float, complex, np.generic)):
+            found[key] = value
         else:
-            result._put(key, _checked(result, key, value, here))
-    return result
+            found[key] = _checked(empty, key, value, path)
+    return cls._from_entries(found, size, device, None)
 
 
-def _checked(result: Any, key: str, value: Any, path: Path) -> Any:
+def _checked(empty: Any, key: str, value: Any, path: Path) -> Any:
     try:
-        return result._check(key, value)
+        return empty._check(key, value)
     except BatchSizeError as error:
-        if len(path) == 1:
+        if not path:
             raise
-        raise BatchSizeError(f"in `{join_path(path[:-1])}`: {error}") from error
+        raise BatchSizeError(f"in `{join_path(path)}`: {error}") from error
 
 
 # ---- structured arrays -------------------------------------------------------------------------------------------

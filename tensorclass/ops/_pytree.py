@@ -47,14 +47,20 @@ def to_tree(collection: TensorCollection) -> Any:
     entries = collection._entries()
     kind: Any = entries.pop(TYPE_KEY, dict)
     pairs = [_pair(key, value) for key, value in entries.items()]
+    if issubclass(kind, defaultdict):
+        return defaultdict(None, pairs)
     if issubclass(kind, Mapping):
-        return defaultdict(None, pairs) if issubclass(kind, defaultdict) else kind(pairs)
+        return _rebuilt(kind, pairs)
     if hasattr(kind, "_fields"):
         return kind(**dict(pairs))
     values = dict(pairs)
     if hasattr(kind, "n_sequence_fields"):
         return kind([values[name] for name in kind.__match_args__])
     return kind([values[key] for key in sorted(values, key=_position)])
+
+
+def _rebuilt(kind: Any, pairs: list[tuple[Any, Any]]) -> Any:
+    return kind(pairs)
 
 
 def _pair(key: str, value: Any) -> tuple[Any, Any]:

@@ -14,10 +14,8 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..core import KEY_SEPARATOR, Path, TensorCollection, as_batch_size, join_path
-from ..core._base import walk
 from ..errors import StructureError, did_you_mean
 from ._apply import ApplyOps
-from ._inplace import InplaceOps
 from ._mapping import MappingOps
 
 _LEGACY = ("__batch_size", "__device")
@@ -94,18 +92,20 @@ class StateOps(ApplyOps):
         """
         if not isinstance(state_dict, Mapping):
             raise StructureError(f"load_state_dict takes a mapping, got a {type(state_dict).__name__}")
-        state = read_state(self, state_dict, from_flatten)
-        values = _known(self, state.values, strict)
-        twin: Any = self._twin()
-        resized = _resize_levels(twin, state.sizes)
-        copies, rest = _sort_out(self, values, assign, {path: state.sizes[path] for path in resized})
-        _put_all(twin, rest)
-        _check_levels(twin, resized)
-        plan = InplaceOps._plan(self, copies, (), None, None, None) if copies else []
+        table: dict[Path, Any] = {(): self}
+        _fill(table, self, ())
+        state = read_state(table, state_dict, from_flatten)
+        resized = {path: size for path, size in state.sizes.items() if _has_other_size(table.get(path), size)}
+        copies, rest = _sort_out(table, _known(table, state.values, strict), assign, resized)
+        twin = _rehearse(self, rest, resized) if rest or resized else None
+        if copies:
+            self._refuse_frozen("write in place")
+        plan = [_copy(table[path[:-1]], table[path], value, path) for path, value in copies.items()]
         for path in {path[:-1] for path in rest} | set(resized):
             _level(self, path)._require_unlocked("load the state", join_path(path) or None)
         self._write(plan)
-        _take_over(self, twin, {path[: i + 1] for path in rest for i in range(len(path))})
+        if twin is not None:
+            _take_over(self, twin, {path[: i + 1] for path in rest for i in range(len(path))})
         return self
 
 
@@ -120,7 +120,9 @@ def _export(node: TensorCollection, state: Any, metadata: Any, prefix: str, keep
     metadata[name] = level
     for key, value in node._entries().items():
         here = prefix + key
-        if isinstance(value, TensorCollection) and flatten:
+        if type(value) is Tensor and here not in state:
+            state[here] = value if keep_vars else value.detach()
+        elif isinstance(value, TensorCollection) and flatten:
             _export(value, state, metadata, here + KEY_SEPARATOR, keep_vars, flatten)
         elif isinstance(value, TensorCollection):
             inner: Any = OrderedDict()
@@ -128,13 +130,17 @@ def _export(node: TensorCollection, state: Any, metadata: Any, prefix: str, keep
             state[here] = inner
             _export(value, inner, inner._metadata, "", keep_vars, flatten)
         else:
-            shown = value._shown() if hasattr(type(value), "_shown") else value
+            shown = _shown(value)
             if not isinstance(shown, Tensor):
                 level.setdefault(OBJECTS, {})[key] = shown.tolist() if _is_stack(value) else shown
             elif here in state:
                 raise _twice(here)
             else:
                 state[here] = shown if keep_vars else shown.detach()
+
+
+def _shown(entry: Any) -> Any:
+    return entry._shown() if hasattr(type(entry), "_shown") else entry
 
 
 def _class_of(entry: Any) -> Any:
@@ -157,19 +163,28 @@ def _twice(key: str) -> StructureError:
 # ---- in ----------------------------------------------------------------------------------------------------------
 
 
-def read_state(collection: TensorCollection, state: Mapping[str, Any], flat: bool | None) -> State:
+def _fill(table: dict[Path, Any], collection: TensorCollection, path: Path) -> None:
+    """Note everything below a container by its path."""
+    for key, value in collection._entries().items():
+        here = (*path, key)
+        table[here] = value
+        if isinstance(value, TensorCollection):
+            _fill(table, value, here)
+
+
+def read_state(table: Mapping[Path, Any], state: Mapping[str, Any], flat: bool | None) -> State:
     """The values of a state dict by path: dotted keys are matched with this container's before they are split."""
     nested = any(isinstance(value, Mapping) for value in state.values())
     flat = not nested if flat is None else flat
     found = State({}, {})
-    own = {KEY_SEPARATOR.join(path): path for path, _, _ in walk(collection)} if flat else {}
+    own = {KEY_SEPARATOR.join(path): path for path in table} if flat else {}
     metadata = getattr(state, "_metadata", None) or {}
     for name, level in metadata.items():
-        path = own.get(name, tuple(name.split(KEY_SEPARATOR)) if name else ())
+        path = own[name] if name in own else tuple(name.split(KEY_SEPARATOR)) if name else ()
         _read_level(found, path, level)
     if flat:
         for key, value in state.items():
-            found.values[own.get(key, tuple(key.split(KEY_SEPARATOR)))] = value
+            found.values[own[key] if key in own else tuple(key.split(KEY_SEPARATOR))] = value
     else:
         _read_nested(found, state, ())
     return found
@@ -195,21 +210,19 @@ def _read_nested(found: State, state: Mapping[str, Any], path: Path) -> None:
             found.put(path, key, value)
 
 
-def _known(collection: TensorCollection, values: dict[Path, Any], strict: bool) -> dict[Path, Any]:
+def _known(table: Mapping[Path, Any], values: dict[Path, Any], strict: bool) -> dict[Path, Any]:
     """The values to write; a strict load refuses any that are missing or not expected."""
-    own = {path: value for path, value, _ in walk(collection) if not isinstance(value, TensorCollection)}
-    unexpected = [path for path in values if path not in own]
+    unexpected = [path for path in values if isinstance(table.get(path, table[()]), TensorCollection)]
     if not strict:
-        return {path: value for path, value in values.items() if path in own or _admits(collection, path)}
-    tensors = [path for path, value in own.items() if _is_tensor(value)]
-    missing = [path for path in tensors if path not in values]
+        return {path: value for path, value in values.items() if path in table or _admits(table[()], path)}
+    missing = [path for path, value in table.items() if path not in values and _is_tensor(value)]
     if missing or unexpected:
-        names = [join_path(path) for path in own]
+        names = [join_path(path) for path, value in table.items() if not isinstance(value, TensorCollection)]
         parts = [f"missing: {', '.join(f'`{join_path(path)}`' for path in missing)}"] if missing else []
         told = [f"`{join_path(path)}`{did_you_mean(join_path(path), names)}" for path in unexpected]
         parts += [f"unexpected: {', '.join(told)}"] if told else []
         raise StructureError(
-            f"load_state_dict: the keys of the state are not those of this {type(collection).__name__} "
+            f"load_state_dict: the keys of the state are not those of this {type(table[()]).__name__} "
             f"({'; '.join(parts)}); load what fits with strict=False"
         )
     return values
@@ -238,22 +251,24 @@ def _level(collection: Any, path: Path) -> Any:
     return collection
 
 
-def _resize_levels(twin: Any, sizes: dict[Path, torch.Size]) -> list[Path]:
-    """Set the batch sizes that a state tells; the paths of the levels that had another one."""
-    levels = [path for path, value, _ in walk(twin) if isinstance(value, TensorCollection)]
-    changed = []
-    for path in [(), *levels]:
+def _has_other_size(level: Any, size: torch.Size) -> bool:
+    return isinstance(level, TensorCollection) and level._batch_size != size
+
+
+def _rehearse(collection: Any, values: dict[Path, Any], sizes: Mapping[Path, torch.Size]) -> Any:
+    """A twin to which values and batch sizes are written first: what it refuses, the container never sees."""
+    twin = collection._twin()
+    for path, size in sizes.items():
         level = _level(twin, path)
-        if sizes.get(path, level._batch_size) != level._batch_size:
-            level._batch_size = sizes[path]
-            level._names = None
-            changed.append(path)
-    return changed
+        level._batch_size, level._names = size, None
+    _put_all(twin, values)
+    _check_levels(twin, sorted(sizes, key=len, reverse=True))
+    return twin
 
 
 def _check_levels(twin: Any, resized: list[Path]) -> None:
     """Hold every level whose batch size changed to its leaves, and to its declaration where there is one."""
-    for path in reversed(resized):
+    for path in resized:
         level = _level(twin, path)
         level._resize(level._batch_size, path)
         if hasattr(type(level), "__tensorclass_schema__"):
@@ -263,15 +278,14 @@ def _check_levels(twin: Any, resized: list[Path]) -> None:
 
 
 def _sort_out(
-    collection: Any, values: dict[Path, Any], assign: bool, sizes: dict[Path, torch.Size]
+    table: Mapping[Path, Any], values: dict[Path, Any], assign: bool, sizes: Mapping[Path, torch.Size]
 ) -> tuple[dict[Path, Any], dict[Path, Any]]:
     """What is copied into present tensors, and what is put in their place; copies have the same shape."""
     copies: dict[Path, Any] = {}
     rest: dict[Path, Any] = {}
     misfits = []
-    own = {path: value for path, value, _ in walk(collection)}
     for path, value in values.items():
-        entry = own.get(path)
+        entry = table.get(path)
         shown: Any = entry._shown() if entry is not None and hasattr(type(entry), "_shown") else entry
         if isinstance(shown, Tensor) and not isinstance(value, Tensor):
             value = torch.as_tensor(value)
@@ -290,6 +304,14 @@ def _sort_out(
             "tensors of the state take the place of the present ones"
         )
     return copies, rest
+
+
+def _copy(holder: Any, entry: Any, value: Tensor, path: Path) -> tuple[Any, Any, Path]:
+    """One copy of a plan, checked: a value of the entry's shape into a tensor, or into a tensor that is shared."""
+    if not isinstance(entry, Tensor):
+        return entry, entry._plan_write(value, None, holder._batch_size, path), path
+    holder._check_write(path, entry, value, value)
+    return entry, value, path
 
 
 def _put_all(twin: Any, values: dict[Path, Any]) -> None:

@@ -262,7 +262,7 @@ def parsed(container: Any) -> Strict:
 def test_html_shows_fields_in_a_table_that_folds() -> None:
     """Name, dtype, shape, device and memory of each field; nested containers in tables of their own."""
     parser = parsed(TensorDict({"a": torch.zeros(3, 4), "b": {"c": torch.zeros(3)}}, batch_size=[3]))
-    cells = ["field", "dtype", "shape", "device", "memory", "a", "float32", "[3, 4]", "cpu", "48 B"]
+    cells = ["field", "dtype", "shape", "device", "memory, value", "a", "float32", "[3, 4]", "cpu", "48 B"]
     assert [text for text in parser.text if text in cells][:10] == cells
     assert parser.seen.count("details") == parser.seen.count("table") == 2
     assert "b: TensorDict" in parser.text
@@ -279,7 +279,8 @@ def test_html_escapes_everything_that_users_name() -> None:
     """Keys and values never become tags."""
     evil = "<script>alert('x')</script>&"
     data = TensorDict({evil: torch.zeros(2), "value": evil, "deep": {evil: evil}, "names": NonTensorStack(evil)})
-    parser = parsed(data)
+    with set_printoptions(width=10):
+        parser = parsed(data)
     assert set(parser.seen) <= {"div", "details", "summary", "b", "span", "table", "thead", "tbody", "tr", "th", "td"}
     assert evil in parser.text
 
