@@ -200,7 +200,7 @@ def write_dunder(self: C, other: object, kernel: Kernel) -> C:
 
 
 def _run(kernel: Kernel, leaves: list[Tensor], right: Right, options: dict[str, Any]) -> Sequence[Tensor]:
-    if kernel.name in SCALAR_FREE and type(right) in (int, float) and not options:
+    if kernel.name in SCALAR_FREE and isinstance(right, (int, float)) and not options:
         right = _repeated(leaves, right)
     if _listable(kernel, leaves, (right,), options):
         pair = (right, leaves) if kernel.swap else (leaves, right)
@@ -219,7 +219,7 @@ SCALAR_FREE: Final = frozenset({"add", "sub", "mul", "div"})
 """Operations that give the same bits with a number and with a 0-d tensor of the leaf's dtype."""
 
 
-def _repeated(leaves: list[Tensor], number: complex) -> Right:
+def _repeated(leaves: list[Tensor], number: float) -> Right:
     """A number as one 0-d tensor for all leaves, which foreach takes at twice the speed; else the number itself."""
     first = leaves[0] if leaves else None
     if first is None or first.dtype not in PLAIN_FLOATS or torch.compiler.is_compiling() or interpreters() is not None:

@@ -21,6 +21,7 @@ from ..core._device import Device, as_device
 from ..core._keys import Key, Path, Subscript
 from ..core._views import ItemsView, KeysView, LeafTest, ValuesView
 from ..errors import KeyThroughLeafError, MissingKeyError, StructureError, UnsupportedOperationError
+from ._modes import get_defaults_to_none
 
 IndexPart: TypeAlias = (
     "SupportsIndex | slice | EllipsisType | Tensor | np.ndarray[Any, Any] | Sequence[int] | list[Any] | None"
@@ -128,8 +129,8 @@ class MappingOps(TensorCollection):
         else:
             self._set_index(index, value)
 
-    def get(self, key: Key, default: Any = None) -> Any:
-        """The value of a key, or `default` when it is absent.
+    def get(self, key: Key, default: Any = UNSET) -> Any:
+        """The value of a key, or `default` (None when omitted) when it is absent.
 
         Raises:
             KeyThroughLeafError: when the path goes through a leaf.
@@ -142,7 +143,9 @@ class MappingOps(TensorCollection):
         try:
             return self._read(path)
         except MissingKeyError:
-            return default
+            if default is UNSET and not get_defaults_to_none():
+                raise
+            return None if default is UNSET else default
 
     def __contains__(self, key: object) -> bool:
         """Whether a top-level or nested key is present. Only keys are looked up: values are compared with `==`."""
@@ -433,7 +436,7 @@ class MappingOps(TensorCollection):
 
     def _update_tensors(self, source: Any) -> bool:
         """Write plain tensors under plain keys; False leaves anything else to the general way."""
-        values = source._tensors_by_key() if isinstance(source, TensorCollection) else source
+        values = source._tensors_by_key() if isinstance(source, MappingOps) else source
         if type(values) is not dict:
             return False
         if not all([type(key) is str and isinstance(value, Tensor) for key, value in values.items()]):
