@@ -286,6 +286,10 @@ class TypedContainer(Relaid):
         self._refuse_frozen("write", ".".join(path))
         return super()._holder(path, create)
 
+    def _present(self, path: Path) -> Any:
+        self._refuse_frozen("write", ".".join(path))
+        return super()._present(path)
+
     def _plan_update(self, *args: Any, **kwargs: Any) -> None:
         self._refuse_frozen("update")
         super()._plan_update(*args, **kwargs)

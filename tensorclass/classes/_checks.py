@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._schema import Dims, FieldSpec, Schema, cast_problem, check_field, check_fields
+from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, check_fields
 from ..core import VALUES, TensorCollection
 from ..errors import CastError, Problem, SchemaError
-from ..store import Node, NonTensorStack, TensorDict, Unbatched
+from ..store import Node, NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ._errors import unknown_field
 
 
@@ -24,7 +24,17 @@ def to_entry(spec: FieldSpec, value: Any, batch_size: torch.Size) -> Any:
         return NonTensorStack.of(value, batch_size)
     if spec.kind == "shared":
         return Unbatched(value)
+    if spec.kind == "ragged":
+        return RaggedTensor.of(value, batch_size, _no_elements(spec))
     return value
+
+
+def _no_elements(spec: FieldSpec) -> Tensor:
+    """The table of a ragged field without elements: the declared dtype, and 0 for sizes that are not literal."""
+    assert spec.spec is not None  # a ragged field has one
+    tokens = () if spec.spec.dims is None else spec.spec.dims.tokens[1:]
+    sizes = [token.size.constant or 0 if isinstance(token, Dim) else 0 for token in tokens]
+    return torch.empty(0, *sizes, dtype=spec.spec.dtype.exact)
 
 
 def check_one(self: Any, key: str, value: Any) -> Any:
@@ -32,6 +42,7 @@ def check_one(self: Any, key: str, value: Any) -> Any:
     schema = type(self).__tensorclass_schema__
     if key not in schema.fields:
         raise unknown_field(type(self), key)
+    value = value.tensor if isinstance(value, Unbatched) else value
     others = {name: entry for name, entry in self._entries().items() if name != key}
     options = type(self).__tensorclass_options__
     checked = check_field(schema, key, value, batch_size=self._batch_size, others=readable(others), options=options)
@@ -46,7 +57,7 @@ def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
             raise unknown_field(type(self), key)
     if len(values) == 1:
         return {key: check_one(self, key, value) for key, value in values.items()}
-    state = {**_state(schema, readable(self._entries())), **values}
+    state = {**_state(schema, readable(self._entries())), **readable(values)}
     options = type(self).__tensorclass_options__
     checked, _ = check_fields(schema, state, batch_size=self._batch_size, options=options)
     return {key: _store_check(self, key, checked.get(key)) for key in values}
@@ -106,7 +117,7 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
     )
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = checked.get(name)
-        if value is not None and (spec.kind in ("per_element", "shared") or name not in seen):
+        if value is not None and (spec.kind in ("per_element", "shared", "ragged") or name not in seen):
             store._put(name, to_entry(spec, value, store._batch_size))
     return cls._wrap(store)
 
@@ -182,8 +193,8 @@ def check_size(self: Any, size: torch.Size, path: tuple[str, ...]) -> None:
     problems = []
     for name, value in self._store._entries().items():
         spec = type(self).__tensorclass_schema__.fields[name]
-        shape = value.shape if spec.kind in ("tensor", "per_element") and value is not None else None
-        dims = Dims(()) if spec.kind == "per_element" else spec.dims
+        shape = value.shape if spec.kind in ("tensor", "per_element", "ragged") and value is not None else None
+        dims = Dims(()) if spec.kind in ("per_element", "ragged") else spec.dims
         if shape is None or dims is None:
             continue
         rank = len(shape) - len(size)

@@ -215,6 +215,15 @@ def test_produced_fields_of_other_kinds(ns: SimpleNamespace, form: Form, kind: s
     assert torch.stack([batch, batch])[0].late is not None
 
 
+def test_an_instance_updates_another(ns: SimpleNamespace) -> None:
+    """`update` takes a whole instance, shared tensors and per-element values included."""
+    batch, other = everything(ns, 2), everything(ns, 2, who=["x", "y"], table=torch.zeros(9))
+    batch.update(other)
+    assert batch.who.tolist() == ["x", "y"]
+    assert batch.table.shape == (9,)
+    assert batch.image is other.image
+
+
 def test_locked_instances_refuse_structural_writes(ns: SimpleNamespace) -> None:
     """A lock holds for fields and nested fields, and is lifted again."""
     batch = everything(ns, 2).lock_()
