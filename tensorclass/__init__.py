@@ -32,6 +32,7 @@ from .ops import cat as cat
 from .ops import equal as equal
 from .ops import stack as stack
 from .store import NonTensorStack as NonTensorStack
+from .store import RaggedTensor as RaggedTensor
 from .store import TensorDict as TensorDict
 from .store import TensorDictBase as TensorDictBase
 from .store import collate as collate

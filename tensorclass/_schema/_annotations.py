@@ -13,8 +13,8 @@ import torch
 import typing_extensions
 from torch import Tensor
 
-from ._dims import Dims, parse_dims
-from ._dtypes import FAMILIES, Bool, DTypeFamily, Num, Shape, Shaped, TensorSpec, dtype_name, family_of
+from ._dims import AnyDim, Dim, Dims, parse_dims
+from ._dtypes import FAMILIES, Bool, DTypeFamily, Num, Shape, Shaped, TensorSpec, dtype_name, family_of, is_ragged
 from ._markers import PerElement, RaggedMark, SharedMark
 from ._spec import Kind, type_name
 
@@ -69,10 +69,10 @@ def parse_annotation(annotation: Any, owner: type | None = None) -> Parsed:
     """
     core, optional, metadata = _peel(annotation)
     tensor_marks = [mark for mark in metadata if isinstance(mark, TENSOR_MARKS)]
-    other = tuple(mark for mark in metadata if not isinstance(mark, (*TENSOR_MARKS, SharedMark)))
+    other = tuple(mark for mark in metadata if not isinstance(mark, (*TENSOR_MARKS, SharedMark, RaggedMark)))
     shared = any(isinstance(mark, SharedMark) for mark in metadata)
-    if any(isinstance(mark, RaggedMark) for mark in metadata):
-        raise WrongDeclaration("a ragged field", "Ragged fields are not in this release; pad the field and add a mask")
+    if any(isinstance(mark, RaggedMark) for mark in metadata) or (isinstance(core, type) and is_ragged(core)):
+        return Parsed("ragged", Tensor, _ragged_spec(core, tensor_marks, shared), None, optional, other)
     if _is_jaxtyping(core):
         tensor_marks.append(_jaxtyping_spec(core))
         core = Tensor
@@ -120,6 +120,25 @@ def _without_none(annotation: Any) -> Any:
     return Union[members]  # noqa: UP007  # the members are known at run time only
 
 
+def _ragged_spec(core: Any, marks: list[Any], shared: bool) -> TensorSpec:
+    """What a ragged field declares; its first dim is the one that varies, so that it is a name of its own."""
+    if not (isinstance(core, type) and (issubclass(core, Tensor) or is_ragged(core))):
+        raise WrongDeclaration(f"Ragged[{type_name(core)}]", 'the elements are tensors: `Ragged[Tensor, "t d"]`')
+    if shared:
+        raise WrongDeclaration("Shared and ragged", "a ragged field has one tensor for each element; drop `Shared`")
+    spec = _merge(marks)
+    if spec.dims is None:
+        return spec
+    first, rest = (spec.dims.tokens[0] if spec.dims.tokens else None), Dims(spec.dims.tokens[1:])
+    own = isinstance(first, AnyDim) or (isinstance(first, Dim) and first.text.isidentifier())
+    if not own or str(first) in rest.names:
+        raise WrongDeclaration(
+            f'a ragged field of the shape "{spec.dims}"',
+            'its first dim differs from element to element: give it a name of its own, such as `t` in "t d", or `_`',
+        )
+    return spec
+
+
 def _parse_core(core: Any, optional: bool, metadata: tuple[Any, ...], owner: type | None) -> Parsed:
     if core is Any:
         return Parsed("any", core, optional=optional, metadata=metadata)
@@ -163,6 +182,8 @@ def _refuse_unions(core: Any, owner: type | None) -> None:
 
 def _is_batch_data(member: Any, owner: type | None) -> bool:
     if _is_jaxtyping(member) or is_collection(member) or get_origin(member) is PerElement:
+        return True
+    if isinstance(member, type) and is_ragged(member):
         return True
     return (isinstance(member, type) and issubclass(member, Tensor)) or _nested_class(member, owner) is not None
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from pydantic import ValidationError
 from torch import Tensor
@@ -14,7 +15,8 @@ from ..errors import Problem
 from ._annotations import is_collection, is_tensorclass
 from ._bindings import Bindings
 from ._convert import Inexact, preferred_dtype, to_tensor
-from ._dtypes import Float, TensorSpec, family_of
+from ._dims import Dims
+from ._dtypes import Float, TensorSpec, family_of, is_ragged
 from ._spec import TENSOR_KINDS, FieldSpec, describe_tensor, short, type_name
 
 
@@ -56,6 +58,8 @@ class Checker:
             return value
         if self.options.nocast:
             return value
+        if spec.kind == "ragged":
+            return self._convert_elements(spec, value)
         try:
             converted = to_tensor(spec.spec, value, self.options.autocast)
         except Inexact as error:
@@ -72,6 +76,8 @@ class Checker:
             return None
         if spec.kind in TENSOR_KINDS:
             self._tensor(spec, value)
+        elif spec.kind == "ragged":
+            self._ragged(spec, value)
         elif spec.kind == "nested":
             self._nested(spec, value)
         elif spec.kind == "collection":
@@ -141,6 +147,82 @@ class Checker:
                     if bool(wrong.any()):
                         hint = f"every element is {sign} {bound}; not so: {_first_wrong(value, wrong)}"
                         self.add(spec, describe_tensor(value), hint)
+
+    # ---- one length per element ----------------------------------------------------------------------------------
+
+    def _convert_elements(self, spec: FieldSpec, value: Any) -> Any:
+        """Arrays in nested lists as tensors, and with `autocast` tensors of another dtype."""
+        assert spec.spec is not None  # tensor kinds have one
+        if isinstance(value, list | tuple):
+            return [self._convert_elements(spec, part) for part in value]
+        if not isinstance(value, np.ndarray | Tensor) or (isinstance(value, Tensor) and value.is_nested):
+            return value
+        try:
+            converted = to_tensor(spec.spec, value, self.options.autocast)
+        except Inexact as error:
+            self.add(spec, describe(value), str(error))
+            return value
+        return value if converted is None else converted
+
+    def _ragged(self, spec: FieldSpec, value: Any) -> None:
+        """The batch shape of a ragged value, then dtype and event shape of its elements, each kind of element once."""
+        assert spec.spec is not None  # tensor kinds have one
+        if is_ragged(type(value)):
+            if self._batch(spec, value.shape, self.batch_size, describe(value)):
+                self._element_kinds(spec, {spec.name: value.values})
+            return
+        if isinstance(value, Tensor) and value.is_nested:
+            value = list(value.unbind())  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        found: dict[str, Tensor] = {}
+        if self._collect(spec, value, self.batch_size, spec.name, found):
+            self._element_kinds(spec, found)
+
+    def _collect(self, spec: FieldSpec, value: Any, shape: Sequence[int], path: str, found: dict[str, Tensor]) -> bool:
+        """The tensors in nested lists of the batch shape by path; False when something else is there."""
+        if not shape:
+            if isinstance(value, Tensor) and value.ndim and not value.is_nested:
+                found[path] = value
+                return True
+            self.add(spec, describe(value), f"an element is a tensor: {ragged_hint(spec)}", path)
+            return False
+        if isinstance(value, Tensor):
+            hint = f"pass a list of {shape[0]} tensors, or what is padded as `RaggedTensor.unpad(value, lengths)`"
+            self.add(spec, describe(value), hint, path)
+            return False
+        if not isinstance(value, list | tuple) or len(value) != shape[0]:
+            count = f"{len(value)} entries" if isinstance(value, list | tuple) else describe(value)
+            batch = f"the batch size is {list(self.batch_size)}{self.source}"
+            self.add(spec, count, f"{batch}: pass {shape[0]} here, {ragged_hint(spec)}", path)
+            return False
+        parts = [self._collect(spec, part, shape[1:], f"{path}[{i}]", found) for i, part in enumerate(value)]
+        return all(parts)
+
+    def _element_kinds(self, spec: FieldSpec, elements: dict[str, Tensor]) -> None:
+        assert spec.spec is not None  # tensor kinds have one
+        if self.options.validate == "off":
+            return
+        kinds: dict[Any, tuple[str, Tensor]] = {}
+        for path, value in elements.items():
+            kinds.setdefault((value.dtype, value.shape[1:], value.device), (path, value))
+        first = next(iter(kinds.values()), None)
+        for path, value in kinds.values():
+            before = len(self.problems)
+            self._ragged_element(spec, spec.spec, path, value)
+            if first is not None and value is not first[1] and len(self.problems) == before:
+                other = f"`{first[0]}` is {describe_tensor(first[1])} on {first[1].device}"
+                given = f"{describe_tensor(value)} on {value.device}"
+                self.add(spec, given, f"elements differ in length alone, and {other}", path)
+        if self.options.validate == "values":
+            for value in elements.values():
+                self._values(spec, value)
+
+    def _ragged_element(self, spec: FieldSpec, declared: TensorSpec, path: str, value: Tensor) -> None:
+        if not declared.dtype.accepts(value.dtype):
+            self.add(spec, describe_tensor(value), dtype_hint(declared, value.dtype), path)
+        if declared.dims is not None:
+            rest, given = Dims(declared.dims.tokens[1:]), describe_tensor(value)
+            found = self.bindings.bind(spec.name, rest, value.shape[1:], declared=str(spec), given=given)
+            self.problems += [p._replace(path=path, hint=_behind(spec, p.hint)) for p in found]
 
     # ---- containers ----------------------------------------------------------------------------------------------
 
@@ -232,6 +314,16 @@ class Checker:
         except ValidationError as error:
             self._pydantic(spec, error, path)
         return value
+
+
+def ragged_hint(spec: FieldSpec) -> str:
+    """What one element of a ragged field is."""
+    return f'one tensor of the shape "{spec.dims}" for each element' if spec.dims else "one tensor for each element"
+
+
+def _behind(spec: FieldSpec, hint: str) -> str:
+    assert spec.dims is not None  # which the hint is about
+    return f"behind `{spec.dims.tokens[0]}`, which differs from element to element: {hint}"
 
 
 _BOUNDS: dict[str, tuple[str, Any]] = {

@@ -6,16 +6,17 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..errors import SchemaError
 from ._annotations import Parsed, WrongDeclaration, is_collection, is_tensorclass, parse_annotation
 from ._bindings import Bindings
-from ._convert import Inexact, to_tensor
+from ._convert import NUMBERS, Inexact, to_tensor
 from ._fields import MISSING, FieldInfo
 from ._spec import TENSOR_KINDS, FieldSpec, Kind, describe_tensor, short, type_name
 
-NEVER_NONE = ("tensor", "shared", "nested", "collection", "per_element")
+NEVER_NONE = ("tensor", "shared", "ragged", "nested", "collection", "per_element")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +50,7 @@ def make_field(row: Row, annotation: Any, owner: type) -> FieldSpec:
     parsed = parse_annotation(annotation, owner)
     spec = apply_parsed(_plain(row), annotation, parsed)
     spec = spec.replace(join=join_policy(parsed, row.info.join), produced=row.info.produced)
+    check_fill(spec)
     return spec.replace(default=check_default(spec))
 
 
@@ -76,7 +78,7 @@ def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed) -> FieldSpec:
 
 def default_join(kind: Kind) -> str:
     """What joining does with a field that says nothing about it."""
-    return "same" if kind in ("value", "shared") else "stack"
+    return "ragged" if kind == "ragged" else "same" if kind in ("value", "shared") else "stack"
 
 
 def join_policy(parsed: Parsed, join: str | None) -> str:
@@ -86,7 +88,7 @@ def join_policy(parsed: Parsed, join: str | None) -> str:
         WrongDeclaration: when the policy needs another kind of field.
     """
     kind = parsed.kind
-    if join == "same" and kind in ("tensor", "nested", "collection", "per_element"):
+    if join == "same" and kind in ("tensor", "ragged", "nested", "collection", "per_element"):
         raise WrongDeclaration(
             'join="same" on a field with batch dims',
             'equal values are joined where the batch shares one: declare `Shared[...]`, or join="stack"',
@@ -100,7 +102,48 @@ def join_policy(parsed: Parsed, join: str | None) -> str:
             'join="fill"' + ("" if parsed.optional else " on a field that is never None"),
             "fill stands in for tensors that some batches lack: declare an optional tensor, `... | None`",
         )
+    if join == "pad" or (join == "ragged") != (kind == "ragged"):
+        _check_shape_policy(parsed, join)
     return join or default_join(kind)
+
+
+def _check_shape_policy(parsed: Parsed, join: str | None) -> None:
+    """Policies that are about event sizes: "pad" where they may differ, "ragged" where there is one per element."""
+    kind, dims = parsed.kind, None if parsed.spec is None else parsed.spec.dims
+    if kind == "ragged" and join is not None:
+        raise WrongDeclaration(
+            f'join="{join}" on a ragged field', 'it joins by its lengths: leave `join` out, or write "ragged"'
+        )
+    if join == "ragged":
+        raise WrongDeclaration(
+            'join="ragged" on a field with one shape for all', 'declare `Ragged[Tensor, "t d"]` for one length each'
+        )
+    if join == "pad" and (kind != "tensor" or (dims is not None and dims.literal is not None)):
+        what = f'of the shape "{dims}"' if kind == "tensor" else "that is no tensor with batch dims"
+        raise WrongDeclaration(
+            f'join="pad" on a field {what}', "padding is for tensors whose event sizes may differ: name those dims"
+        )
+
+
+def check_fill(spec: FieldSpec) -> None:
+    """The number of `field(fill=...)` is one that the tensor can hold.
+
+    Raises:
+        WrongDeclaration: when it is not.
+    """
+    if spec.join not in ("fill", "pad") or spec.spec is None:
+        return
+    if not isinstance(spec.fill, NUMBERS):
+        raise WrongDeclaration(f"fill={short(spec.fill)}", "the fill is a number")
+    dtype = spec.spec.dtype.exact
+    if dtype is None:
+        return
+    try:
+        number = torch.tensor(spec.fill, dtype=dtype)
+    except (RuntimeError, OverflowError):  # too large, nan for an integer, complex for a real dtype
+        number = None
+    if number is None or not (number.is_floating_point() or number.is_complex() or number.item() == spec.fill):
+        raise WrongDeclaration(f"fill={spec.fill!r}", f"the field is {spec}, which can't hold it")
 
 
 def check_default(spec: FieldSpec) -> Any:
@@ -118,6 +161,10 @@ def check_default(spec: FieldSpec) -> Any:
         raise WrongDeclaration("the default None", f"declare `{spec} | None`")
     if spec.kind in TENSOR_KINDS:
         return _tensor_default(spec, default)
+    if spec.kind == "ragged":
+        raise WrongDeclaration(
+            f"the default {short(default)}", "a ragged field has a tensor for each element: use `default_factory`"
+        )
     if isinstance(default, Tensor) and spec.kind == "value":
         raise WrongDeclaration(f"the default {short(default)}", f"the field holds {spec}; declare a tensor type")
     if type(default).__hash__ is None or is_collection(type(default)) or is_tensorclass(type(default)):

@@ -13,6 +13,11 @@ from ..errors import DimSyntaxError, SchemaError
 from ._dims import Dims, parse_dims
 
 
+def is_ragged(array: type) -> bool:
+    """Whether a type holds one tensor for each element, each of its own length."""
+    return getattr(array, "__ragged_tensor__", False) is True
+
+
 @dataclass(frozen=True)
 class DTypeFamily:
     """A set of dtypes under one name; `dtypes` is None when any dtype is meant.
@@ -53,7 +58,7 @@ class DTypeFamily:
                 f'{self.name}[...] takes a tensor type and a shape; write {self.name}[Tensor, "..."] for any shape'
             )
         array, shape = item
-        if not isinstance(array, type) or not issubclass(array, Tensor):
+        if not isinstance(array, type) or not (issubclass(array, Tensor) or is_ragged(array)):
             name = getattr(array, "__name__", None) or repr(array)
             raise SchemaError(
                 f"{self.name}[{name}, {shape!r}]: the first argument is `Tensor`; an optional field is "

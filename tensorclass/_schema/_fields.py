@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from ..errors import SchemaError
 
-JoinPolicy = Literal["stack", "same", "fill"]
-JOINS = ("stack", "same", "fill")
-RESERVED_JOINS = ("pad", "ragged")
+JoinPolicy = Literal["stack", "same", "fill", "pad", "ragged"]
+JOINS = ("stack", "same", "fill", "pad", "ragged")
 
 
 class Missing:
@@ -75,9 +74,11 @@ def field(
         init: Whether the constructor takes the field.
         kw_only: Whether the constructor takes it by keyword only.
         join: What stack, cat and collate do: "stack" joins the tensors, "same" requires equal values, "fill" joins an
-            optional field whose value is missing in some batches. By default what the kind of field does: values and
-            `Shared` tensors "same", the others "stack".
-        fill: The number that stands for missing elements with `join="fill"`.
+            optional field whose value is missing in some batches, "pad" joins tensors whose event sizes differ,
+            "ragged" keeps one length per element. By default what the kind of field does: values and `Shared` tensors
+            "same", `Ragged` ones "ragged", the others "stack".
+        fill: The number that stands for missing elements with `join="fill"`, and behind shorter ones with
+            `join="pad"`.
         doc: What the field means.
         metadata: Anything of yours.
         repr: Whether `repr` shows the field.
@@ -121,10 +122,6 @@ def produced(doc: str | None = None, *, init: Literal[False] = False) -> Any:
 
 
 def _check_join(join: object) -> None:
-    if join in RESERVED_JOINS:
-        raise SchemaError(
-            f"field(join={join!r}) is not in this release; the policies are {', '.join(map(repr, JOINS))}"
-        )
     if join is not None and join not in JOINS:
         raise SchemaError(f"field(join={join!r}): the policies are {', '.join(map(repr, JOINS))}")
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..errors import SchemaError
+from ._dtypes import Shape
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -24,8 +25,6 @@ class SharedMark:
 @dataclass(frozen=True)
 class RaggedMark:
     """Marks a tensor field with one length per element."""
-
-    dims: str
 
 
 Shared = Annotated[T, SharedMark()]
@@ -102,7 +101,7 @@ else:
         def __getitem__(self, item: Any) -> Any:
             if not isinstance(item, tuple) or len(item) != 2:
                 raise SchemaError('Ragged[...] takes a tensor type and a shape: Ragged[Tensor, "t d"]')
-            return Annotated[item[0], RaggedMark(item[1])]
+            return Annotated[item[0], RaggedMark(), Shape(item[1])]
 
         def __repr__(self) -> str:
             return "Ragged"

@@ -88,7 +88,7 @@ def widening(child: FieldSpec, parent: FieldSpec, table: DimMap) -> str:
         return "the parent's field is never None"
     if child.kind != parent.kind:
         return f"a {child.kind} field is no {parent.kind} field"
-    if child.kind in TENSOR_KINDS:
+    if child.kind in (*TENSOR_KINDS, "ragged"):
         return _tensor_widening(child, parent, table)
     if child.kind == "nested":
         below = child.nested is not None and parent.nested is not None and issubclass(child.nested, parent.nested)

@@ -20,7 +20,9 @@ from ._fields import MISSING
 if TYPE_CHECKING:
     from ._schema import Schema
 
-Kind = Literal["tensor", "shared", "nested", "collection", "value", "per_element", "any", "pending", "init_var"]
+Kind = Literal[
+    "tensor", "shared", "ragged", "nested", "collection", "value", "per_element", "any", "pending", "init_var"
+]
 TENSOR_KINDS = ("tensor", "shared")
 
 
@@ -49,10 +51,11 @@ class ObjectDefault:
 class FieldSpec:
     """One field: its name, kind, type and options.
 
-    `kind` is "tensor", "shared" (a tensor without batch dims), "nested" (a tensorclass), "collection" (an untyped
-    container), "value" (one Python value for the batch), "per_element" (one for each element) or "any". `annotation` is
-    the type without `None` and metadata, `declared` the type as written, `metadata` what `Annotated` carries besides
-    dtype and dims, `options` the mapping given to `field(metadata=...)`.
+    `kind` is "tensor", "shared" (a tensor without batch dims), "ragged" (a tensor of its own length for each element),
+    "nested" (a tensorclass), "collection" (an untyped container), "value" (one Python value for the batch),
+    "per_element" (one for each element) or "any". `annotation` is the type without `None` and metadata, `declared` the
+    type as written, `metadata` what `Annotated` carries besides dtype and dims, `options` the mapping given to
+    `field(metadata=...)`.
     """
 
     name: str
@@ -133,8 +136,8 @@ class FieldSpec:
         """The type as messages write it, without `| None`."""
         if self.kind == "tensor":
             return str(self.spec)
-        if self.kind == "shared":
-            return f"Shared[{self.spec}]"
+        if self.kind in ("shared", "ragged"):
+            return f"{self.kind.capitalize()}[{self.spec}]"
         if self.kind == "per_element":
             return f"PerElement[{type_name(self.annotation)}]"
         if self.kind == "nested" and self.nested is None and self.nested_schema_ is not None:
@@ -168,7 +171,7 @@ class FieldSpec:
         elif self.kind in ("value", "per_element", "collection"):
             entry["type"] = type_name(self.annotation, full=True)
         entry.update(optional=self.optional, join=self.join, init=self.init, kw_only=self.kw_only)
-        if self.join == "fill":
+        if self.join in ("fill", "pad"):
             entry["fill"] = encode_default(self.fill)
         if self.produced:
             entry["produced"] = True

@@ -12,7 +12,8 @@ from ..errors import BatchSizeError, Problem, SchemaError, UnknownFieldError, di
 from ._annotations import is_collection
 from ._bindings import Bindings
 from ._check import DEFAULT_OPTIONS, Checker, Options
-from ._dtypes import Float, dtype_name
+from ._dims import Dims
+from ._dtypes import Float, dtype_name, is_ragged
 from ._fields import MISSING
 from ._schema import Schema, unknown_field
 from ._spec import TENSOR_KINDS, FieldSpec
@@ -125,7 +126,20 @@ def _own_batch(spec: FieldSpec, value: Any) -> tuple[torch.Size, bool] | None:
     if spec.kind == "nested" and spec.nested is not None and isinstance(value, spec.nested):
         nested: Any = value
         return torch.Size(nested.batch_size), True
-    return None
+    return _batch_of_ragged(value) if spec.kind == "ragged" else None
+
+
+def _batch_of_ragged(value: Any) -> tuple[torch.Size, bool] | None:
+    """The batch size that the elements of a ragged field say, and whether they are elements."""
+    if is_ragged(type(value)):
+        return torch.Size(value.shape), True
+    if isinstance(value, Tensor) and value.is_nested:
+        return torch.Size([value.size(0)]), True
+    shape: list[int] = []
+    while isinstance(value, list | tuple):
+        shape.append(len(value))
+        value = value[0] if value else None
+    return (torch.Size(shape), value is None or isinstance(value, Tensor)) if shape else None
 
 
 def as_size(batch_size: Sequence[int] | int) -> torch.Size:
@@ -200,7 +214,10 @@ def _bind_others(checker: Checker, schema: Schema, name: str, others: Mapping[st
         return
     for spec in schema:
         value = others.get(spec.name)
-        if spec.name != name and spec.dims is not None and isinstance(value, Tensor):
+        if spec.name != name and spec.dims is not None and is_ragged(type(value)):
+            held: Any = value
+            checker.bindings.bind(spec.name, Dims(spec.dims.tokens[1:]), held.event_shape, declared=str(spec))
+        elif spec.name != name and spec.dims is not None and isinstance(value, Tensor):
             start = 0 if spec.kind == "shared" else len(checker.batch_size)
             checker.bindings.bind(spec.name, spec.dims, value.shape[start:], declared=str(spec))
 

@@ -26,6 +26,8 @@ def join(cls: Any, items: Sequence[Any], dim: int, size: torch.Size, names: Name
             values = _fill_absent(spec, [entry.get(name) for entry in entries], how)
             if not values:
                 continue
+        if spec.join == "pad":
+            values = _pad(spec, values, how)
         data[name] = _same(spec, values, how) if spec.join == "same" else how.entry(name, values, dim)
     return cls._from_entries(data, size, items[0]._device, names)
 
@@ -50,6 +52,24 @@ def _fill_absent(spec: FieldSpec, values: list[Any], how: Join) -> list[Any]:
         model.new_full((*size, *event), spec.fill) if value is None else value
         for value, size in zip(values, how.sizes, strict=True)
     ]
+
+
+def _pad(spec: FieldSpec, values: list[Any], how: Join) -> list[Any]:
+    """Tensors with their event dims filled up to the longest, where they differ and their number agrees."""
+    events = [value.shape[len(size) :] for value, size in zip(values, how.sizes, strict=True)]
+    if len({len(event) for event in events}) > 1 or all([event == events[0] for event in events]):
+        return values
+    longest = [max(sizes) for sizes in zip(*events, strict=True)]
+    return [
+        value if list(event) == longest else _padded(value, [*size, *longest], spec.fill)
+        for value, event, size in zip(values, events, how.sizes, strict=True)
+    ]
+
+
+def _padded(value: Tensor, shape: list[int], fill: Any) -> Tensor:
+    result = value.new_full(shape, fill)
+    result[tuple(map(slice, value.shape))] = value
+    return result
 
 
 def _same(spec: FieldSpec, values: list[Any], how: Join) -> Any:

@@ -16,3 +16,4 @@ from ._nodes import Node as Node
 from ._nodes import NonTensorStack as NonTensorStack
 from ._nodes import Unbatched as Unbatched
 from ._parse import parse_tensor_dict_string as parse_tensor_dict_string
+from ._ragged import RaggedTensor as RaggedTensor

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import Shared, field, produced
+from tensorclass import Ragged, Shared, field, produced
 from tensorclass._schema import MISSING, build_schema
 from tensorclass.errors import SchemaError
-from tensorclass.typing import Float, Float32, Int64
+from tensorclass.typing import Bool, Float, Float32, Int64
 from tests.schema._helpers import Collection, declare, only, refused, stable
 
 
@@ -179,6 +179,12 @@ def test_required_after_default():
         (Shared[Tensor], "stack", 'join="stack" on a value that the batch shares'),
         (Float32[Tensor, "3"], "fill", 'join="fill" on a field that is never None'),
         (str | None, "fill", 'join="fill"'),
+        (Float32[Tensor, "3"], "pad", 'join="pad" on a field of the shape "3"'),
+        (str, "pad", 'join="pad" on a field that is no tensor with batch dims'),
+        (Float32[Tensor, "n"], "ragged", 'join="ragged" on a field with one shape for all'),
+        (Ragged[Tensor, "t"], "stack", 'join="stack" on a ragged field'),
+        (Ragged[Tensor, "t"], "pad", 'join="pad" on a ragged field'),
+        (Ragged[Tensor, "t"], "same", 'join="same" on a field with batch dims'),
     ],
     ids=stable,
 )
@@ -189,11 +195,25 @@ def test_wrong_join_policies(annotation, join, given):
 
 
 @pytest.mark.parametrize(
+    ("annotation", "join", "fill"),
+    [
+        (Int64[Tensor, "n"], "pad", 0.5),
+        (Int64[Tensor, "n"], "pad", float("nan")),
+        (Bool[Tensor, "n"] | None, "fill", 2),
+        (Float32[Tensor, "n"], "pad", "-"),
+    ],
+    ids=stable,
+)
+def test_a_fill_that_the_field_cannot_hold(annotation, join, fill):
+    """What stands for missing elements is a number of the declared dtype."""
+    body = {"__annotations__": {"x": annotation}, "x": field(join=join, fill=fill)}
+    assert only(refused(type("Wrong", (), body))).given == f"fill={fill!r}"
+
+
+@pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: field(join="pad"), r"field\(join='pad'\) is not in this release"),
-        (lambda: field(join="ragged"), "not in this release"),
-        (lambda: field(join="sum"), "the policies are 'stack', 'same', 'fill'"),
+        (lambda: field(join="sum"), "the policies are 'stack', 'same', 'fill', 'pad', 'ragged'"),
         (lambda: field(default=1, default_factory=int), "`default` or `default_factory`, not both"),
         (lambda: field(default_factory=3), "`default_factory` is a function"),
     ],

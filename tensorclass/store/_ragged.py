@@ -1,0 +1,469 @@
+"""`RaggedTensor`: one tensor for each element of the batch, each of its own length.
+
+The rows of all elements stand in one table, and an int64 index with the batch shape says where each begins and how long
+it is: a batch operation on the entry is the same operation on that index. Arithmetic, casts and moves see the table in
+batch order; a slice shares memory with it, as a slice of a tensor does.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast, overload
+
+import torch
+import torch.utils._pytree as pytree
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import BATCHED, VALUES, Path, join_path
+from ..core._base import Kind, Names
+from ..core._batch import broadcasts_to, over_events
+from ..core._repr import short_dtype
+from ..errors import BatchSizeError, StructureError
+from ..ops import Join
+from ..ops._index import normalise
+from ..ops._writable import rank
+from ._nodes import Node
+from ._rows import holds, leaves_of, nesting, pack, padded_rows, spans_of, table_of
+
+NUMBERS = (bool, int, float, complex)
+Elements: TypeAlias = "Sequence[Tensor] | Sequence[Sequence[Tensor]] | Sequence[Sequence[Sequence[Tensor]]]"
+
+
+class RaggedTensor(Node):
+    """One tensor for each element of the batch: shape `[t, *event]`, where `t` differs from element to element.
+
+    Args:
+        tensors: the elements as a list, nested lists for several batch dims; or a nested tensor of torch, whose first
+            event dim may vary.
+
+    Raises:
+        StructureError: for elements that differ in dtype, device or in the dims behind the first.
+        BatchSizeError: for nested lists that are no regular shape.
+
+    >>> import torch
+    >>> from tensorclass import RaggedTensor
+    >>> tokens = RaggedTensor([torch.tensor([1, 2, 3]), torch.tensor([4])])
+    >>> tokens.lengths, tokens[1].item()
+    (tensor([3, 1]), tensor([4]))
+    >>> tokens.pad(value=-1)
+    tensor([[ 1,  2,  3],
+            [ 4, -1, -1]])
+    """
+
+    __slots__ = ("_parts",)
+    __ragged_tensor__: ClassVar[bool] = True
+    _parts: tuple[Tensor, Tensor, bool]
+    """The table, the spans `[*batch, 2]` of starts and lengths, and whether the table is exactly the spans in order."""
+
+    def __init__(self, tensors: Elements | RaggedTensor | Tensor) -> None:
+        self._parts = self._read(tensors, None)._parts
+
+    if TYPE_CHECKING:  # what checkers know of a field that is declared `Float32[RaggedTensor, "t d"]`
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Self: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> RaggedTensor: ...
+        def __get__(self, instance: object | None, owner: type) -> Any:
+            """The tensors of an instance."""
+
+        def __set__(self, instance: object, value: RaggedTensor | Elements) -> None:
+            """Replace the tensors of an instance."""
+
+    @classmethod
+    def of(cls, values: Any, batch_size: Sequence[int], like: Tensor | None = None) -> RaggedTensor:
+        """Tensors from nested lists of the batch shape; a `RaggedTensor` stays what it is.
+
+        Args:
+            values: the tensors.
+            batch_size: the shape of the nesting; a tensor alone is an element without batch dims.
+            like: an empty tensor `[0, *event]` whose dtype and event shape a batch without elements takes.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> RaggedTensor.of([[torch.zeros(2)], [torch.zeros(5)]], [2, 1]).lengths.tolist()
+        [[2], [5]]
+        """
+        return cls._read(values, torch.Size(batch_size), like)
+
+    @classmethod
+    def _read(cls, values: Any, size: torch.Size | None, like: Tensor | None = None) -> RaggedTensor:
+        if isinstance(values, RaggedTensor):
+            return values
+        if isinstance(values, Tensor) and values.is_nested:
+            values = list(values.unbind())
+        size = nesting(values) if size is None else size
+        elements = leaves_of(values, size)
+        table = table_of(elements, like)
+        lengths = torch.tensor([len(element) for element in elements], dtype=torch.int64, device=table.device)
+        return cls._of(table, spans_of(lengths.reshape(size)), True)
+
+    @classmethod
+    def _of(cls, table: Tensor, spans: Tensor, packed: bool = False) -> Self:
+        node = object.__new__(cls)
+        node._parts = table, spans, packed
+        return node
+
+    @classmethod
+    def unpad(cls, padded: Tensor, lengths: Tensor | Sequence[int]) -> RaggedTensor:
+        """The elements of a padded tensor, without a copy.
+
+        Args:
+            padded: `[*batch, max, *event]`.
+            lengths: `[*batch]`, integer: how much of each row counts.
+
+        Raises:
+            BatchSizeError: when the shape of `lengths` is not how `padded` begins.
+            ValueError: for a length below 0 or above `max`.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> RaggedTensor.unpad(torch.tensor([[1, 2, 0], [3, 0, 0]]), [2, 1]).tolist()
+        [tensor([1, 2]), tensor([3])]
+        """
+        return cls._of(*padded_rows(padded, lengths))
+
+    # ---- what it is ----------------------------------------------------------------------------------------------
+
+    def _packed(self) -> tuple[Tensor, Tensor]:
+        table, spans, packed = self._parts
+        if not packed:
+            table, spans = pack(table, spans)
+            self._parts = table, spans, True
+        return table, spans
+
+    @property
+    def values(self) -> Tensor:
+        """The tensors of all elements one after another, in batch order: `[total, *event]`."""
+        return self._packed()[0]
+
+    @property
+    def lengths(self) -> Tensor:
+        """The length of each element: int64 `[*batch]`."""
+        return self._parts[1][..., 1].clone()
+
+    @property
+    def shape(self) -> torch.Size:
+        """The batch shape: one tensor for each element."""
+        return self._parts[1].shape[:-1]
+
+    @property
+    def batch_size(self) -> torch.Size:
+        """The batch shape, under the name that containers use."""
+        return self.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of batch dims."""
+        return len(self.shape)
+
+    @property
+    def event_shape(self) -> torch.Size:
+        """The dims behind the one that varies, which all elements share."""
+        return self._parts[0].shape[1:]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of every element."""
+        return self._parts[0].dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the elements live."""
+        return self._parts[0].device
+
+    # ---- other forms ---------------------------------------------------------------------------------------------
+
+    def pad(self, value: complex = 0) -> Tensor:
+        """The elements as one tensor, each filled up to the longest.
+
+        Args:
+            value: what stands behind the end of an element.
+
+        Returns:
+            `[*batch, max, *event]`; `max` is 0 without elements.
+
+        Raises:
+            StructureError: when the dtype can't hold the value.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> RaggedTensor([torch.ones(1), torch.ones(2)]).pad()
+        tensor([[1., 0.],
+                [1., 1.]])
+        """
+        table, spans = self._packed()
+        if not holds(self.dtype, value):
+            raise StructureError(f"pad: the elements are {self.dtype}, which can't hold {value!r}")
+        lengths = spans[..., 1].reshape(-1)
+        longest = int(lengths.max()) if len(lengths) else 0
+        result = table.new_full((len(lengths), longest, *table.shape[1:]), value)
+        inside = torch.arange(longest, device=self.device) < lengths.unsqueeze(1)
+        result[inside] = table
+        return result.reshape(*self.shape, *result.shape[1:])
+
+    def pack(self) -> RaggedTensor:
+        """The same elements over a table that holds nothing else, in batch order.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> RaggedTensor([torch.tensor([1, 2]), torch.tensor([3])])[[1, 0]].pack().values
+        tensor([3, 1, 2])
+        """
+        return self._of(*self._packed(), True)
+
+    def to_nested(self) -> Tensor:
+        """A nested tensor of torch in the jagged layout; it shares memory with the elements.
+
+        Raises:
+            StructureError: when there is not exactly one batch dim.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> RaggedTensor([torch.zeros(2, 3), torch.zeros(1, 3)]).to_nested().is_nested
+        True
+        """
+        if self.ndim != 1:
+            raise StructureError(
+                f"to_nested: a nested tensor has one batch dim, this one has the batch shape {list(self.shape)}; "
+                "flatten the batch first: `batch.reshape(-1)`"
+            )
+        table, spans = self._packed()
+        offsets = torch.cat([spans.new_zeros(1), spans[:, 1].cumsum(0)])
+        return torch.nested.nested_tensor_from_jagged(table, offsets)
+
+    def item(self) -> Tensor:
+        """The tensor `[t, *event]` of one element.
+
+        Raises:
+            ValueError: when there is another number of elements.
+        """
+        table, spans, _ = self._parts
+        if spans.numel() != 2:
+            raise ValueError(f"item() needs one element, this has the batch shape {list(self.shape)}; use tolist()")
+        start, length = spans.reshape(-1).tolist()
+        return table[start : start + length]
+
+    def tolist(self) -> Any:
+        """The tensors as nested lists of the batch shape; the tensor itself without batch dims."""
+        table, spans, _ = self._parts
+        found: Any = [table[start : start + length] for start, length in spans.reshape(-1, 2).tolist()]
+        for n in reversed(self.shape[1:]):
+            count = len(found) // n if n else self.shape[:1].numel()
+            found = [found[i * n : (i + 1) * n] for i in range(count)]
+        return found if self.shape else found[0]
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a RaggedTensor without batch dims; `item()` gives its tensor")
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> RaggedTensor:
+        return self._of(self._parts[0], self._parts[1][normalise(index, self.shape)])
+
+    def __iter__(self) -> Iterator[Any]:
+        count = len(self)
+        return iter([self[i] for i in range(count)] if self.ndim > 1 else self.tolist())
+
+    def __repr__(self) -> str:
+        lengths = self._parts[1][..., 1]
+        return f"RaggedTensor({self._describe(torch.Size([]))}, lengths={lengths.tolist()!r:.60})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        table, spans = self._packed()
+        if table.untyped_storage().nbytes() > table.nbytes:  # a slice: pickled with all that it is a slice of
+            table = table.clone()
+        return _restore, (table, spans)
+
+    # ---- arithmetic ----------------------------------------------------------------------------------------------
+
+    def _pointwise(self, function: Callable[[Any, Any], Tensor], other: object, swapped: bool = False) -> RaggedTensor:
+        table, spans = self._packed()
+        right: Any = other
+        if isinstance(other, RaggedTensor):
+            self._require_aligned(other, function.__name__)
+            right = other.values
+        elif not (isinstance(other, NUMBERS) or (isinstance(other, Tensor) and not other.ndim)):
+            return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
+        return self._of(function(right, table) if swapped else function(table, right), spans, True)
+
+    def _require_aligned(self, other: RaggedTensor, op: str) -> None:
+        mine, theirs = self._parts[1][..., 1], other._parts[1][..., 1]
+        if self.shape != other.shape:
+            raise BatchSizeError(f"{op}: the batch shapes differ, {list(self.shape)} and {list(other.shape)}")
+        if not torch.equal(mine, theirs):
+            at = [int(i) for i in (mine != theirs).nonzero()[0]]
+            raise StructureError(
+                f"{op}: elements that are combined have one length; at {at} they are {int(mine[tuple(at)])} and "
+                f"{int(theirs[tuple(at)])} long"
+            )
+        if len(self.event_shape) != len(other.event_shape):
+            raise StructureError(
+                f"{op}: the event shapes behind the length are {list(self.event_shape)} and {list(other.event_shape)}; "
+                "they have the same number of dims"
+            )
+
+    def __add__(self, other: object) -> RaggedTensor:
+        return self._pointwise(operator.add, other)
+
+    def __sub__(self, other: object) -> RaggedTensor:
+        return self._pointwise(operator.sub, other)
+
+    def __mul__(self, other: object) -> RaggedTensor:
+        return self._pointwise(operator.mul, other)
+
+    def __truediv__(self, other: object) -> RaggedTensor:
+        return self._pointwise(operator.truediv, other)
+
+    def __radd__(self, other: object) -> RaggedTensor:
+        return self._pointwise(operator.add, other, True)
+
+    def __rsub__(self, other: object) -> RaggedTensor:
+        return self._pointwise(operator.sub, other, True)
+
+    def __rmul__(self, other: object) -> RaggedTensor:
+        return self._pointwise(operator.mul, other, True)
+
+    def __rtruediv__(self, other: object) -> RaggedTensor:
+        return self._pointwise(operator.truediv, other, True)
+
+    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]  # element by element, as for tensors
+        """For each element whether the two tensors are equal: bool `[*batch]`."""
+        if not isinstance(other, RaggedTensor):
+            return NotImplemented
+        if other.shape != self.shape:
+            raise BatchSizeError(f"==: the batch shapes differ, {list(self.shape)} and {list(other.shape)}")
+        pairs = zip(_flat(self), _flat(other), strict=True)
+        same = [a.shape == b.shape and bool((a == b).all()) for a, b in pairs]
+        return torch.tensor(same, dtype=torch.bool, device=self.device).reshape(self.shape)
+
+    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]  # element by element, as for tensors
+        return ~(self == other) if isinstance(other, RaggedTensor) else NotImplemented
+
+    __hash__ = object.__hash__
+
+    # ---- the entry of a container --------------------------------------------------------------------------------
+
+    @property
+    def _batch_shape(self) -> torch.Size:
+        return self.shape
+
+    def _leaves(self, kind: Kind) -> list[Tensor]:
+        if kind == BATCHED:
+            return [self._parts[1]]
+        table, spans = self._packed()
+        return [table] if kind == VALUES else [table, spans]
+
+    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
+        if kind == BATCHED:
+            return self._of(self._parts[0], leaves[0])
+        table, spans = self._packed()
+        if kind != VALUES:
+            return self._of(leaves[0], leaves[1], True)
+        new = leaves[0] if leaves else table
+        if new.shape[:1] != table.shape[:1]:
+            raise StructureError(
+                f"this operation makes {list(new.shape)} of the values {list(table.shape)} of a ragged field, whose "
+                "lengths it must keep; leave the field out, or work on `field.pad()`"
+            )
+        return self._of(new, spans, True)
+
+    def _describe(self, outer: torch.Size) -> str:
+        sizes = ",".join(map(str, (*self.shape[len(outer) :], -1, *self.event_shape)))
+        return f"Ragged[{short_dtype(self.dtype)}[{sizes}]]"
+
+    def _same_node(self, other: Any) -> bool:
+        if self.dtype is not other.dtype or not torch.equal(self.lengths, other.lengths):
+            return False
+        return torch.equal(self.values, other.values)
+
+    @classmethod
+    def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:
+        shared = nodes[0]._parts[0]
+        if all([node._parts[0] is shared for node in nodes]):
+            return cls._of(shared, how.torch_fn([node._parts[1] for node in nodes], dim))
+        parts = [node._packed() for node in nodes]
+        # Without elements the event shape is a guess, and any will do.
+        tables = [table for table, spans in parts if spans.numel()] or [parts[0][0]]
+        for table in tables:
+            if table.shape[1:] != tables[0].shape[1:] or table.device != tables[0].device:
+                raise StructureError(
+                    f"{how.op}: field `{how.at(key)}`: the event shapes {list(tables[0].shape[1:])} and "
+                    f"{list(table.shape[1:])} on {tables[0].device} and {table.device} differ; elements differ in "
+                    "length alone"
+                )
+        shifted, start = [], 0
+        for table, spans in parts:
+            shifted.append(spans + spans.new_tensor([start, 0]))
+            start += len(table) if spans.numel() else 0
+        return cls._of(torch.cat(tables) if len(tables) > 1 else tables[0], how.torch_fn(shifted, dim))
+
+    def _choose(self, other: Any, condition: Tensor, key: str) -> Self:
+        if not isinstance(other, RaggedTensor) or other.event_shape != self.event_shape:
+            raise StructureError(f"where: field `{key}` holds {self!r} on one side and {other!r:.60} on the other")
+        (table, spans), (theirs, other_spans) = self._packed(), other._packed()
+        wide = over_events(condition, spans.ndim - condition.ndim)
+        chosen = torch.where(wide, spans, other_spans + spans.new_tensor([len(table), 0]))
+        return self._of(torch.cat([table, theirs]), chosen)
+
+    def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
+        try:
+            alone = isinstance(value, Tensor) and not value.is_nested
+            value = self._read(value, torch.Size([]) if alone else None, self.values[:0])
+        except (StructureError, BatchSizeError) as error:
+            raise type(error)(f"in-place write: `{join_path(path)}`: {error}") from None
+        if not broadcasts_to(value.shape, size):
+            raise BatchSizeError(
+                f"in-place write: `{join_path(path)}` takes one tensor for each element of {list(size)}, got them for "
+                f"the batch shape {list(value.shape)}"
+            )
+        fits = value.event_shape == self.event_shape or not value.shape.numel()
+        if not fits or (value.dtype is not self.dtype and rank(value.values) > rank(self._parts[0])):
+            raise StructureError(
+                f"in-place write: `{join_path(path)}` holds {self._describe(self.shape)}, got "
+                f"{value._describe(value.shape)}; elements may differ in length alone"
+            )
+        return value, ... if parts is None else parts
+
+    def _commit(self, plan: Any) -> None:
+        value, parts = plan
+        (table, spans), (new, new_spans) = self._packed(), value._packed()
+        changed = spans.clone()
+        changed[parts] = new_spans.to(spans.device) + spans.new_tensor([len(table), 0])
+        if len(new) or new.shape[1:] == table.shape[1:]:
+            table = torch.cat([table, new.to(table)])
+        self._parts = *pack(table, changed), True
+
+
+def _flat(node: RaggedTensor) -> list[Tensor]:
+    table, spans = node._packed()
+    return list(table.split(spans[..., 1].reshape(-1).tolist()))  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+
+def _restore(table: Tensor, spans: Tensor) -> RaggedTensor:
+    return RaggedTensor._of(table, spans, True)
+
+
+def _flatten(node: RaggedTensor) -> tuple[list[Any], Any]:
+    return list(node._packed()), None
+
+
+def _flatten_with_keys(node: RaggedTensor) -> tuple[list[Any], Any]:
+    table, spans = node._packed()
+    return [(pytree.GetAttrKey("values"), table), (pytree.GetAttrKey("spans"), spans)], None
+
+
+def _unflatten(children: Iterable[Any], _: Any) -> RaggedTensor:
+    table, spans = cast("tuple[Tensor, Tensor]", children)
+    return RaggedTensor._of(table, spans, True)
+
+
+pytree.register_pytree_node(
+    RaggedTensor,
+    _flatten,
+    _unflatten,
+    flatten_with_keys_fn=_flatten_with_keys,
+    serialized_type_name="tensorclass.RaggedTensor",
+)

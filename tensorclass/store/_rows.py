@@ -1,0 +1,139 @@
+"""The rows of ragged elements: from lists and padded tensors to one table with spans, and the table put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import BatchSizeError, StructureError
+from ..ops._writable import rank
+
+
+def nesting(values: Any) -> torch.Size:
+    """The shape of nested lists, read off the first entry of each level."""
+    shape: list[int] = []
+    while isinstance(values, (list, tuple)):
+        shape.append(len(values))
+        values = values[0] if values else None
+    return torch.Size(shape)
+
+
+def leaves_of(values: Any, size: torch.Size, path: str = "") -> list[Tensor]:
+    """The tensors in nested lists of a shape, in order.
+
+    Raises:
+        BatchSizeError: when the lists do not have the shape.
+        StructureError: for an entry that is no tensor with a dim.
+    """
+    if not size:
+        return [_element(values, path)]
+    if not isinstance(values, (list, tuple)) or len(values) != size[0]:
+        given = f"{len(values)} entries" if isinstance(values, (list, tuple)) else _shown(values)
+        raise BatchSizeError(
+            f"one tensor for each element: nested lists of the shape {list(size)} are due"
+            f"{f' at {path}' if path else ''}, got {given}"
+        )
+    if len(size) == 1:
+        return [_element(value, f"{path}[{i}]") for i, value in enumerate(values)]
+    return [leaf for i, part in enumerate(values) for leaf in leaves_of(part, size[1:], f"{path}[{i}]")]
+
+
+def _element(value: Any, path: str) -> Tensor:
+    tensor: Any = torch.as_tensor(value) if isinstance(value, np.ndarray) and value.dtype.kind in "biufc" else value
+    if isinstance(tensor, Tensor) and tensor.ndim and not tensor.is_nested:
+        return tensor
+    raise StructureError(
+        "an element of a ragged field is a tensor with at least one dim, the one that varies; got "
+        f"{_shown(value)}{f' at {path}' if path else ''}"
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {list(value.shape)}"
+    return f"a {type(value).__name__}: {value!r:.60}"
+
+
+def table_of(elements: Sequence[Tensor], like: Tensor | None) -> Tensor:
+    """The elements one after another.
+
+    Raises:
+        StructureError: when they differ in more than their length; names the first that does.
+    """
+    if not elements:
+        return torch.empty(0) if like is None else like[:0]
+    first = elements[0]
+    for position, element in enumerate(elements):
+        if element.dtype is not first.dtype or element.shape[1:] != first.shape[1:] or element.device != first.device:
+            raise StructureError(
+                f"elements of a ragged field differ in length alone: {_facts(first)} at 0, {_facts(element)} at "
+                f"{position}"
+            )
+    return torch.cat(list(elements)) if len(elements) > 1 else first
+
+
+def _facts(element: Tensor) -> str:
+    return f"{element.dtype} [t{''.join(f', {n}' for n in element.shape[1:])}] on {element.device}"
+
+
+def spans_of(lengths: Tensor) -> Tensor:
+    """Starts and lengths `[*batch, 2]` of elements that stand one after another."""
+    flat = lengths.reshape(-1)
+    return torch.stack([flat.cumsum(0) - flat, flat], -1).reshape(*lengths.shape, 2)
+
+
+def padded_rows(padded: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]:
+    """A padded tensor as a table, and the spans of what counts.
+
+    Raises:
+        BatchSizeError: when the shape of `lengths` is not how `padded` begins.
+        ValueError: for lengths that are no integers, or outside the padded dim.
+    """
+    counts = torch.as_tensor(lengths, device=padded.device)
+    if counts.numel() and (counts.dtype.is_floating_point or counts.dtype.is_complex or counts.dtype is torch.bool):
+        raise ValueError(f"unpad: lengths are integers, got {counts.dtype}")
+    counts = counts.to(torch.int64)
+    dims = counts.ndim
+    if padded.ndim <= dims or padded.shape[:dims] != counts.shape:
+        raise BatchSizeError(
+            f"unpad: lengths of shape {list(counts.shape)} belong to a tensor [*{list(counts.shape)}, max, *event], "
+            f"got shape {list(padded.shape)}"
+        )
+    longest = padded.shape[dims]
+    if counts.numel() and (int(counts.min()) < 0 or int(counts.max()) > longest):
+        wrong = int(counts.min()) if int(counts.min()) < 0 else int(counts.max())
+        raise ValueError(f"unpad: a length is from 0 to {longest}, the size of the padded dim; got {wrong}")
+    starts = torch.arange(counts.numel(), device=padded.device).reshape(counts.shape) * longest
+    rows = padded.reshape(counts.numel() * longest, *padded.shape[dims + 1 :])
+    return rows, torch.stack([starts, counts], -1)
+
+
+def holds(dtype: torch.dtype, value: complex) -> bool:
+    """Whether a dtype can hold a number; a floating one may round it."""
+    try:
+        number = torch.tensor(value, dtype=dtype)
+    except (RuntimeError, OverflowError):  # too large, or complex where the dtype is real
+        return False
+    return rank(value) <= rank(number) or bool(number.item() == value)
+
+
+def pack(table: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
+    """A table that holds the spans in their order and nothing else; a view where they stand like that already."""
+    if spans.is_meta:
+        return table, spans
+    starts, lengths = spans.reshape(-1, 2).unbind(1)
+    if not len(starts):
+        return table[:0], spans
+    ends = lengths.cumsum(0)
+    begins = ends - lengths
+    total, offset = int(ends[-1]), int(starts[0])
+    if torch.equal(starts, begins + offset):
+        whole = not offset and total == len(table)
+        return table if whole else table[offset : offset + total], torch.stack([begins, lengths], -1).view(spans.shape)
+    shift = torch.repeat_interleave(starts - begins, lengths, output_size=total)
+    rows = shift + torch.arange(total, device=table.device)
+    return table.index_select(0, rows), torch.stack([begins, lengths], -1).reshape(spans.shape)
