@@ -42,8 +42,6 @@ def check_one(self: Any, key: str, value: Any) -> Any:
     schema = type(self).__tensorclass_schema__
     if key not in schema.fields:
         raise unknown_field(type(self), key)
-    if self._store._stacked:
-        return check_many(self, {key: value})[key]
     value = value.tensor if isinstance(value, Unbatched) else value
     others = {name: entry for name, entry in self._entries().items() if name != key}
     options = type(self).__tensorclass_options__
@@ -57,8 +55,6 @@ def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     for key in values:
         if key not in schema.fields:
             raise unknown_field(type(self), key)
-    if self._store._stacked:
-        return self._store._check_members(values, lambda part, shares: check_many(self._wrap(part), shares))  # type: ignore[no-any-return]  # a dict
     if len(values) == 1:
         return {key: check_one(self, key, value) for key, value in values.items()}
     state = {**_state(schema, readable(self._entries())), **readable(values)}
@@ -111,11 +107,6 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
     store: Any = getattr(tensordict, "_store", tensordict)
     for key, value in extra.items():
         store.set(key, value)
-    if store._stacked:
-        members = [getattr(member, "_store", member) for member in store._members]
-        for member in members:
-            adopt(cls, member, {})
-        return cls._wrap(store if members == store._members else store._with(members))
     seen = readable(store._entries())
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = seen.get(name)
@@ -136,10 +127,6 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
 
 def specs_of(self: Any, prefix: str = "") -> Iterator[tuple[str, FieldSpec | None, Any]]:
     """The path, the declaration and the value of each `VALUES` leaf, in the order of `_leaves(VALUES)`."""
-    if self._store._stacked:
-        for part in self._parts():
-            yield from specs_of(part, prefix)
-        return
     for name, value in self._store._entries().items():
         spec = type(self).__tensorclass_schema__.fields[name]
         if isinstance(value, Tensor):
