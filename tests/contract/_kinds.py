@@ -57,10 +57,16 @@ def nested(make: Maker) -> TensorDict:
 
 @kind
 def assorted(make: Maker) -> TensorDict:
-    """A value shared by the batch, an object for each element, a tensor without batch dims, at two levels."""
-    entries = {"a": make(2, 3), "tag": "scan", "who": objects(2, 3), "table": Unbatched(make(5))}
-    below = {"b": make(2, 3, 4), "who": objects(2, 3), "table": Unbatched(make(2)), "size": None}
+    """An object for each element and a tensor without batch dims, at two levels."""
+    entries = {"a": make(2, 3), "who": objects(2, 3), "table": Unbatched(make(5))}
+    below = {"b": make(2, 3, 4), "who": objects(2, 3), "table": Unbatched(make(2))}
     return TensorDict({**entries, "n": below}, batch_size=[2, 3])
+
+
+@kind
+def tagged(make: Maker) -> TensorDict:
+    """Values shared by the batch, at two levels."""
+    return TensorDict({"a": make(2, 3), "tag": "scan", "n": {"b": make(2, 3, 4), "size": None}}, batch_size=[2, 3])
 
 
 @kind

@@ -64,7 +64,7 @@ def legal(op: Op, container: Any, model: Model) -> bool:
         return False
     if "flatten" in op.name and "keys" in op.name and any("/" in key or "." in key for key in keys):
         return False
-    return op.name != "update(inplace)" or not (model.typed and "shared" in model.roles.values())
+    return not (model.statics and "stack" in op.name)
 
 
 def fresh(op: Op, keys: set[str]) -> bool:
