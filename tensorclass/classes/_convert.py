@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._schema import FieldSpec, Schema, check_fields
+from .._schema import FieldSpec, Schema, check_fields, infer_batch_size
 from ..core import TensorCollection, unravel_key_to_tuple
 from ..errors import BatchSizeError, Problem, SchemaError, StructureError
 from ..ops._nesting import as_entries, nested_entries
@@ -26,6 +26,11 @@ def from_nesting(
     for name, spec in schema.fields.items():
         if name in values:
             values[name] = _nested(spec, values[name], size, problems)
+    for name, spec in schema.fields.items():
+        if spec.kind == "collection" and isinstance(values.get(name), Mapping):
+            others = {key: value for key, value in values.items() if key in schema.fields and key != name}
+            inner = infer_batch_size(schema, others)[0] if size is None else size
+            values[name] = TensorDict.from_dict(values[name], batch_size=inner)
     if size is None and batch_dims is not None and not any(map(_says_size, schema.fields.values())):
         size = _shared_size(values, batch_dims)
     try:
@@ -74,8 +79,6 @@ def _nested(spec: FieldSpec, value: Any, size: torch.Size | None, problems: list
         except SchemaError as error:
             problems += [problem._replace(path=f"{spec.name}.{problem.path}") for problem in error.problems]
             return None
-    if spec.kind == "collection" and isinstance(value, Mapping):
-        return TensorDict.from_dict(value, batch_size=size)
     return value
 
 

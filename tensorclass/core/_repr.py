@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._config import PrintOptions, print_options
-from ._base import TensorCollection
+from ._base import STORAGE, TensorCollection
 
 _SHORT = {
     "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "int16": "i16",
@@ -41,7 +41,7 @@ def is_typed(value: Any) -> bool:
 
 def entries_in_order(collection: TensorCollection, options: PrintOptions) -> list[tuple[str, Any]]:
     """The entries in the order in which the options want them."""
-    entries = list(collection._entries().items())
+    entries = list(collection._printable().items())
     if options.sort_keys == "alphabetical":
         return sorted(entries, key=lambda entry: entry[0])
     if callable(options.sort_keys):
@@ -138,7 +138,7 @@ def _attributes(collection: TensorCollection, options: PrintOptions) -> list[tup
     if options.show_device:
         rows.append(("device", collection._device))
     if options.show_is_shared:
-        leaves = collection._leaves()
+        leaves = collection._leaves(STORAGE)
         rows.append(("is_shared", bool(leaves) and all(map(_is_shared, leaves))))
     if collection._names is not None:
         rows.append(("names", list(collection._names)))
@@ -147,6 +147,7 @@ def _attributes(collection: TensorCollection, options: PrintOptions) -> list[tup
 
 def _facts(tensor: Tensor, options: PrintOptions) -> list[tuple[str, Any]]:
     """What the options want to know about a tensor."""
+    strided = tensor.layout is torch.strided
     rows = (
         ("shape", options.show_shape, lambda: _shape(tensor)),
         ("device", options.show_field_device, lambda: tensor.device),
@@ -155,14 +156,14 @@ def _facts(tensor: Tensor, options: PrintOptions) -> list[tuple[str, Any]]:
         ("requires_grad", options.show_grad, lambda: tensor.requires_grad),
         ("is_contiguous", options.show_is_contiguous, tensor.is_contiguous),
         ("is_view", options.show_is_view, tensor._is_view),
-        ("storage_size", options.show_storage_size, lambda: tensor.untyped_storage().nbytes()),
+        ("storage_size", options.show_storage_size and strided, lambda: tensor.untyped_storage().nbytes()),
     )
     return [(name, read()) for name, wanted, read in rows if wanted] + (_values(tensor) if options.plain else [])
 
 
 def _values(tensor: Tensor) -> list[tuple[str, str]]:
     """Where the values lie: mean and spread of floating ones, range of others."""
-    if not tensor.numel() or tensor.device.type == "meta" or tensor.is_complex():
+    if not tensor.numel() or tensor.device.type == "meta" or tensor.is_complex() or tensor.layout is not torch.strided:
         return []
     if tensor.is_floating_point():
         values = tensor.detach().double()
@@ -182,7 +183,7 @@ def _shape(tensor: Tensor) -> torch.Size:
 
 
 def _is_shared(tensor: Tensor) -> bool:
-    return bool(tensor.is_shared())  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return tensor.layout is torch.strided and bool(tensor.is_shared())  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
 
 def _extras(collection: TensorCollection) -> list[tuple[str, Any]]:

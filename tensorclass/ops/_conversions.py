@@ -422,7 +422,7 @@ class ConversionOps(ApplyOps):
 
     def _plain_dict(self, retain_none: bool) -> dict[str, Any]:
         """Nested dicts around the tensors as they are."""
-        rows = self._fields_and_gaps() if retain_none else self._entries()
+        rows = dict(self._fields_and_gaps() if retain_none else self._entries())
         for key, value in rows.items():
             if isinstance(value, ConversionOps):
                 rows[key] = value._plain_dict(retain_none)

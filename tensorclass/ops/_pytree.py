@@ -44,7 +44,7 @@ def _entry(position: int, key: Any, value: Any) -> tuple[str, Any]:
 
 def to_tree(collection: TensorCollection) -> Any:
     """The nesting that a container came from; a plain dict when it notes no type."""
-    entries = collection._entries()
+    entries = dict(collection._entries())
     kind: Any = entries.pop(TYPE_KEY, dict)
     pairs = [_pair(key, value) for key, value in entries.items()]
     if issubclass(kind, defaultdict):

@@ -156,6 +156,18 @@ def test_values_that_refuse_to_print_do_not_break_the_container() -> None:
     assert "Rude instance" in str(data._repr_html_())
 
 
+def test_tensors_of_every_layout_print() -> None:
+    """Sparse, nested and meta tensors, with every option on; what a layout lacks is left out."""
+    ragged = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=torch.jagged)
+    data = TensorDict(r=ragged, s=torch.eye(3).to_sparse(), m=torch.zeros(2, device="meta"), e=torch.zeros(0))
+    assert "r: f32[2,-1]" in repr(data)
+    assert "[2, -1]" in str(data._repr_html_())
+    with set_printoptions(show_storage_size=True, show_is_view=True, show_grad=True, plain=True):
+        text = repr(data)
+    assert "s: Tensor(shape=torch.Size([3, 3])" in text
+    assert text.count("storage_size=") == 2
+
+
 # ---- options -----------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+import torch.utils._pytree as pytree
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -285,8 +286,8 @@ def test_pytrees_keep_their_types(tree: Any) -> None:
     """Lists, tuples, named tuples, dicts of any keys; also through a clone and an index."""
     data = TensorDict.from_pytree(tree)
     for back in (data.to_pytree(), data.clone().to_pytree()):
-        assert torch.utils._pytree.tree_structure(back) == torch.utils._pytree.tree_structure(tree)
-        leaves = zip(torch.utils._pytree.tree_leaves(back), torch.utils._pytree.tree_leaves(tree), strict=True)
+        assert pytree.tree_structure(back) == pytree.tree_structure(tree)
+        leaves = zip(pytree.tree_leaves(back), pytree.tree_leaves(tree), strict=True)
         assert all(same(mine, theirs) or mine == theirs for mine, theirs in leaves)
 
 
@@ -366,6 +367,24 @@ def test_batch_sizes_that_nothing_declares_are_given_or_found() -> None:
     assert Loose.from_dict({"x": zeros(3, 2)}, batch_dims=1).batch_size == (3,)
     assert Loose.from_dict({"x": zeros(3, 2)}, batch_size=[3], names=["n"], device="cpu").names == ["n"]
     assert Pose.from_dict({"angle": zeros(4), "axis": zeros(4, 3)}, auto_batch_size=True).batch_size == (4,)
+
+
+class Mixed(TensorClass):
+    extra: TensorDict
+    pose: Pose
+
+
+def test_untyped_corners_of_typed_classes_take_the_batch_size() -> None:
+    """Also where it is inferred from a field that is declared later; states of other sizes are assigned all over."""
+    few, many = (
+        Mixed.from_dict({"extra": {"q": {"r": zeros(n)}}, "pose": {"angle": zeros(n), "axis": zeros(n, 3)}})
+        for n in (3, 4)
+    )
+    assert (few.batch_size, few.extra.batch_size, few.extra["q"].batch_size) == ((3,), (3,), (3,))
+    for flatten in (True, False):
+        loaded = few.clone().load_state_dict(many.state_dict(flatten=flatten), assign=True)
+        assert (loaded.extra["q"].batch_size, loaded.pose.batch_size) == ((4,), (4,))
+        assert agree(loaded.to_dict(), many.to_dict())
 
 
 def test_frozen_classes_convert_too() -> None:
