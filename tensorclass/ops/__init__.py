@@ -12,3 +12,9 @@ from ._join import Join as Join
 from ._join import cat as cat
 from ._join import stack as stack
 from ._mapping import UNSET as UNSET
+from ._modes import capture_non_tensor_stack as capture_non_tensor_stack
+from ._modes import get_defaults_to_none as get_defaults_to_none
+from ._modes import list_to_stack as list_to_stack
+from ._modes import set_capture_non_tensor_stack as set_capture_non_tensor_stack
+from ._modes import set_get_defaults_to_none as set_get_defaults_to_none
+from ._modes import set_list_to_stack as set_list_to_stack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,6 +27,8 @@ def equal(a: Any, b: Any) -> bool:
         return bool(torch.equal(a, b)) if isinstance(a, Tensor) and isinstance(b, Tensor) else False
     if type(a) is not type(b) or a._batch_size != b._batch_size:
         return False
+    if a._stacked or b._stacked:
+        return _equal_stacks(a, b)
     mine, theirs = a._live(), b._live()
     if mine.keys() != theirs.keys():
         return False
@@ -39,6 +42,14 @@ def equal(a: Any, b: Any) -> bool:
     return True
 
 
+def _equal_stacks(a: Any, b: Any) -> bool:
+    """Member by member where both are stacks of as many; else one of them holds no stack of different shapes."""
+    mine, theirs = a._parts(), b._parts()
+    if len(mine) == len(theirs):
+        return all([equal(x, y) for x, y in zip(mine, theirs, strict=True)])
+    return equal(a._unstacked(), b._unstacked())
+
+
 def _same(value: Any, other: Any) -> bool:
     if isinstance(value, Tensor) and isinstance(other, Tensor):
         return value.dtype is other.dtype and torch.equal(value, other)
@@ -48,4 +59,17 @@ def _same(value: Any, other: Any) -> bool:
         return False
     if hasattr(type(value), "_same_node"):
         return bool(value._same_node(other))  # pyright: ignore[reportAttributeAccessIssue]  # hasattr says so
-    return value is other or bool(value == other)
+    return same_object(value, other)
+
+
+def same_object(a: Any, b: Any) -> bool:
+    """Whether two Python objects are the same or equal; arrays and tensors as a whole."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Tensor):
+        return a.shape == b.shape and a.dtype is b.dtype and bool((a == b).all())
+    if isinstance(a, np.ndarray):
+        return bool(np.array_equal(a, b))
+    return bool(a == b)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from torch import Tensor
@@ -17,7 +17,14 @@ _SHORTEST_STRING = 10  # characters, as the anchor's arrays have
 
 
 class LinkedList(list[Any]):
-    """The elements of a container as a list; what is assigned to an item is written to the container too.
+    """The elements of a container or of an entry as a list; what is assigned to an item is written there too.
+
+    What changes the length (`append`, `extend`, `insert`, `pop`, `remove`, `clear`, `del`) changes the list only, and
+    ends the link.
+
+    Args:
+        items: the elements.
+        container: where assignments go; None for a list on its own.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -27,13 +34,60 @@ class LinkedList(list[Any]):
     tensor([1., 0.])
     """
 
-    def __init__(self, items: list[Any], container: Any) -> None:
+    def __init__(self, items: Iterable[Any] = (), container: Any = None) -> None:
         super().__init__(items)
         self._container = container
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._container[index] = value  # first: what the container refuses changes nothing
+        if self._container is not None:
+            self._container[index] = value  # first: what the container refuses changes nothing
         super().__setitem__(index, value)
+
+    def tolist(self) -> list[Any]:
+        """A plain list of the elements, nested ones too.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(tags=["a", "b"], batch_size=[2])["tags"].tolist()
+        ['a', 'b']
+        """
+        return [item.tolist() if isinstance(item, LinkedList) else item for item in self]
+
+    def append(self, object: Any) -> None:
+        """Append to the list only."""
+        self._container = None
+        super().append(object)
+
+    def extend(self, iterable: Iterable[Any]) -> None:
+        """Extend the list only."""
+        self._container = None
+        super().extend(iterable)
+
+    def insert(self, index: SupportsIndex, object: Any) -> None:
+        """Insert into the list only."""
+        self._container = None
+        super().insert(index, object)
+
+    def pop(self, index: SupportsIndex = -1) -> Any:
+        """Take an element from the list only."""
+        self._container = None
+        return super().pop(index)
+
+    def remove(self, value: Any) -> None:
+        """Remove an element from the list only."""
+        self._container = None
+        super().remove(value)
+
+    def clear(self) -> None:
+        """Empty the list only."""
+        self._container = None
+        super().clear()
+
+    def __delitem__(self, index: Any) -> None:
+        self._container = None
+        super().__delitem__(index)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LinkedList, (list(self),)
 
 
 def plain(key: str, value: Any, convert: Any, nested: Callable[[Any], Any]) -> Any:
@@ -93,7 +147,8 @@ def _columns(collection: TensorCollection, prefix: str) -> list[tuple[str, tuple
                 f"to_struct_array: field `{path}` is shared by the batch and has no value for each record; leave it "
                 f"out with `batch.to_tensordict().exclude({key!r})`"
             )
-        values = _column(path, value)
+        shared = hasattr(type(value), "_shown") and not hasattr(type(value), "_batch_shape")
+        values = _column(path, value._shown() if shared else value)
         shaped = isinstance(value, Tensor) or hasattr(type(value), "_batch_shape")
         event = values.shape[len(size) :] if shaped else values.shape
         columns.append((key, (_field_dtype(values), event), values))

@@ -102,6 +102,8 @@ class InplaceOps(IndexOps):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).fill_("a", 3)["a"]
         tensor([3., 3.])
         """
+        if self._stacked:
+            return self._through("fill_", key, value)  # type: ignore[no-any-return]  # a stack of this class
         entry = self._read(unravel_key_to_tuple(key))
         if isinstance(entry, TensorCollection):
             targets = entry._leaves(VALUES)
@@ -176,6 +178,8 @@ class InplaceOps(IndexOps):
 
         `whole` asks for the same keys on both sides; else the other side may have fewer.
         """
+        if self._stacked:
+            return False
         mine = self._live()
         if whole and len(mine) != len(other):
             return False
@@ -194,6 +198,10 @@ class InplaceOps(IndexOps):
         return torch.compiler.is_compiling() or not any([leaf.is_inference() for leaf, _ in pairs])
 
     def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
+        if self._stacked:
+            self._refuse_frozen("write by index")
+            self._through("_set_at", index, value, wanted, non_blocking)
+            return
         parts = normalise(index, self._batch_size)
         leaves = self._leaves()
         first = leaves[0] if leaves else None
@@ -222,7 +230,7 @@ class InplaceOps(IndexOps):
     def _require_same_keys(self, source: Any, op: str) -> None:
         if not isinstance(source, (TensorCollection, Mapping)):
             raise StructureError(f"{op} takes a container or a mapping, got a {type(source).__name__}")
-        lacking = sorted(self._entries().keys() - _keys(source))
+        lacking = sorted(self._outline().keys() - _keys(source))
         if lacking:
             raise MissingKeyError(
                 f"{op}: the source lacks {', '.join(f'`{key}`' for key in lacking)}; use `update_` or `update_at_` to "
@@ -235,6 +243,8 @@ class InplaceOps(IndexOps):
     ) -> list[Copy]:  # fmt: skip
         """The copies that a write takes, each checked: (destination, source spread over it, path)."""
         self._refuse_frozen("write in place")
+        if self._stacked:
+            return self._through("_plan", source, prefix, parts, size, wanted)  # type: ignore[no-any-return]  # a plan
         target = self._batch_size if size is None else size
         entries = self._entries()
         if not isinstance(source, (TensorCollection, Mapping)):
@@ -328,6 +338,8 @@ class InplaceOps(IndexOps):
         tensor([1., 0.])
         """
         self._refuse_frozen("masked_fill_")
+        if self._stacked:
+            return self._through("masked_fill_", mask, value)  # type: ignore[no-any-return]  # a stack of this class
         leaves = [leaf for leaf, batched in zip(self._leaves(VALUES), self._carry_batch(), strict=True) if batched]
         masks = [self._mask_over(mask, leaf) for leaf in leaves]
         for leaf in leaves:
@@ -339,6 +351,8 @@ class InplaceOps(IndexOps):
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
         """A copy in which the elements where a mask over leading batch dims is true hold a number."""
+        if self._stacked:
+            return self._through("masked_fill", mask, value)  # type: ignore[no-any-return]  # a stack of this class
         leaves, batched = self._leaves(VALUES), self._carry_batch()
         for leaf in leaves:
             _scalar_like(value, leaf)
@@ -381,6 +395,8 @@ class InplaceOps(IndexOps):
         >>> data.where(torch.tensor([True, False]), data + 1)["a"]
         tensor([0., 1.])
         """
+        if self._stacked:
+            return self._through("where", condition, other, out=out, pad=pad, update_batch_size=update_batch_size)  # type: ignore[no-any-return]  # a stack of this class
         left, right = self._pair(other, "where", pad)
         dims = len(self._batch_size)
         shape = condition.shape + (1,) * (dims - condition.ndim)
@@ -514,7 +530,7 @@ def _writable_entry(value: Any) -> bool:
 
 def _keys(source: Any) -> set[str]:
     if isinstance(source, TensorCollection):
-        return set(source._entries())
+        return set(source._outline())
     return {unravel_key_to_tuple(key)[0] for key in source}
 
 

@@ -16,6 +16,7 @@ from ..core import TensorCollection, batch_dim, join_path, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._keys import Key, Path
 from ..errors import BatchDimError, BatchSizeError, StructureError
+from ._compare import same_object
 from ._inplace import InplaceOps
 from ._mapping import MappingOps
 from ._shape import ShapeOps
@@ -48,7 +49,9 @@ class JoinOps(ShapeOps):
 
     @classmethod
     def _join_objects(cls, key: str, values: list[Any], dim: int, how: Join) -> Any:
-        """Join Python objects shared by their batches that are not the same."""
+        """Join Python objects shared by their batches; a class that declares nothing may hold those that differ."""
+        if how.are_same(values):
+            return values[0]
         raise how.different_objects(key, values)
 
     @classmethod
@@ -83,11 +86,6 @@ class JoinOps(ShapeOps):
         torch.Size([6])
         """
         return cat(input, dim, out=out)
-
-    @classmethod
-    def maybe_dense_stack(cls, input: Sequence[C], dim: int = 0, *, out: C | None = None, **kwargs: Any) -> C:
-        """Stack densely; containers that can't be stacked densely are refused with the reason."""
-        return stack(input, dim, out=out)
 
     def _tensors(self, keys: Sequence[Key] | None) -> list[Tensor]:
         if keys is None:
@@ -187,6 +185,8 @@ class JoinOps(ShapeOps):
         >>> [part.batch_size[0] for part in TensorDict(a=torch.zeros(5), batch_size=[5]).split(2)]
         [2, 2, 1]
         """
+        if self._stacked:
+            return self._through("split", split_size, dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "split")
         total = self._batch_size[at]
         if isinstance(split_size, int):
@@ -207,6 +207,8 @@ class JoinOps(ShapeOps):
         >>> [part.batch_size[0] for part in TensorDict(a=torch.zeros(5), batch_size=[5]).tensor_split([1, 3])]
         [1, 2, 2]
         """
+        if self._stacked:
+            return self._through("tensor_split", indices_or_sections, dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "tensor_split")
         return self._cut(at, lambda leaf: leaf.tensor_split(indices_or_sections, at), self._names)
 
@@ -218,6 +220,8 @@ class JoinOps(ShapeOps):
         >>> [part.batch_size[0] for part in TensorDict(a=torch.zeros(5), batch_size=[5]).chunk(2)]
         [3, 2]
         """
+        if self._stacked:
+            return self._through("chunk", chunks, dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "chunk")
         if chunks < 1:
             raise BatchSizeError(f"chunk: the number of pieces is at least 1, got {chunks}")
@@ -231,6 +235,8 @@ class JoinOps(ShapeOps):
         >>> [row["a"].item() for row in TensorDict(a=torch.arange(3), batch_size=[3]).unbind(0)]
         [0, 1, 2]
         """
+        if self._stacked:
+            return self._through("unbind", dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "unbind")
         names = self._names and (*self._names[:at], *self._names[at + 1 :])
         size = torch.Size((*self._batch_size[:at], *self._batch_size[at + 1 :]))
@@ -282,17 +288,18 @@ class Join:
         return self.cls._join_objects(key, values, dim, self)
 
     def objects(self, key: str, values: list[Any], dim: int) -> Any:
-        """Join values shared by their batches: the same object stays, others are for the class to say."""
+        """Join values shared by their batches; the class says how."""
+        return self.cls._join_objects(key, values, dim, self)
+
+    def are_same(self, values: Sequence[Any]) -> bool:
+        """Whether all are one value."""
         first = values[0]
-        for value in values:
-            if value is not first and not (type(value) is type(first) and bool(value == first)):
-                return self.cls._join_objects(key, values, dim, self)
-        return first
+        return all(same_object(value, first) for value in values)
 
     def different_objects(self, key: str, values: list[Any]) -> StructureError:
         """The error for values shared by their batches that differ."""
         first = values[0]
-        at = next((i for i, v in enumerate(values) if type(v) is not type(first) or not bool(v == first)), 0)
+        at = next((i for i, value in enumerate(values) if not same_object(value, first)), 0)
         return StructureError(
             f"{self.op}: field `{self.at(key)}` is one value shared by the batch, and the values differ: "
             f"{first!r:.60} at position 0, {values[at]!r:.60} at position {at}. Declare it `PerElement[...]` to hold "

@@ -129,8 +129,21 @@ class MappingOps(TensorCollection):
         else:
             self._set_index(index, value)
 
-    def get(self, key: Key, default: Any = UNSET) -> Any:
+    def get(
+        self, key: Key, default: Any = UNSET, *, as_list: bool = False, as_padded_tensor: bool = False,
+        as_nested_tensor: bool = False, padding_side: str = "right", layout: Any = None, padding_value: float = 0.0,
+    ) -> Any:  # fmt: skip
         """The value of a key, or `default` (None when omitted) when it is absent.
+
+        Args:
+            key: what to read.
+            default: given for an absent key.
+            as_list: the values along the first batch dim in a list; of a lazy stack, those of its members.
+            as_padded_tensor: one tensor, padded where the members of a lazy stack differ in shape.
+            as_nested_tensor: one nested tensor, of the members' tensors.
+            padding_side: "right" or "left".
+            layout: of the nested tensor, `torch.jagged` (default) or `torch.strided`.
+            padding_value: what fills the padding.
 
         Raises:
             KeyThroughLeafError: when the path goes through a leaf.
@@ -141,11 +154,18 @@ class MappingOps(TensorCollection):
         """
         path = (key,) if type(key) is str else unravel_key_to_tuple(key)
         try:
+            if as_list or as_padded_tensor or as_nested_tensor:
+                form = (as_list, as_padded_tensor, as_nested_tensor)
+                return self._read_as(path, form, padding_side, layout, padding_value)
             return self._read(path)
         except MissingKeyError:
             if default is UNSET and not get_defaults_to_none():
                 raise
             return None if default is UNSET else default
+
+    def _read_as(self, path: Path, form: tuple[bool, bool, bool], side: str, layout: Any, value: float) -> Any:
+        """An entry as a list, a padded or a nested tensor."""
+        raise NotImplementedError
 
     def __contains__(self, key: object) -> bool:
         """Whether a top-level or nested key is present. Only keys are looked up: values are compared with `==`."""
@@ -301,7 +321,7 @@ class MappingOps(TensorCollection):
         """The container that holds the last part of a path, when all on the way are there already."""
         node: Any = self
         for part in path[:-1]:
-            node = node._live().get(part)
+            node = node._outline().get(part)
             if not isinstance(node, MappingOps):
                 return None
         return node  # type: ignore[no-any-return]  # the loop says so
@@ -310,7 +330,7 @@ class MappingOps(TensorCollection):
         """Check a nested write before any container is made for it."""
         node: MappingOps = self
         for part in path[:-1]:
-            child = node._entries().get(part)
+            child = node._outline().get(part)
             if not isinstance(child, MappingOps):
                 break
             node = child
@@ -457,7 +477,7 @@ class MappingOps(TensorCollection):
         plan: list[tuple[MappingOps, dict[str, Any]]], in_place: dict[Path, Any],
     ) -> None:  # fmt: skip
         values: dict[str, Any] = {}
-        own = self._entries()
+        own = self._outline()
         for key, value in items_of(source):
             path = unravel_key_to_tuple(key)
             here = (*prefix, *path)

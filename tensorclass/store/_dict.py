@@ -255,7 +255,7 @@ class TensorDict(TensorDictBase):
             raise missing(self, key) from None
         return value._item() if isinstance(value, Node) else value
 
-    def get(self, key: Key, default: Any = UNSET) -> Any:
+    def get(self, key: Key, default: Any = UNSET, **options: Any) -> Any:
         """The value of a key, or `default` (None when omitted) when it is absent.
 
         A Python object is given as `NonTensorData`, one object for each element as `NonTensorStack`; `data[key]` gives
@@ -269,6 +269,8 @@ class TensorDict(TensorDictBase):
         >>> data.get("name"), data["name"], data.get("size")
         (NonTensorData(data='scan', batch_size=torch.Size([]), device=None), 'scan', None)
         """
+        if options:
+            return super().get(key, default, **options)
         value = self._data.get(key, UNSET) if type(key) is str else UNSET
         if value is not UNSET:
             return value if isinstance(value, Tensor) else presented(self, value)
@@ -310,7 +312,7 @@ class TensorDict(TensorDictBase):
 
     def _check_child(self, key: str, value: Any) -> Any:
         size = self._batch_size
-        shape = value._batch_shape if isinstance(value, Node) else value._batch_size
+        shape = getattr(value, "_batch_shape", None) if isinstance(value, Node) else value._batch_size
         if shape is not None and shape[: len(size)] != size:
             if isinstance(value, Node) or not _fits(value, size):
                 raise mismatch(key, shape, size)
@@ -330,10 +332,10 @@ class TensorDict(TensorDictBase):
             if tensor is not None:
                 return self._check(key, tensor)
             if isinstance(value, list) and list_to_stack():
-                return self._spread(key, value)
+                return self._one_each(key, value)
         return value
 
-    def _spread(self, key: str, values: list[Any]) -> NonTensorStack[Any]:
+    def _one_each(self, key: str, values: list[Any]) -> NonTensorStack[Any]:
         """One object for each element from a list of them."""
         try:
             return NonTensorStack.of(values, self._batch_size or torch.Size([len(values)]))
@@ -363,10 +365,10 @@ class TensorDict(TensorDictBase):
             if isinstance(value, (Tensor, TensorCollection, Mapping)):
                 return super()._plan_object(entry, value, path, parts, size)
             stored = self._check(path[-1], value if isinstance(value, Node) else NonTensorData(value))
-            return [(Replaced(self, path[-1]), stored, path)]
+            return [(Replaced(self, path[-1]), stored, path)]  # type: ignore[list-item]  # commits as entry nodes do
         stack = NonTensorStack.of_one(entry, self._batch_size)
         plan = stack._plan_write(value, parts, size, path)
-        return [(Replaced(self, path[-1], stack), plan, path)]
+        return [(Replaced(self, path[-1], stack), plan, path)]  # type: ignore[list-item]  # commits as entry nodes do
 
     # ---- locking -------------------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ holds which. Every shape, index, gather or join operation on the objects is the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import torch
 import torch.utils._pytree as pytree
@@ -19,19 +19,23 @@ from ..core._base import Kind, Names
 from ..core._batch import broadcasts_to, over_events
 from ..core._repr import describe_entry
 from ..errors import BatchSizeError, StructureError
-from ..ops import Join
+from ..ops import Join, LinkedList
+from ._follow import Follower
 
 T = TypeVar("T")
 
 
 class Node:
-    """An entry with its own leaves. `_batch_shape` is None for one that the batch dims do not touch."""
+    """An entry with a rule of its own. One that holds tensors has `_batch_shape`: None where no batch dims touch it."""
 
     __slots__ = ("__weakref__",)
+    _holds_object: ClassVar[bool] = False
+    """Whether the entry holds Python objects."""
 
-    @property
-    def _batch_shape(self) -> torch.Size | None:
-        raise NotImplementedError
+    if TYPE_CHECKING:  # a node without it counts as a Python value: it has no leaves
+
+        @property
+        def _batch_shape(self) -> torch.Size | None: ...
 
     def _leaves(self, kind: Kind) -> list[Tensor]:
         raise NotImplementedError
@@ -42,6 +46,14 @@ class Node:
     def _shown(self) -> Any:
         """What a reader of the entry gets."""
         return self
+
+    def _stored(self, key: str, size: torch.Size) -> Any:
+        """What a container of this batch size stores for the node."""
+        return self
+
+    def _item(self) -> Any:
+        """What a read by key of an untyped container gives."""
+        return self._shown()
 
     def _describe(self, outer: torch.Size) -> str:
         """The entry in a container's printed form."""
@@ -69,11 +81,17 @@ class Node:
         raise NotImplementedError
 
 
-class NonTensorStack(Node, Generic[T]):
+class NonTensorStack(Follower, Node, Generic[T]):
     """One Python object for each element of the batch.
+
+    A typed class gives it for a `PerElement` field, `TensorDict.get` for such an entry; `data["names"]` of a
+    `TensorDict` gives the objects as a list.
 
     Args:
         *values: the objects, or nested lists of them for several batch dims.
+
+    Raises:
+        BatchSizeError: for nested lists of different lengths.
 
     >>> from tensorclass import NonTensorStack
     >>> names = NonTensorStack("a", "b", "c")
@@ -82,11 +100,27 @@ class NonTensorStack(Node, Generic[T]):
     """
 
     __slots__ = ("_index", "_table")
+    _holds_object = True
     _index: Tensor
     _table: tuple[T, ...]
 
     def __init__(self, *values: Any) -> None:
-        self._table, self._index = tabulate(list(values))
+        self._table, self._index = tabulate([unwrap(value) for value in values])
+
+    @classmethod
+    def from_list(cls, values: list[Any]) -> Self:
+        """A stack from nested lists of objects.
+
+        >>> from tensorclass import NonTensorStack
+        >>> NonTensorStack.from_list([["a", "b"], ["c", "d"]]).shape
+        torch.Size([2, 2])
+        """
+        return cls(*values)
+
+    @classmethod
+    def from_nontensordata(cls, non_tensor: Any) -> NonTensorStack[Any]:
+        """A stack that repeats the value of a `NonTensorData` over its batch size."""
+        return cls.of_one(non_tensor, non_tensor.shape)
 
     @classmethod
     def of(cls, values: Any, batch_size: torch.Size) -> NonTensorStack[Any]:
@@ -106,7 +140,8 @@ class NonTensorStack(Node, Generic[T]):
         """One object repeated over the batch; a stack stays what it is."""
         if isinstance(value, NonTensorStack):
             return value
-        return cls._of((value,), torch.zeros(batch_size, dtype=torch.int64))
+        shown = value._shown() if isinstance(value, Node) and value._holds_object else value
+        return cls._of((shown,), torch.zeros(batch_size, dtype=torch.int64))
 
     @classmethod
     def _of(cls, table: tuple[Any, ...], index: Tensor) -> Self:
@@ -125,19 +160,42 @@ class NonTensorStack(Node, Generic[T]):
         return self._index.shape
 
     @property
-    def batch_size(self) -> torch.Size:
-        """The batch shape, under the name that containers use."""
-        return self._index.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of batch dims."""
-        return self._index.ndim
-
-    @property
     def device(self) -> torch.device:
         """Where the index lives; the objects themselves are on no device."""
         return self._index.device
+
+    @property
+    def data(self) -> T:
+        """The object that all elements have.
+
+        Raises:
+            ValueError: where they differ; read those with `tolist()`.
+        """
+        values: list[T] = [self._table[i] for i in dict.fromkeys(self._index.reshape(-1).tolist())]
+        if not values or not all(value is values[0] or bool(value == values[0]) for value in values):
+            raise ValueError(
+                f"data is the one object of all elements, and these are {self.tolist()!r:.80}; use tolist()"
+            )
+        return values[0]
+
+    def _stands_for(self) -> Tensor:
+        return self._index
+
+    def _through(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        return self._of(self._table, fn(self._index))
+
+    @classmethod
+    def _join_many(cls, nodes: Sequence[Any], dim: int, op: str) -> Any:
+        how = Join(op, torch.stack if op == "stack" else torch.cat, op == "stack")
+        return cls._join_nodes([cls.of_one(node, node.shape) for node in nodes], dim, how, "")
+
+    def _item(self) -> Any:
+        """The objects as a list that writes back; the object itself without batch dims."""
+        return _linked(self, self._index, ()) if self._index.ndim else self.item()
+
+    def maybe_to_stack(self) -> Self:
+        """This stack; what `NonTensorData` becomes one with."""
+        return self
 
     def _leaves(self, kind: Kind) -> list[Tensor]:
         return [] if kind == VALUES else [self._index]
@@ -183,12 +241,6 @@ class NonTensorStack(Node, Generic[T]):
         index[parts] = value._index.to(index.device) + len(self._table)
         self._table, self._index = compact((*self._table, *value._table), index)
 
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def __getitem__(self, index: Any) -> Self:
-        return self._of(self._table, self._index[index])
-
     def __iter__(self) -> Any:
         return iter([self[i] for i in range(len(self))]) if self.ndim > 1 else iter(self.tolist())
 
@@ -209,14 +261,20 @@ class NonTensorStack(Node, Generic[T]):
     def __eq__(self, other: object) -> Any:
         """Element by element as a bool tensor, against another stack or one object."""
         mine = self._index.reshape(-1).tolist()
+        if isinstance(other, Node) and other._holds_object and not isinstance(other, NonTensorStack):
+            other = other._shown()
         if isinstance(other, NonTensorStack):
             if other.shape != self.shape:
-                return NotImplemented
+                raise BatchSizeError(f"==: batch shapes differ: {list(self.shape)} and {list(other.shape)}")
             theirs = [other._table[i] for i in other._index.reshape(-1).tolist()]
         else:
             theirs = [other] * len(mine)
         same = [bool(self._table[i] == value) for i, value in zip(mine, theirs, strict=True)]
         return torch.tensor(same, dtype=torch.bool, device=self._index.device).reshape(self.shape)
+
+    def __ne__(self, other: object) -> Any:
+        """Element by element as a bool tensor."""
+        return ~(self == other)
 
     __hash__ = object.__hash__
 
@@ -301,6 +359,37 @@ class Unbatched(Node):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Unbatched, (self.tensor,)
+
+
+class _Link:
+    """A place in a stack of objects that a list of them writes to."""
+
+    def __init__(self, node: NonTensorStack[Any], at: tuple[int, ...]) -> None:
+        self.node = node
+        self.at = at
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if not isinstance(index, int):
+            raise TypeError(f"a list of entries is written one at a time, got the index {index!r}")
+        parts = (*self.at, index)
+        depth = torch.Size(self.node.shape[len(parts) :])
+        self.node._commit((NonTensorStack.of(unwrap(value), depth), parts))
+
+
+def _linked(node: NonTensorStack[Any], index: Tensor, at: tuple[int, ...]) -> LinkedList:
+    """The objects below a place as lists that write back."""
+    if index.ndim == 1:
+        items: list[Any] = [node._table[i] for i in index.tolist()]
+    else:
+        items = [_linked(node, part, (*at, i)) for i, part in enumerate(index)]
+    return LinkedList(items, _Link(node, at))
+
+
+def unwrap(value: Any) -> Any:
+    """The objects in an entry node, as nested lists of its batch shape; anything else as it is."""
+    return (
+        value.tolist() if isinstance(value, NonTensorStack) or getattr(type(value), "_holds_object", False) else value
+    )
 
 
 def alike(a: Tensor, b: Tensor) -> bool:

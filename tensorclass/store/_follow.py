@@ -1,0 +1,163 @@
+"""What follows the batch without being a container: the shape operations of a tensor of the batch shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..errors import BatchSizeError, UnsupportedOperationError
+
+
+class Follower:
+    """Shape operations of entry nodes, each the same operation on a tensor that stands for the batch."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> torch.Size:
+        """The batch shape."""
+        raise NotImplementedError
+
+    def _through(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        """The node after an operation on the batch."""
+        raise NotImplementedError
+
+    def _pieces(self, fn: Callable[[Tensor], Sequence[Tensor]], tensor: Tensor) -> tuple[Self, ...]:
+        count = len(fn(tensor))
+        return tuple(self._through(lambda index, i=i: fn(index)[i]) for i in range(count))  # type: ignore[misc]  # mypy can't type the default
+
+    def _stands_for(self) -> Tensor:
+        return torch.zeros((), dtype=torch.int64).expand(self.shape)
+
+    # ---- what it is ----------------------------------------------------------------------------------------------
+
+    @property
+    def batch_size(self) -> torch.Size:
+        """The batch shape, under the name that containers use."""
+        return self.shape
+
+    @property
+    def batch_dims(self) -> int:
+        """The number of batch dims."""
+        return len(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of batch dims."""
+        return len(self.shape)
+
+    def dim(self) -> int:
+        """The number of batch dims."""
+        return len(self.shape)
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self.shape.numel()
+
+    def size(self, dim: int | None = None) -> Any:
+        """The batch shape, or its entry at one dim."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(f"a {type(self).__name__} without batch dims has no length; read it with `.data`")
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Self:
+        return self._through(lambda batch: batch[index])
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])
+
+    # ---- shape operations ----------------------------------------------------------------------------------------
+
+    def reshape(self, *shape: Any) -> Self:
+        """Another batch shape with the same elements."""
+        return self._through(lambda batch: batch.reshape(*shape))
+
+    def view(self, *shape: Any) -> Self:
+        """Another batch shape with the same elements."""
+        return self._through(lambda batch: batch.reshape(*shape))
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
+        """Merge a range of batch dims into one."""
+        return self._through(lambda batch: batch.flatten(start_dim, end_dim))
+
+    def unsqueeze(self, dim: int) -> Self:
+        """Insert a batch dim of size one."""
+        return self._through(lambda batch: batch.unsqueeze(dim))
+
+    def squeeze(self, dim: int | None = None) -> Self:
+        """Drop a batch dim of size one, or all of them."""
+        return self._through(lambda batch: batch.squeeze() if dim is None else batch.squeeze(dim))
+
+    def permute(self, *dims: Any) -> Self:
+        """Reorder the batch dims."""
+        return self._through(lambda batch: batch.permute(*dims))
+
+    def transpose(self, dim0: int, dim1: int) -> Self:
+        """Swap two batch dims."""
+        return self._through(lambda batch: batch.transpose(dim0, dim1))
+
+    def expand(self, *shape: Any) -> Self:
+        """Broadcast to a larger batch shape."""
+        return self._through(lambda batch: batch.expand(*shape))
+
+    def repeat(self, *repeats: int) -> Self:
+        """Copy the batch a number of times along each dim."""
+        return self._through(lambda batch: batch.repeat(*repeats))
+
+    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
+        """One node for each position along a batch dim."""
+        return self._pieces(lambda batch: batch.unbind(dim), self._stands_for())
+
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+        """Cut a batch dim into pieces of a size, or of given sizes."""
+        sizes = split_size if isinstance(split_size, int) else list(split_size)
+        return self._pieces(lambda batch: batch.split(sizes, dim), self._stands_for())  # type: ignore[no-untyped-call]  # torch leaves split untyped
+
+    def clone(self, recurse: bool = True) -> Self:
+        """A new node around the same objects."""
+        return self._through(lambda batch: batch.clone())
+
+    # ---- torch functions -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def _join_many(cls, nodes: Sequence[Any], dim: int, op: str) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Route torch's shape and join functions to the methods of the same name."""
+        name = getattr(func, "__name__", str(func))
+        if func in (torch.stack, torch.cat):
+            return cls._join_many(*_join_arguments(name, *args, **(kwargs or {})), name)
+        if func not in _METHODS or not isinstance(args[0], Follower):
+            raise UnsupportedOperationError(
+                f"torch.{name} is not defined on Python objects; take them out with `tolist()`"
+            )
+        return getattr(args[0], name)(*args[1:], **(kwargs or {}))
+
+
+def _join_arguments(op: str, tensors: Any, dim: int = 0) -> tuple[list[Any], int]:
+    nodes = list(tensors)
+    for position, node in enumerate(nodes):
+        if not isinstance(node, Follower):
+            raise UnsupportedOperationError(
+                f"{op} joins stacks of objects with their like, got a {type(node).__name__} at position {position}"
+            )
+        if node.ndim != nodes[0].ndim or (op == "stack" and node.shape != nodes[0].shape):
+            raise BatchSizeError(f"{op}: batch shapes {list(nodes[0].shape)} and {list(node.shape)} do not join")
+    return nodes, dim
+
+
+_METHODS = frozenset({
+    torch.reshape, torch.flatten, torch.unsqueeze, torch.squeeze, torch.permute, torch.transpose, torch.unbind,
+    torch.split, torch.clone,
+})  # fmt: skip

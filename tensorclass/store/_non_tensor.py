@@ -1,0 +1,415 @@
+"""Python objects as entries: one value for the batch, under the names that the original has for it.
+
+A `TensorDict` stores `"scan"` as it is. What is here wraps such a value: `NonTensorData` says that it is an object
+although it looks like a tensor, a number or a mapping, `MetaData` that it belongs to the batch as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import TensorCollection, as_batch_size, join_path, unravel_key_to_tuple
+from ..core._base import Kind, Names, check_names
+from ..core._device import Device, as_device
+from ..core._keys import Key, Path
+from ..core._repr import is_typed
+from ..errors import BatchSizeError, MissingKeyError, StructureError
+from ..ops import UNSET, Container, Join, capture_non_tensor_stack
+from ..ops._compare import same_object
+from ..ops._mapping import MappingOps
+from ._follow import Follower
+from ._nodes import Node, NonTensorStack, Unbatched
+
+T = TypeVar("T")
+
+_CONVERTED = (Mapping, bool, int, float, complex, np.ndarray, np.generic, list, tuple, Tensor, TensorCollection, Node)
+
+
+class NonTensorDataBase(Follower, Node, Generic[T]):
+    """What `NonTensorData` and `MetaData` share; for `isinstance` tests."""
+
+    __slots__ = ("_device", "_names", "_size", "data")
+    _holds_object = True
+
+    data: T
+    _size: torch.Size
+    _device: torch.device | None
+    _names: Names
+
+    def __init__(
+        self, data: Any, *, batch_size: Sequence[int] | int | None = None, device: Device = None,
+        names: Sequence[str | None] | None = None,
+    ) -> None:  # fmt: skip
+        if isinstance(data, NonTensorStack):
+            raise StructureError(f"{type(self).__name__} holds one object; a NonTensorStack is an entry as it is")
+        self.data = data.data if isinstance(data, NonTensorDataBase) else data
+        self._size = as_batch_size(batch_size)
+        self._device = as_device(device)
+        self._names = check_names(names, len(self._size))
+
+    def _bound(self, size: torch.Size, device: torch.device | None, names: Names) -> Self:
+        """The same value for another batch; a holder keeps the one without a batch and gives out one with its own."""
+        new = object.__new__(type(self))
+        new.data, new._size, new._device, new._names = self.data, size, device, names
+        return new
+
+    # ---- as an entry ---------------------------------------------------------------------------------------------
+
+    def _leaves(self, kind: Kind) -> list[Tensor]:
+        return []
+
+    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
+        return self
+
+    def _shown(self) -> T:
+        return self.data
+
+    def _stored(self, key: str, size: torch.Size) -> Any:
+        if self._size and self._size[: len(size)] != size:
+            raise BatchSizeError(
+                f"field `{key}`: a {type(self).__name__} of batch size {list(self._size)} does not fit the batch size "
+                f"{list(size)}; leave its batch_size out"
+            )
+        return self._bound(torch.Size([]), None, None)
+
+    def _describe(self, outer: torch.Size) -> str:
+        return type(self.data).__name__
+
+    def _same_node(self, other: Any) -> bool:
+        return same_object(self.data, other.data)
+
+    def _choose(self, other: Any, condition: Tensor, key: str) -> Any:
+        return NonTensorStack.of_one(self, condition.shape)._choose(other, condition, key)
+
+    def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
+        found = value.data if isinstance(value, NonTensorDataBase) else value
+        if parts is not None and not same_object(self.data, found):
+            raise StructureError(
+                f"in-place write: `{join_path(path)}` is one object shared by the batch, got {found!r:.60}"
+            )
+        return found
+
+    def _commit(self, plan: Any) -> None:
+        self.data = plan
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> torch.Size:
+        """The batch shape."""
+        return self._size
+
+    @property
+    def device(self) -> torch.device | None:
+        """The device of the batch; the object itself is on none."""
+        return self._device
+
+    @property
+    def names(self) -> list[str | None]:
+        """The names of the batch dims."""
+        return [None] * len(self._size) if self._names is None else list(self._names)
+
+    def tolist(self) -> Any:
+        """The value as nested lists of the batch shape; the value itself without batch dims."""
+        return NonTensorStack.of_one(self, self._size).tolist()
+
+    def maybe_to_stack(self) -> NonTensorStack[T]:
+        """One value for each element of the batch.
+
+        >>> from tensorclass import NonTensorData
+        >>> NonTensorData("a", batch_size=[2]).maybe_to_stack()
+        NonTensorStack(['a', 'a'])
+        """
+        return NonTensorStack.of_one(self, self._size)
+
+    def to(self, device: Device) -> Self:
+        """The same value for a batch on another device."""
+        return self._bound(self._size, as_device(device), self._names)
+
+    def _through(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        return self._bound(fn(self._stands_for()).shape, self._device, None)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the value."""
+        return self.data(*args, **kwargs)  # type: ignore[operator]  # whoever calls it knows that it is a function
+
+    # ---- comparing -----------------------------------------------------------------------------------------------
+
+    def _fill(self, value: Any) -> Tensor:
+        return torch.full(self._size, bool(value), dtype=torch.bool, device=self._device)
+
+    def _theirs(self, other: Any, op: str) -> Any:
+        if not isinstance(other, NonTensorDataBase):
+            return other
+        if other._size != self._size:
+            raise BatchSizeError(f"{op}: batch sizes differ: {list(self._size)} and {list(other._size)}")
+        return other.data
+
+    def __eq__(self, other: object) -> Any:
+        """A bool tensor of the batch shape, against another entry or one object."""
+        if isinstance(other, NonTensorStack):
+            return other == self.maybe_to_stack()
+        return self._fill(same_object(self.data, self._theirs(other, "==")))
+
+    def __ne__(self, other: object) -> Any:
+        """A bool tensor of the batch shape."""
+        return ~(self == other)
+
+    def __xor__(self, other: Any) -> Tensor:
+        """`^` of the two values, for each element."""
+        return self._fill(self.data ^ self._theirs(other, "^"))
+
+    def __or__(self, other: Any) -> Tensor:
+        """`|` of the two values, for each element."""
+        return self._fill(self.data | self._theirs(other, "|"))
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(data={self.data!r}, batch_size={self._size}, device={self._device})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (NonTensorData if isinstance(self, NonTensorData) else MetaData, self.data, tuple(self._size))
+
+    # ---- joining -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _stays_one(cls, nodes: Sequence[Any], how: Join) -> bool:
+        raise NotImplementedError
+
+    @classmethod
+    def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Any:
+        if cls._stays_one(nodes, how):
+            return nodes[0]
+        stacks = [NonTensorStack.of_one(node, size) for node, size in zip(nodes, how.sizes, strict=True)]
+        return NonTensorStack._join_nodes(stacks, dim, how, key)
+
+    @classmethod
+    def _join_many(cls, nodes: Sequence[Any], dim: int, op: str) -> Any:
+        how = Join(op, torch.stack if op == "stack" else torch.cat, op == "stack")
+        size = how.torch_fn([node._stands_for() for node in nodes], dim).shape
+        if all(type(node) is type(nodes[0]) for node in nodes) and nodes[0]._stays_one(nodes, how):
+            return nodes[0]._bound(size, nodes[0]._device, None)
+        return NonTensorStack._join_many([node.maybe_to_stack() for node in nodes], dim, op)
+
+
+class NonTensorData(NonTensorDataBase[T]):
+    """One Python object that every element of the batch has.
+
+    Stacking gives a `NonTensorStack` with one value for each element; indexing and reshaping keep the one value.
+    `td["name"] = "scan"` needs no wrapper; a number, a list, a mapping or a tensor that is to stay an object does.
+
+    Args:
+        data: the object.
+        batch_size: the batch that it belongs to; that of the holder once it is an entry.
+        device: the device of the batch.
+        names: a name or None for each batch dim.
+
+    >>> from tensorclass import NonTensorData, TensorDict
+    >>> data = TensorDict(count=NonTensorData(3), batch_size=[2])
+    >>> data["count"], data.get("count").batch_size, TensorDict.stack([data[0], data[1]])["count"]
+    (3, torch.Size([2]), [3, 3])
+    """
+
+    __slots__ = ()
+
+    def _stored(self, key: str, size: torch.Size) -> Any:
+        super()._stored(key, size)
+        plain = not isinstance(self.data, _CONVERTED)
+        return self.data if plain else self._bound(torch.Size([]), None, None)
+
+    @classmethod
+    def _stays_one(cls, nodes: Sequence[Any], how: Join) -> bool:
+        return stays_one([node.data for node in nodes], how)
+
+
+class MetaData(NonTensorDataBase[T]):
+    """One Python object that belongs to the batch as a whole, and stays one when batches that hold it are joined.
+
+    `MetaData[cls]` makes a class that holds instances of `cls` only.
+
+    Args:
+        data: the object.
+        batch_size: the batch that it belongs to; that of the holder once it is an entry.
+        device: the device of the batch.
+        names: a name or None for each batch dim.
+
+    Raises:
+        TypeError: by `MetaData[cls]`, for an object of another class.
+
+    >>> from tensorclass import MetaData, TensorDict
+    >>> config = {"lr": 0.1}
+    >>> data = TensorDict(config=MetaData(config), batch_size=[2])
+    >>> TensorDict.stack([data, data])["config"] is config
+    True
+    """
+
+    __slots__ = ()
+    _wanted: ClassVar[Any] = object
+
+    def __init__(self, data: Any, **options: Any) -> None:
+        super().__init__(data, **options)
+        if not isinstance(self.data, self._wanted):
+            raise TypeError(f"{type(self).__name__} holds a {self._wanted.__name__}, got a {type(self.data).__name__}")
+
+    def __class_getitem__(cls, wanted: Any) -> Any:
+        if not isinstance(wanted, type):
+            return super().__class_getitem__(wanted)  # type: ignore[misc]  # Generic has it
+        return type(f"MetaData[{wanted.__name__}]", (MetaData,), {"__slots__": (), "_wanted": wanted})
+
+    @classmethod
+    def _stays_one(cls, nodes: Sequence[Any], how: Join) -> bool:
+        return all(node.data is nodes[0].data for node in nodes)
+
+
+class UnbatchedTensor(Tensor):
+    """A tensor entry without batch dims: shape, index and join operations of its holder leave it as it is.
+
+    Arithmetic, moves and copies of the holder reach it. Joined containers must hold the same values.
+
+    Args:
+        data: tensor or array of any shape.
+        batch_size: the batch of the holder; accepted for those who migrate, the shape does not depend on it.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, UnbatchedTensor
+    >>> data = TensorDict(table=UnbatchedTensor(torch.zeros(3, 4)), b=torch.zeros(2), batch_size=[2])
+    >>> data[0]["table"].shape, data.reshape(1, 2)["table"].shape
+    (torch.Size([3, 4]), torch.Size([3, 4]))
+    """
+
+    def __new__(cls, data: Any, batch_size: Sequence[int] | None = None) -> Self:
+        tensor = data if isinstance(data, Tensor) else torch.as_tensor(data)
+        new = tensor.as_subclass(cls)  # pyright: ignore[reportArgumentType]  # torch's stub names its own type variable
+        new._outer = as_batch_size(batch_size)
+        return new
+
+    _outer: torch.Size
+
+    @property
+    def batch_size(self) -> torch.Size:
+        """The batch size that was given; the shape does not depend on it."""
+        return getattr(self, "_outer", torch.Size([]))
+
+    def copy(self) -> Self:
+        """Another object around the same memory."""
+        return type(self)(self.as_subclass(Tensor), self.batch_size)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # torch leaves it untyped
+        return f"UnbatchedTensor({self.as_subclass(Tensor)!r})"
+
+
+def is_non_tensor(data: object) -> bool:
+    """Whether a value read with `get` is a Python object or a stack of them.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, is_non_tensor
+    >>> data = TensorDict(x=torch.zeros(2), name="a")
+    >>> is_non_tensor(data.get("name")), is_non_tensor(data.get("x"))
+    (True, False)
+    """
+    return isinstance(data, Node) and data._holds_object
+
+
+class NonTensorOps(Container):
+    """Reading and writing entries as Python objects."""
+
+    __slots__ = ()
+
+    def set_non_tensor(self, key: Key, value: Any) -> Self:
+        """Write a Python object as it is, also where another of its type would become a tensor or a container.
+
+        Args:
+            key: where to write; nested containers on the way are made.
+            value: the object.
+
+        Raises:
+            LockedError: when the container is locked.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(batch_size=[2]).set_non_tensor(("config", "steps"), [1, 2, 3])
+        >>> data[0]["config", "steps"]
+        [1, 2, 3]
+        """
+        path = unravel_key_to_tuple(key)
+        holder = MappingOps.get(self, path[:-1]) if len(path) > 1 else self
+        return MappingOps.set(self, path, value if is_typed(holder) else NonTensorData(value))  # pyright: ignore[reportReturnType]  # mypy takes it for Self as it is
+
+    def get_non_tensor(self, key: Key, default: Any = UNSET) -> Any:
+        """The Python object of an entry, a list of them where there is one for each element; a tensor as it is.
+
+        Raises:
+            MissingKeyError: when the key is absent and there is no default.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(tags=["a", "b"], batch_size=[2]).get_non_tensor("tags")
+        ['a', 'b']
+        """
+        try:
+            value = self._read(unravel_key_to_tuple(key))
+        except MissingKeyError:
+            if default is UNSET:
+                raise
+            return default
+        return value.tolist() if isinstance(value, NonTensorStack) else value
+
+    def is_non_tensor(self, key: Key) -> bool:
+        """Whether an entry holds Python objects.
+
+        Raises:
+            MissingKeyError: when the key is absent.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(obs=torch.zeros(4), label="cat")
+        >>> data.is_non_tensor("label"), data.is_non_tensor("obs")
+        (True, False)
+        """
+        value = self._raw(unravel_key_to_tuple(key))
+        return not isinstance(value, (Tensor, TensorCollection, Unbatched))
+
+    def non_tensor_items(self, include_nested: bool = False) -> tuple[tuple[Any, Any], ...]:
+        """The entries that hold Python objects, as pairs of key and `NonTensorData` or `NonTensorStack`.
+
+        Args:
+            include_nested: those of nested containers as well, under nested keys.
+
+        >>> from tensorclass import TensorDict
+        >>> [key for key, _ in TensorDict(s="a", deep={"t": "b"}).non_tensor_items(include_nested=True)]
+        ['s', ('deep', 't')]
+        """
+        found: list[tuple[Any, Any]] = []
+        for key, value in self._entries().items():
+            if isinstance(value, NonTensorOps):
+                below = NonTensorOps.non_tensor_items(value, True) if include_nested else ()
+                found += [((key, *unravel_key_to_tuple(inner)), item) for inner, item in below]
+            elif not isinstance(value, (Tensor, TensorCollection, Unbatched)):
+                found.append((key, presented(self, value)))
+        return tuple(found)
+
+
+def presented(holder: TensorCollection, value: Any) -> Any:
+    """An entry as `get` gives it: a Python object in a `NonTensorData` with the batch size of its holder."""
+    if isinstance(value, (Tensor, TensorCollection, NonTensorStack)):
+        return value
+    if isinstance(value, Unbatched):
+        return value.tensor
+    node = value if isinstance(value, NonTensorDataBase) else NonTensorData(value)
+    return node._bound(holder._batch_size, holder._device, holder._names)
+
+
+def stays_one(values: Sequence[Any], how: Join) -> bool:
+    """Whether one value stands for those of several containers in their join."""
+    if how.new_dim and not capture_non_tensor_stack():
+        return False
+    return all(same_object(value, values[0]) for value in values)
+
+
+def _restore(cls: Any, data: Any, size: tuple[int, ...]) -> Any:
+    return cls(data, batch_size=size)
