@@ -1,0 +1,90 @@
+"""torch.compile without graph breaks: the same results as eager, and no more compilations than raw tensors need."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounter
+
+from tensorclass import TensorDict, stack
+from tests.contract._model import Model, assert_same
+from tests.contract._typed_kinds import Inner
+
+
+def make(typed: bool, size: int = 3) -> Any:
+    """A batch of two fields."""
+    x, y = torch.arange(4.0 * size).reshape(size, 4), torch.arange(float(size))
+    return Inner(x=x, y=y, batch_size=[size]) if typed else TensorDict({"x": x, "y": y}, batch_size=[size])
+
+
+def _set_item(c: Any) -> Any:
+    c = c.clone()
+    c[0] = c[1]
+    return c
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "construct": lambda c: type(c)(x=c["x"] + 1, y=c["y"], batch_size=c.batch_size),
+    "int": lambda c: c[0],
+    "slice": lambda c: c[1:],
+    "tensor": lambda c: c[torch.tensor([0, 1])],
+    "new dim": lambda c: c[None],
+    "stack": lambda c: torch.stack([c, c + 1]),
+    "free stack": lambda c: stack([c, c]),
+    "cat": lambda c: torch.cat([c, c]),
+    "arithmetic": lambda c: (c + c) * 2 - c / 3,
+    "compare": lambda c: c == c + 1,
+    "in place": lambda c: c.clone().add_(1).mul_(c),
+    "set": lambda c: c.copy().set("x", c["x"] * 2),
+    "update": lambda c: c.copy().update({"x": c["x"] * 2}),
+    "update_": lambda c: c.clone().update_({"x": c["x"] * 2}),
+    "index assignment": _set_item,
+    "reshape": lambda c: c.reshape(1, -1),
+    "permute": lambda c: c.unsqueeze(0).permute(1, 0),
+    "unbind": lambda c: c.unbind(0)[0],
+    "split": lambda c: c.split(1)[1],
+    "to dtype": lambda c: c.to(torch.float64),
+    "to device": lambda c: c.to("cpu"),
+    "clone": lambda c: c.clone(),
+    "apply": lambda c: c.apply(lambda t: t.sin()),
+    "expand": lambda c: c.expand(2, *c.batch_size),
+    "replace": lambda c: c.replace(x=c["x"] + 1),
+}
+
+
+LOCKS = {"set", "update", "to dtype"}
+"""Validation of a typed class reads `functools.cached_property`, which takes a lock before Python 3.12."""
+
+
+@pytest.mark.parametrize("typed", [False, True], ids=["untyped", "typed"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_graph(name: str, typed: bool, request: pytest.FixtureRequest):
+    """Traced whole, with the result of eager mode."""
+    if typed and name in LOCKS and sys.version_info < (3, 12):
+        request.applymarker(pytest.mark.xfail(reason="dynamo can't trace the lock of a cached property", strict=True))
+    torch._dynamo.reset()
+    function, container = FUNCTIONS[name], make(typed)
+    result = torch.compile(function, backend="eager", fullgraph=True)(container)
+    assert_same(result, Model.of(function(container)))
+    assert type(result) is type(container)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("typed", [False, True], ids=["untyped", "typed"])
+def test_as_many_compilations_as_raw_tensors(typed: bool):
+    """Batch sizes 3 to 7: what raw tensors recompile for, and no more."""
+    raw, ours = CompileCounter(), CompileCounter()
+    torch._dynamo.reset()
+    function = torch.compile(lambda x, y: (x + 1, y * 2), backend=raw, fullgraph=True)
+    for size in range(3, 8):
+        batch = make(typed, size)
+        function(batch["x"], batch["y"])
+    torch._dynamo.reset()
+    function = torch.compile(lambda c: (c + 1)[:2], backend=ours, fullgraph=True)
+    for size in range(3, 8):
+        function(make(typed, size))
+    assert ours.frame_count == raw.frame_count
