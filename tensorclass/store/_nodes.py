@@ -228,6 +228,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
         if not isinstance(value, NonTensorStack):
             value = NonTensorStack.of(value, size if isinstance(value, (list, tuple)) else torch.Size([]))
+        size = (self._index if parts is None else self._index[parts]).shape
         if not broadcasts_to(value.shape, size):
             raise BatchSizeError(
                 f"in-place write: `{join_path(path)}` takes one object for each element of {list(size)}, got a stack "

@@ -128,7 +128,7 @@ def operand(rng: random.Random, container: Any) -> Any:
     """A number, a tensor over the batch or a container of the same structure."""
     which = rng.randrange(4)
     if which == 0:
-        return rng.choice([True, 2, 0.5, -1.5])
+        return rng.choice([2, 0.5, -1.5])
     if which == 1:
         return torch.tensor(rng.choice([1, 2.5]))
     if which == 2:
