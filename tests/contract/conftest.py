@@ -18,7 +18,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         totals["sequences"] += given.get("sequences", 0)
         totals["steps"] += given.get("steps", 0)
         totals["operations"] = max(totals["operations"], given.get("operations", 0))
-    if totals["cases"]:
+    if totals["cases"] or totals["sequences"]:
         text = f"contract: {totals['cases']:,} cases"
         if totals["sequences"]:
             text += f"; {totals['sequences']:,} random sequences ({totals['steps']:,} steps) over "
