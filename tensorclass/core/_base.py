@@ -38,6 +38,8 @@ class TensorCollection:
         __slots__ = ()
     __tensor_collection__: ClassVar[bool] = True
     _torch_functions: ClassVar[dict[Any, Handler]] = {}
+    _stacked: ClassVar[bool] = False
+    """Whether entries are stacked from members when they are read, so that a write to them reaches nothing."""
 
     _batch_size: torch.Size
     _device: torch.device | None
@@ -59,6 +61,26 @@ class TensorCollection:
     def _live(self) -> dict[str, Any]:
         """The entries for reading on the spot: no copy where the store has a dict of its own."""
         return self._entries()
+
+    def _outline(self) -> dict[str, Any]:
+        """The entries for whoever asks for keys and classes alone: in a stack, values of one member."""
+        return self._live()
+
+    def _printable(self) -> dict[str, Any]:
+        """The entries for printing; a value may be anything that describes itself."""
+        return self._entries()
+
+    def _parts(self) -> list[Any]:
+        """The containers whose leaves follow each other: the members of a stack, else this one."""
+        return [self]
+
+    def _unstacked(self, tensors: bool = True) -> Any:
+        """The container with entries of its own: this one, unless it is a stack."""
+        return self
+
+    def _through(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Leave an operation to the stack, which has a way of its own for it."""
+        raise NotImplementedError
 
     def _entry(self, key: str) -> Any:
         raise NotImplementedError
@@ -204,8 +226,8 @@ class TensorCollection:
     @overload
     def size(self) -> torch.Size: ...
     @overload
-    def size(self, dim: int) -> int: ...
-    def size(self, dim: int | None = None) -> torch.Size | int:
+    def size(self, dim: int | str) -> int: ...
+    def size(self, dim: int | str | None = None) -> torch.Size | int:
         """The batch size, or its entry at one batch dim.
 
         Raises:
@@ -216,7 +238,9 @@ class TensorCollection:
         3
         """
         size = self._batch_size
-        return size if dim is None else size[batch_dim(dim, len(size), op="size")]
+        if isinstance(dim, str) and dim in self.names:
+            return size[self.names.index(dim)]
+        return size if dim is None else size[batch_dim(dim, len(size), op="size")]  # type: ignore[arg-type]  # refuses a name
 
     def numel(self) -> int:
         """The number of elements of the batch: the product of the batch size.
@@ -247,7 +271,17 @@ class TensorCollection:
 
     @names.setter
     def names(self, names: Sequence[str | None] | None) -> None:
-        self._names = check_names(names, len(self._batch_size))
+        self._set_names(check_names(names, len(self._batch_size)))
+
+    def _set_names(self, names: Names) -> None:
+        """Take dim names over, here and in nested containers, which share the dims."""
+        ndim = len(self._batch_size)
+        nested = [value for value in self._entries().values() if isinstance(value, TensorCollection)]
+        head = (None,) * ndim if names is None else names
+        inner = [check_names((*head, *value.names[ndim:]), len(value._batch_size)) for value in nested]
+        self._names = names
+        for value, theirs in zip(nested, inner, strict=True):
+            value._set_names(theirs)
 
     def __len__(self) -> int:
         """The size of the first batch dim; 0 when there is none."""

@@ -15,6 +15,7 @@ from ..core._base import Names
 from ..core._batch import over_events
 from ..errors import BatchIndexError
 from ._mapping import MappingOps
+from ._names import NameOps
 
 Index: TypeAlias = Any
 
@@ -102,22 +103,40 @@ def indexed_size(parts: tuple[Any, ...], size: torch.Size, leaf: Tensor | None, 
 
 
 def indexed_names(parts: tuple[Any, ...], names: Names, ndim: int) -> Names:
-    """Names after an index: a slice keeps a name, an int drops it, anything else makes unnamed dims."""
+    """Names after an index: a slice keeps one, an int drops it, a list or mask along one dim keeps it.
+
+    Tensors that index several dims, or one with several, make unnamed dims: in their place when they stand side by
+    side, in front otherwise, as torch places the dims themselves.
+    """
     if names is None:
         return None
+    advanced = [i for i, part in enumerate(parts) if isinstance(part, Tensor) or type(part) is bool]
     kept: list[str | None] = []
-    advanced = [p for p in parts if isinstance(p, Tensor)]
-    dim = 0
-    for part in parts:
-        if part is None or isinstance(part, slice):
-            kept.append(None if part is None else names[dim])
-        elif isinstance(part, Tensor) and len(advanced) == 1:
-            kept += [names[dim]] if part.ndim == 1 else [None] * (1 if part.dtype is torch.bool else part.ndim)
+    dim = place = 0
+    for i, part in enumerate(parts):
+        if advanced and i == advanced[0]:
+            place = len(kept)
+        if part is None:
+            kept.append(None)
+        elif isinstance(part, slice):
+            kept.append(names[dim])
         dim += _consumes(part)
     kept += names[dim:]
-    if len(kept) != ndim:
-        return None
-    return tuple(kept) if any(name is not None for name in kept) else None
+    if advanced:
+        ints = [i for i, part in enumerate(parts) if type(part) is int or isinstance(part, torch.SymInt)]
+        together = sorted([*advanced, *ints])
+        apart = together != list(range(together[0], together[-1] + 1))
+        place = 0 if apart else min(place, len(kept))
+        kept[place:place] = _made(parts, advanced, names, ndim - len(kept))
+    return tuple(kept) if len(kept) == ndim and any(name is not None for name in kept) else None
+
+
+def _made(parts: tuple[Any, ...], advanced: list[int], names: tuple[str | None, ...], count: int) -> list[str | None]:
+    """The names of the dims that index tensors make: that of the dim which one of them runs along, else none."""
+    part = parts[advanced[0]]
+    if len(advanced) == 1 and count == 1 and isinstance(part, Tensor) and part.ndim == 1:
+        return [names[sum(_consumes(before) for before in parts[: advanced[0]])]]
+    return [None] * count
 
 
 def rows(leaves: list[Tensor], index: Tensor) -> list[Tensor]:
@@ -147,7 +166,7 @@ def _is_plain(tensor: Tensor) -> bool:
     return type(tensor) is Tensor and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
 
 
-class IndexOps(MappingOps):
+class IndexOps(NameOps):
     """Reading by index, mask and gather."""
 
     __slots__ = ()
@@ -157,6 +176,8 @@ class IndexOps(MappingOps):
             quick = self._quick(index)
             if quick is not None:
                 return quick
+        if self._stacked:
+            return self._through("_index", index)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         if type(index) is int:
             if not size or not -size[0] <= index < size[0]:
@@ -222,7 +243,7 @@ class IndexOps(MappingOps):
         result = self._index(mask)
         return self._become(result) if inplace else result
 
-    def gather(self, dim: int, index: Tensor, out: Self | None = None, *, inplace: bool = False) -> Self:
+    def gather(self, dim: int | str, index: Tensor, out: Self | None = None, *, inplace: bool = False) -> Self:
         """Gather elements along a batch dim, with an index of as many dims as the batch.
 
         Args:
@@ -237,7 +258,7 @@ class IndexOps(MappingOps):
         tensor([2, 0])
         """
         size = self._batch_size
-        dim = self._dim(dim, "gather")
+        at = self._dim(dim, "gather")
         if index.dtype is not torch.int64 or index.ndim != len(size):
             raise BatchIndexError(
                 f"gather takes an int64 index with {len(size)} dims, one for each batch dim; got dtype {index.dtype} "
@@ -247,7 +268,7 @@ class IndexOps(MappingOps):
         for leaf in self._leaves():
             event = leaf.shape[len(size) :]
             wide = over_events(index, len(event)).expand(index.shape + event)
-            new.append(leaf.gather(dim, wide))
+            new.append(leaf.gather(at, wide))
         result = self._make(new, index.shape, self._names)
         if out is not None:
             out._update_in_place(result._entries(), False)

@@ -29,9 +29,6 @@ class InplaceOps(IndexOps):
 
     __slots__ = ()
 
-    def _refuse_frozen(self, what: str) -> None:
-        """A frozen container refuses in-place writes as well; others allow them, locked or not."""
-
     # ---- whole entries -------------------------------------------------------------------------------------------
 
     def set_(self, key: Key, item: Any, *, non_blocking: bool = False) -> Self:

@@ -19,6 +19,7 @@ from ..errors import BatchDimError, BatchSizeError, StructureError
 from ._compare import same_object
 from ._inplace import InplaceOps
 from ._mapping import MappingOps
+from ._names import unified
 from ._shape import ShapeOps
 
 Joiner = Callable[..., Tensor]
@@ -279,7 +280,7 @@ class Join:
         inner = Join(self.op, self.torch_fn, self.new_dim, (*self.path, key))
         inner.require_same_class(values)
         size = joined_size([value._batch_size for value in values], dim, inner)
-        return type(values[0])._join(values, dim, size, None, inner)
+        return type(values[0])._join(values, dim, size, joined_names(values, dim, inner), inner)
 
     def nodes(self, key: str, values: list[Any], dim: int) -> Any:
         """Join entry nodes by their own rule."""
@@ -360,6 +361,12 @@ def joined_size(sizes: Sequence[torch.Size], dim: int, how: Join) -> torch.Size:
     return torch.Size((*first[:dim], sum(size[dim] for size in sizes), *first[dim + 1 :]))
 
 
+def joined_names(items: Sequence[Any], dim: int, how: Join) -> Names:
+    """The dim names of the join; the new dim of a stack has none."""
+    names = unified([item._names for item in items], how.op)
+    return names and (*names[:dim], None, *names[dim:]) if how.new_dim else names
+
+
 def _same_but(a: torch.Size, b: torch.Size, dim: int) -> bool:
     return len(a) == len(b) and a[:dim] == b[:dim] and a[dim + 1 :] == b[dim + 1 :]
 
@@ -368,11 +375,11 @@ def _join_plain(items: list[Any], torch_fn: Joiner, at: int, new_dim: bool) -> A
     """The join of containers that hold tensors and nothing else; None where the general way has to look closer."""
     first = items[0]
     cls, size = type(first), first._batch_size
-    if not cls._joins_plainly or first._names is not None:
+    if not cls._joins_plainly:
         return None
     tables = []
     for item in items:
-        if type(item) is not cls or not (item._batch_size == size or not new_dim):
+        if type(item) is not cls or not (item._batch_size == size or not new_dim) or item._names is not None:
             return None
         tables.append(item._live())
     length = len(items) if new_dim else sum([item._batch_size[at] for item in items])
@@ -435,7 +442,7 @@ def stack(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
     how = Join("stack", torch.stack, True)
     how.require_same_class(items)
     size = joined_size([item._batch_size for item in items], at, how)
-    names = first._names and (*first._names[:at], None, *first._names[at:])
+    names = joined_names(items, at, how)
     result: C = _deliver(type(first)._join(items, at, size, names, how), out)
     return result
 
@@ -461,7 +468,7 @@ def cat(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
     how = Join("cat", torch.cat, False)
     how.require_same_class(items)
     size = joined_size([item._batch_size for item in items], at, how)
-    result: C = _deliver(type(first)._join(items, at, size, first._names, how), out)
+    result: C = _deliver(type(first)._join(items, at, size, joined_names(items, at, how), how), out)
     return result
 
 

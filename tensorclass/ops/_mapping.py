@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import STORAGE, TensorCollection, batch_dim, is_key, join_path, unravel_key_to_tuple
+from ..core import STORAGE, TensorCollection, is_key, join_path, unravel_key_to_tuple
 from ..core._base import check_names
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path, Subscript
@@ -59,16 +59,6 @@ class MappingOps(TensorCollection):
             self._put(key, value)
         self._batch_size, self._names = other._batch_size, other._names
         return self
-
-    def _dim(self, dim: int | str, op: str, extra: int = 0) -> int:
-        """A batch dim given by number or by name, as a non-negative number."""
-        if type(dim) is int and 0 <= dim < len(self._batch_size):
-            return dim
-        if isinstance(dim, str):
-            if self._names is None or dim not in self._names:
-                raise ValueError(f"{op}: no batch dim is named {dim!r}; the names are {self.names}")
-            return self._names.index(dim)
-        return batch_dim(dim, len(self._batch_size), op=op, extra=extra)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 

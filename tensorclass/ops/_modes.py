@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from typing_extensions import Self
 

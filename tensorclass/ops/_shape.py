@@ -6,18 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import TensorCollection, as_batch_size, batch_dims
+from ..core import TensorCollection, as_batch_size
 from ..core._base import Names
 from ..core._batch import infer_shape
 from ..errors import BatchDimError, BatchSizeError
 from ._inplace import InplaceOps
 from ._mapping import MappingOps
+
+Dims: TypeAlias = "int | str | Sequence[int] | Sequence[str] | Sequence[int | str]"
 
 
 class ShapeOps(InplaceOps):
@@ -56,6 +58,8 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).reshape(-1)["a"].shape
         torch.Size([6, 4])
         """
+        if self._stacked:
+            return self._through("reshape", *shape)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         new = infer_shape(_sizes(shape), size.numel(), op="reshape")
         leaves = self._leaves()
@@ -94,7 +98,9 @@ class ShapeOps(InplaceOps):
         names = self._names if target == self._batch_size else None
         return self._reshaped(lambda leaf: leaf.view(target + leaf.shape[dims:]), target, names)
 
-    def flatten(self, start_dim: int | None = None, end_dim: int | None = None, *, inplace: bool = False) -> Self:
+    def flatten(
+        self, start_dim: int | str | None = None, end_dim: int | str | None = None, *, inplace: bool = False
+    ) -> Self:
         """Merge a range of batch dims into one.
 
         Args:
@@ -155,6 +161,8 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 4), batch_size=[2]).unsqueeze(-1)["a"].shape
         torch.Size([2, 1, 4])
         """
+        if self._stacked:
+            return self._through("unsqueeze", dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "unsqueeze", extra=1)
         size = self._batch_size
         names = self._names and (*self._names[:at], None, *self._names[at:])
@@ -169,6 +177,8 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 1, 4), batch_size=[2, 1]).squeeze()["a"].shape
         torch.Size([2, 4])
         """
+        if self._stacked:
+            return self._through("squeeze", dim)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         dims = range(len(size)) if dim is None else (self._dim(dim, "squeeze"),)
         drop = tuple(d for d in dims if size[d] == 1)
@@ -191,6 +201,8 @@ class ShapeOps(InplaceOps):
         """
         if len(dims) == 1 and not isinstance(dims[0], (int, str)):
             dims = tuple(dims[0])
+        if self._stacked:
+            return self._through("permute", *dims)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         ndim = len(size)
         order = tuple([self._dim(dim, "permute") for dim in dims])
@@ -213,6 +225,8 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).transpose(0, 1).batch_size
         torch.Size([3, 2])
         """
+        if self._stacked:
+            return self._through("transpose", dim0, dim1)  # type: ignore[no-any-return]  # a stack of this class
         a, b = self._dim(dim0, "transpose"), self._dim(dim1, "transpose")
         order = list(range(len(self._batch_size)))
         order[a], order[b] = b, a
@@ -228,7 +242,7 @@ class ShapeOps(InplaceOps):
         """Swap two batch dims; another name of `transpose`."""
         return ShapeOps.transpose(self, axis0, axis1)
 
-    def movedim(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Self:
+    def movedim(self, source: Dims, destination: Dims) -> Self:
         """Move batch dims to other positions; the others keep their order.
 
         >>> import torch
@@ -237,7 +251,7 @@ class ShapeOps(InplaceOps):
         torch.Size([3, 5, 2])
         """
         ndim = len(self._batch_size)
-        sources, targets = batch_dims(source, ndim, op="movedim"), batch_dims(destination, ndim, op="movedim")
+        sources, targets = self._dims(source, "movedim"), self._dims(destination, "movedim")
         if len(sources) != len(targets):
             raise BatchDimError(f"movedim takes as many destinations as sources, got {source} and {destination}")
         order: list[int | None] = [None] * ndim
@@ -246,11 +260,11 @@ class ShapeOps(InplaceOps):
         rest = iter(d for d in range(ndim) if d not in sources)
         return ShapeOps.permute(self, [next(rest) if d is None else d for d in order])
 
-    def moveaxis(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Self:
+    def moveaxis(self, source: Dims, destination: Dims) -> Self:
         """Move batch dims; another name of `movedim`."""
         return ShapeOps.movedim(self, source, destination)
 
-    def flip(self, dims: int | Sequence[int]) -> Self:
+    def flip(self, dims: Dims) -> Self:
         """Reverse the order along batch dims.
 
         >>> import torch
@@ -258,7 +272,9 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.arange(3), batch_size=[3]).flip(0)["a"]
         tensor([2, 1, 0])
         """
-        where = batch_dims(dims, len(self._batch_size), op="flip")
+        if self._stacked:
+            return self._through("flip", dims)  # type: ignore[no-any-return]  # a stack of this class
+        where = self._dims(dims, "flip")
         return self._reshaped(lambda leaf: leaf.flip(where), self._batch_size, self._names)
 
     def fliplr(self) -> Self:
@@ -270,7 +286,7 @@ class ShapeOps(InplaceOps):
         return ShapeOps.flip(self, self._dim(0, "flipud"))
 
     def roll(
-        self, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None, *, inplace: bool = False
+        self, shifts: int | tuple[int, ...], dims: Dims | None = None, *, inplace: bool = False
     ) -> Self:
         """Rotate the elements along batch dims; over the flattened batch when no dim is given.
 
@@ -283,21 +299,25 @@ class ShapeOps(InplaceOps):
         if dims is None:
             flat = ShapeOps.roll(ShapeOps.reshape(self, -1), shifts, 0)
             result = ShapeOps.reshape(flat, size)
-            result._names = self._names
+            result._set_names(self._names)
         else:
-            where = batch_dims(dims, len(size), op="roll")
+            where = self._dims(dims, "roll")
             amounts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
             if len(amounts) != len(where):
                 raise BatchDimError(f"roll takes one shift for each dim, got {shifts} for dims {dims}")
             result = self._reshaped(lambda leaf: leaf.roll(amounts, where), size, self._names)
         return self._become(result) if inplace else result
 
-    def rot90(self, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Self:
+    def rot90(self, k: int = 1, dims: Dims = (0, 1)) -> Self:
         """Rotate by 90 degrees, k times, in the plane of two batch dims."""
-        plane = batch_dims(dims, len(self._batch_size), op="rot90")
+        plane = self._dims(dims, "rot90")
         if len(plane) != 2:
             raise BatchDimError(f"rot90 takes two batch dims, got {dims}")
-        return self._like_torch(lambda leaf: torch.rot90(leaf, k, plane))
+        names = self._names
+        if names is not None and k % 2:
+            turned = {plane[0]: names[plane[1]], plane[1]: names[plane[0]]}
+            names = tuple(turned.get(dim, name) for dim, name in enumerate(names))
+        return self._like_torch(lambda leaf: torch.rot90(leaf, k, plane), names)
 
     # ---- more or fewer elements ----------------------------------------------------------------------------------
 
@@ -309,6 +329,8 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(1, 4), batch_size=[1]).expand(3)["a"].shape
         torch.Size([3, 4])
         """
+        if self._stacked:
+            return self._through("expand", *shape)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         new = _expanded(_sizes(shape), size)
         dims = len(size)

@@ -321,7 +321,9 @@ class TensorDict(TensorDictBase):
         if self._device is not None and any(leaf.device != self._device for leaf in value._leaves(STORAGE)):
             moved = [leaf.to(self._device) for leaf in value._leaves(STORAGE)]
             value = value._make(moved, getattr(value, "_batch_size", size), getattr(value, "_names", None), STORAGE)
-        return value._stored(key, size) if isinstance(value, Node) else value
+        if isinstance(value, Node):
+            return value._stored(key, size)
+        return value if self._names is None else named_like(value, self._names, key)
 
     def _check_object(self, key: str, value: Any) -> Any:
         """A mapping becomes a container, numbers become a tensor, a list of objects one object for each element."""
@@ -348,7 +350,7 @@ class TensorDict(TensorDictBase):
 
     def _choose_entry(self, key: str, mine: Any, theirs: Any, condition: Tensor) -> None:
         """Objects that differ become one object for each element."""
-        if isinstance(mine, (Tensor, TensorCollection, NonTensorStack, Unbatched)):
+        if isinstance(mine, (Tensor, TensorCollection)) or hasattr(type(mine), "_batch_shape"):
             super()._choose_entry(key, mine, theirs, condition)
         elif not same_entry(mine, theirs):
             self._put(key, NonTensorStack.of_one(mine, self._batch_size)._choose(theirs, condition, key))
@@ -357,7 +359,7 @@ class TensorDict(TensorDictBase):
         self, entry: Any, value: Any, path: Path, parts: tuple[Any, ...] | None, size: torch.Size
     ) -> list[Copy]:
         """An object shared by the batch is replaced; written at an index, it becomes one object for each element."""
-        if isinstance(entry, (NonTensorStack, Unbatched)):
+        if hasattr(type(entry), "_batch_shape"):
             return super()._plan_object(entry, value, path, parts, size)
         if same_entry(entry, value):
             return []
@@ -502,9 +504,28 @@ def _fits(value: TensorCollection, size: torch.Size) -> bool:
 def _inner_names(names: Names, inner: Names, outer_dims: int, size: torch.Size) -> Names:
     if names is None and inner is None:
         return None
-    tail = inner[outer_dims:] if inner is not None else (None,) * (len(size) - len(names or ()))
+    tail: tuple[str | None, ...] = (None,) * (len(size) - len(names or ()))
+    if inner is not None:
+        tail = inner[outer_dims:]
     head = names if names is not None else (None,) * (len(size) - len(tail))
-    return (*head, *tail)
+    joint = (*head, *tail)
+    return joint if any(name is not None for name in joint) else None
+
+
+def named_like(value: TensorCollection, names: tuple[str | None, ...], key: str) -> TensorCollection:
+    """A nested container with the dim names of its holder; those that it has already must agree."""
+    mine, ndim = value.names, len(names)
+    if mine[:ndim] == list(names):
+        return value
+    for dim, (old, new) in enumerate(zip(mine, names, strict=False)):
+        if old is not None and new is not None and old != new:
+            raise StructureError(
+                f"field `{key}`: batch dim {dim} is named {old!r} in the value and {new!r} in its holder; give them "
+                "the same names with `rename`"
+            )
+    twin = value._twin()
+    twin._set_names(check_names((*names, *mine[ndim:]), len(mine)))
+    return twin
 
 
 def path_of(key: Key) -> str:
