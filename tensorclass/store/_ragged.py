@@ -69,7 +69,7 @@ class RaggedTensor(Node):
         def __get__(self, instance: object | None, owner: type) -> Any:
             """The tensors of an instance."""
 
-        def __set__(self, instance: object, value: RaggedTensor | Elements) -> None:
+        def __set__(self, instance: object, value: RaggedTensor | Elements | Tensor) -> None:
             """Replace the tensors of an instance."""
 
     @classmethod
