@@ -41,11 +41,11 @@ from .store import LazyStackedTensorDict as LazyStackedTensorDict
 from .store import MetaData as MetaData
 from .store import NonTensorData as NonTensorData
 from .store import NonTensorDataBase as NonTensorDataBase
-from .store import LazyStackedTensorDict as LazyStackedTensorDict
 from .store import NonTensorStack as NonTensorStack
 from .store import RaggedTensor as RaggedTensor
 from .store import TensorDict as TensorDict
 from .store import TensorDictBase as TensorDictBase
+from .store import TypedTensorDict as TypedTensorDict
 from .store import UnbatchedTensor as UnbatchedTensor
 from .store import collate as collate
 from .store import dense_stack_tds as dense_stack_tds

@@ -29,7 +29,7 @@ class NameOps(MappingOps):
         if isinstance(dim, str):
             if self._names is None or dim not in self._names:
                 near = did_you_mean(dim, [name for name in self.names if name])
-                raise ValueError(f"{op}: no batch dim is named {dim!r}{near}; the names are {self.names}")
+                raise ValueError(f"{op}: no batch dim is named {dim!r}; the names are {self.names}{near}")
             return self._names.index(dim)
         return batch_dim(dim, len(self._batch_size), op=op, extra=extra)
 

@@ -28,3 +28,4 @@ from ._non_tensor import UnbatchedTensor as UnbatchedTensor
 from ._non_tensor import is_non_tensor as is_non_tensor
 from ._parse import parse_tensor_dict_string as parse_tensor_dict_string
 from ._ragged import RaggedTensor as RaggedTensor
+from ._typed_dict import TypedTensorDict as TypedTensorDict

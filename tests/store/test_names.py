@@ -220,7 +220,7 @@ PARTS = {
     "none": None,
     "list": [0] * 7,
     "tensor": torch.zeros(7, dtype=torch.int64),
-    "grid": torch.zeros(7, 11, dtype=torch.int64),
+    "grid": torch.zeros(11, 7, dtype=torch.int64),
     "scalar": torch.tensor(1),
     "dots": ...,
 }
