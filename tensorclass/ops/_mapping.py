@@ -1,16 +1,13 @@
-"""A container as a dict: get, set, pop, update, views, copies. Values are checked before the first is written."""
+"""A container as a dict, written: set, pop, update, copies. Values are checked before the first is written."""
 
 # Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
 # pyright: reportReturnType=false
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import Enum
-from types import EllipsisType
-from typing import Any, SupportsIndex, TypeAlias, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import Self
@@ -19,35 +16,19 @@ from ..core import STORAGE, TensorCollection, is_key, join_path, unravel_key_to_
 from ..core._base import check_names
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path, Subscript
-from ..core._views import ItemsView, KeysView, LeafTest, ValuesView
+from ..core._views import KeysView
 from ..errors import KeyThroughLeafError, MissingKeyError, StructureError, UnsupportedOperationError
-from ._modes import get_defaults_to_none
-
-IndexPart: TypeAlias = (
-    "SupportsIndex | slice | EllipsisType | Tensor | np.ndarray[Any, Any] | Sequence[int] | list[Any] | None"
-)
-BatchIndex: TypeAlias = "IndexPart | tuple[IndexPart, ...]"
-
-
-class Unset(Enum):
-    """The default of an argument for which None means something; an enum, because dynamo knows those."""
-
-    UNSET = "unset"
-
-    def __repr__(self) -> str:
-        return "<unset>"
+from ._reading import UNSET as UNSET
+from ._reading import BatchIndex as BatchIndex
+from ._reading import IndexPart as IndexPart
+from ._reading import ReadingOps
+from ._reading import Unset as Unset
 
 
-UNSET: Any = Unset.UNSET
-
-
-class MappingOps(TensorCollection):
+class MappingOps(ReadingOps):
     """Dict behaviour over top-level and nested keys."""
 
     __slots__ = ()
-
-    def _index(self, index: Any) -> Self:
-        raise NotImplementedError
 
     def _set_index(self, index: Any, value: Any) -> None:
         raise NotImplementedError
@@ -59,46 +40,6 @@ class MappingOps(TensorCollection):
             self._put(key, value)
         self._batch_size, self._names = other._batch_size, other._names
         return self
-
-    # ---- reading -------------------------------------------------------------------------------------------------
-
-    @overload
-    def __getitem__(self, index: Subscript) -> Any: ...
-    @overload
-    def __getitem__(self, index: BatchIndex) -> Self: ...
-    def __getitem__(self, index: Any) -> Any:
-        """An entry for a key (a string, a tuple of strings, a field reference), else a container for an index.
-
-        Raises:
-            MissingKeyError: for an absent key; names the nearest one.
-            KeyThroughLeafError: for a path that goes through a leaf.
-            BatchIndexError: for an index that reaches past the batch dims or out of range.
-
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict(a=torch.zeros(3, 4), b={"c": torch.ones(3)}, batch_size=[3])
-        >>> data["b", "c"].shape, data[0].batch_size, data[1:]["a"].shape
-        (torch.Size([3]), torch.Size([]), torch.Size([2, 4]))
-        """
-        kind = type(index)
-        if kind is str:
-            return self._entry(index)
-        if kind is int or kind is slice:
-            return self._index(index)
-        if kind is tuple and all([type(part) is str for part in index]) and index:
-            return self._read(index)
-        return self._read(unravel_key_to_tuple(index)) if is_key(index) else self._index(index)
-
-    def _read(self, path: Path) -> Any:
-        node: Any = self
-        for depth, part in enumerate(path):
-            if not isinstance(node, TensorCollection):
-                raise KeyThroughLeafError(
-                    f"`{join_path(path[:depth])}` is a {type(node).__name__}, not a container, so it has no entry "
-                    f"`{join_path(path[depth:])}`"
-                )
-            node = node._entry(part)
-        return node
 
     def __setitem__(self, index: Subscript | BatchIndex, value: Any) -> None:
         """Write an entry for a key, or the elements at an index in place.
@@ -118,138 +59,6 @@ class MappingOps(TensorCollection):
             MappingOps.set(self, index, value)
         else:
             self._set_index(index, value)
-
-    def get(
-        self, key: Key, default: Any = UNSET, *, as_list: bool = False, as_padded_tensor: bool = False,
-        as_nested_tensor: bool = False, padding_side: str = "right", layout: Any = None, padding_value: float = 0.0,
-    ) -> Any:  # fmt: skip
-        """The value of a key, or `default` (None when omitted) when it is absent.
-
-        Args:
-            key: what to read.
-            default: given for an absent key.
-            as_list: the values along the first batch dim in a list; of a lazy stack, those of its members.
-            as_padded_tensor: one tensor, padded where the members of a lazy stack differ in shape.
-            as_nested_tensor: one nested tensor, of the members' tensors.
-            padding_side: "right" or "left".
-            layout: of the nested tensor, `torch.jagged` (default) or `torch.strided`.
-            padding_value: what fills the padding.
-
-        Raises:
-            KeyThroughLeafError: when the path goes through a leaf.
-
-        >>> from tensorclass import TensorDict
-        >>> TensorDict(batch_size=[]).get("a", 3)
-        3
-        """
-        path = (key,) if type(key) is str else unravel_key_to_tuple(key)
-        try:
-            if as_list or as_padded_tensor or as_nested_tensor:
-                form = (as_list, as_padded_tensor, as_nested_tensor)
-                return self._read_as(path, form, padding_side, layout, padding_value)
-            return self._read(path)
-        except MissingKeyError:
-            if default is UNSET and not get_defaults_to_none():
-                raise
-            return None if default is UNSET else default
-
-    def _read_as(self, path: Path, form: tuple[bool, bool, bool], side: str, layout: Any, value: float) -> Any:
-        """An entry as a list, a padded or a nested tensor."""
-        raise NotImplementedError
-
-    def __contains__(self, key: object) -> bool:
-        """Whether a top-level or nested key is present. Only keys are looked up: values are compared with `==`."""
-        if not is_key(key):
-            raise TypeError(
-                f"`in` looks up keys (strings, tuples of strings, field references), got a {type(key).__name__}; "
-                "compare values with `(batch == value).any()`"
-            )
-        return key in KeysView(self, True, False, None, False)
-
-    def __iter__(self) -> Iterator[Self]:
-        """Iterate over the first batch dim.
-
-        Raises:
-            TypeError: when there is no batch dim.
-        """
-        if not self._batch_size:
-            raise TypeError(
-                f"iteration over a {type(self).__name__} without batch dims; use keys(), values() or items() for its "
-                "entries, or give a batch_size"
-            )
-        return iter([self._index(i) for i in range(self._batch_size[0])])
-
-    def __reversed__(self) -> Iterator[Self]:
-        """Iterate over the first batch dim from the end."""
-        return reversed([self._index(i) for i in range(len(self))])
-
-    def keys(
-        self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
-    ) -> KeysView:
-        """The keys; nested ones are tuples.
-
-        Args:
-            include_nested: list what nested containers hold as well.
-            leaves_only: leave containers out.
-            is_leaf: decides by class what counts as a leaf.
-            sort: in lexical order instead of insertion order.
-
-        >>> from tensorclass import TensorDict
-        >>> list(TensorDict({"a": 1, "b": {"c": 2}}).keys(include_nested=True, leaves_only=True))
-        ['a', ('b', 'c')]
-        """
-        return KeysView(self, include_nested, leaves_only, is_leaf, sort)
-
-    def values(
-        self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
-    ) -> ValuesView:
-        """The values, in the order of `keys` with the same arguments."""
-        return ValuesView(self, include_nested, leaves_only, is_leaf, sort)
-
-    def items(
-        self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
-    ) -> ItemsView:
-        """The (key, value) pairs, in the order of `keys` with the same arguments."""
-        return ItemsView(self, include_nested, leaves_only, is_leaf, sort)
-
-    @property
-    def sorted_keys(self) -> list[Any]:
-        """The top-level keys in lexical order."""
-        return sorted(self._entries())
-
-    def is_empty(self) -> bool:
-        """Whether there is no leaf at any depth."""
-        return all(isinstance(v, MappingOps) and MappingOps.is_empty(v) for v in self._entries().values())
-
-    def entry_class(self, key: Key) -> type:
-        """The class of an entry.
-
-        >>> from tensorclass import TensorDict
-        >>> TensorDict(a=1).entry_class("a")
-        <class 'torch.Tensor'>
-        """
-        return type(self._read(unravel_key_to_tuple(key)))
-
-    def get_item_shape(self, key: Key) -> torch.Size:
-        """The shape of an entry: batch dims and event dims."""
-        shape: torch.Size = self._read(unravel_key_to_tuple(key)).shape
-        return shape
-
-    @property
-    def depth(self) -> int:
-        """How many levels of containers lie below this one."""
-        inner = [MappingOps.depth.__get__(v) for v in self._entries().values() if isinstance(v, MappingOps)]
-        return 1 + max(inner) if inner else 0
-
-    def _raw(self, path: Path) -> Any:
-        """What is stored under a path: an entry node itself, where `_read` gives what a reader of it sees."""
-        holder = self._read(path[:-1])
-        if not isinstance(holder, TensorCollection):
-            return self._read(path)
-        found = holder._entries().get(path[-1], UNSET)
-        return holder._entry(path[-1]) if found is UNSET else found
-
-    # ---- writing -------------------------------------------------------------------------------------------------
 
     def _holder(self, path: Path, create: bool) -> MappingOps:
         """The container that holds the last part of a path."""

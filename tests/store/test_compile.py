@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -56,16 +55,10 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-LOCKS = {"set", "update", "to dtype"}
-"""Validation of a typed class reads `functools.cached_property`, which takes a lock before Python 3.12."""
-
-
 @pytest.mark.parametrize("typed", [False, True], ids=["untyped", "typed"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_one_graph(name: str, typed: bool, request: pytest.FixtureRequest):
+def test_one_graph(name: str, typed: bool):
     """Traced whole, with the result of eager mode."""
-    if typed and name in LOCKS and sys.version_info < (3, 12):
-        request.applymarker(pytest.mark.xfail(reason="dynamo can't trace the lock of a cached property", strict=True))
     torch._dynamo.reset()
     function, container = FUNCTIONS[name], make(typed)
     result = torch.compile(function, backend="eager", fullgraph=True)(container)
