@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, Any
 
 import torch
@@ -29,7 +28,7 @@ class DTypeFamily:
     name: str
     dtypes: frozenset[torch.dtype] | None
 
-    @cached_property
+    @property
     def exact(self) -> torch.dtype | None:
         """The dtype, when there is only one."""
         return next(iter(self.dtypes)) if self.dtypes is not None and len(self.dtypes) == 1 else None

@@ -65,6 +65,7 @@ class TypedContainer(Relaid):
     __tensorclass_attributes__: ClassVar[frozenset[str]]
     __tensorclass_setters__: ClassVar[dict[str, Any]]
     __tensorclass_nested__: ClassVar[tuple[str, ...]]
+    __tensorclass_casts__: ClassVar[frozenset[torch.dtype]]
     __tensorclass_rigid__: ClassVar[bool]
     """Whether every field is a tensor of literal event shape and exact dtype: instances can't differ in shape."""
     __tensorclass_floats__: ClassVar[bool]
@@ -157,6 +158,40 @@ class TypedContainer(Relaid):
         object.__setattr__(new, "_store", self._store._twin())
         return new
 
+    @property
+    def _stacked(self) -> bool:  # type: ignore[override]  # of a class over a store, the store's
+        stacked: bool = self._store._stacked
+        return stacked
+
+    def _through(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return self._rewrap(getattr(self._store, name)(*args, **kwargs))
+
+    def _rewrap(self, result: Any) -> Any:
+        """What the store gave, with containers of its kind as instances of this class."""
+        if isinstance(result, tuple):
+            return tuple([self._rewrap(part) for part in result])
+        if result is self._store:
+            return self
+        return self._wrap(result) if isinstance(result, TensorCollection) else result
+
+    def _parts(self) -> list[Any]:
+        return [self._wrap(part) for part in self._store._parts()]
+
+    def _unstacked(self, tensors: bool = True) -> Any:
+        return self._wrap(self._store._unstacked(tensors)) if self._store._stacked else self
+
+    def _outline(self) -> dict[str, Any]:
+        outline: dict[str, Any] = self._store._outline()
+        return self._typed_nested(outline) if type(self).__tensorclass_nested__ else outline
+
+    def _printable(self) -> dict[str, Any]:
+        return self._typed_nested(self._store._printable())
+
+    def _typed_nested(self, entries: dict[str, Any]) -> dict[str, Any]:
+        """Entries in which nested containers are of the classes that their fields declare."""
+        nested = [name for name in type(self).__tensorclass_nested__ if isinstance(entries.get(name), TensorCollection)]
+        return {**entries, **{name: self._wrap_nested(name, entries[name]) for name in nested}} if nested else entries
+
     def _quick(self, index: int | slice) -> Self | None:
         store = self._store._quick(index)
         if store is None:
@@ -187,6 +222,13 @@ class TypedContainer(Relaid):
         if not type(self).__tensorclass_rigid__ or mine is None or theirs is None or list(mine) != list(theirs):
             return None
         return list(theirs.values()) if self._store._batch_size == other._store._batch_size else None
+
+    def _spread(self, leaves: list[Tensor], other: Tensor, op: str) -> list[Tensor]:
+        spread: list[Tensor] = self._store._spread(leaves, other, op)
+        return spread
+
+    def _arrange(self, other: Any) -> Any:
+        return self._store._arrange(other)
 
     def _layout(self) -> Layout:
         layout: Layout = self._store._layout()

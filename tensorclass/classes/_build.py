@@ -30,7 +30,7 @@ from ..errors import Problem, SchemaError
 from ..ops import Container
 from ..store import TensorDict
 from ._access import like, make_deleter, make_getter, make_setter
-from ._checks import check_many, fill_store
+from ._checks import check_many, fill_store, free_casts
 from ._errors import cannot_drop as cannot_drop
 from ._errors import clashes
 from ._errors import unknown_attribute as unknown_attribute
@@ -87,6 +87,7 @@ def finish_class(cls: Any, schema: Schema) -> None:
         name for base in cls.__mro__ for name, member in vars(base).items() if hasattr(type(member), "__set__")
     )
     dtypes = [_rigid_dtype(spec) for spec in schema.fields.values()]
+    cls.__tensorclass_casts__ = free_casts(schema)
     cls.__tensorclass_rigid__ = None not in dtypes
     cls.__tensorclass_floats__ = all(dtype is not None and dtype.is_floating_point for dtype in dtypes)
     cls.__tensorclass_setters__ = {} if options.frozen else {name: vars(cls)[name].fset for name in schema.fields}

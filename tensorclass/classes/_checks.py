@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, c
 from ..core import VALUES, TensorCollection
 from ..errors import CastError, Problem, SchemaError
 from ..store import Node, NonTensorStack, RaggedTensor, TensorDict, Unbatched
+from ._access import like
 from ._errors import unknown_field
 
 
@@ -42,6 +42,10 @@ def check_one(self: Any, key: str, value: Any) -> Any:
     schema = type(self).__tensorclass_schema__
     if key not in schema.fields:
         raise unknown_field(type(self), key)
+    if _all_alike(self, {key: value}):
+        return value
+    if self._store._stacked:
+        return check_many(self, {key: value})[key]
     value = value.tensor if isinstance(value, Unbatched) else value
     others = {name: entry for name, entry in self._entries().items() if name != key}
     options = type(self).__tensorclass_options__
@@ -55,12 +59,24 @@ def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     for key in values:
         if key not in schema.fields:
             raise unknown_field(type(self), key)
+    if _all_alike(self, values):
+        return dict(values)
+    if self._store._stacked:
+        return self._store._check_members(values, lambda part, shares: check_many(self._wrap(part), shares))  # type: ignore[no-any-return]  # a dict
     if len(values) == 1:
         return {key: check_one(self, key, value) for key, value in values.items()}
     state = {**_state(schema, readable(self._entries())), **readable(values)}
     options = type(self).__tensorclass_options__
     checked, _ = check_fields(schema, state, batch_size=self._batch_size, options=options)
     return {key: _store_check(self, key, checked.get(key)) for key in values}
+
+
+def _all_alike(self: Any, values: Mapping[str, Any]) -> bool:
+    """Whether tensors take the place of tensors of the same dtype and shape, which needs no further check."""
+    if self._device is not None or type(self).__tensorclass_options__.validate == "values":
+        return False
+    present = self._store._live()
+    return all([like(present.get(key), value) for key, value in values.items()])
 
 
 def _state(schema: Schema, entries: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,6 +123,11 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
     store: Any = getattr(tensordict, "_store", tensordict)
     for key, value in extra.items():
         store.set(key, value)
+    if store._stacked:
+        members = [getattr(member, "_store", member) for member in store._members]
+        for member in members:
+            adopt(cls, member, {})
+        return cls._wrap(store if members == store._members else store._with(members))
     seen = readable(store._entries())
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = seen.get(name)
@@ -127,6 +148,10 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
 
 def specs_of(self: Any, prefix: str = "") -> Iterator[tuple[str, FieldSpec | None, Any]]:
     """The path, the declaration and the value of each `VALUES` leaf, in the order of `_leaves(VALUES)`."""
+    if self._store._stacked:
+        for part in self._parts():
+            yield from specs_of(part, prefix)
+        return
     for name, value in self._store._entries().items():
         spec = type(self).__tensorclass_schema__.fields[name]
         if isinstance(value, Tensor):
@@ -159,16 +184,25 @@ def accept(self: Any, new: Sequence[Tensor], op: str) -> None:
         raise SchemaError.of(type(self).__name__, problems)
 
 
-@functools.cache
-def _always_castable(cls: Any, dtype: torch.dtype) -> bool:
-    """Whether no field of a class stands against a cast."""
-    fields = cls.__tensorclass_schema__.fields.values()
-    return all(spec.nested is None and cast_problem(spec, dtype) is None for spec in fields)
+CAST_TARGETS = tuple(
+    dtype
+    for dtype in vars(torch).values()
+    if isinstance(dtype, torch.dtype) and (dtype.is_floating_point or dtype.is_complex)
+)
+"""The dtypes to which floating tensors are cast in earnest."""
+
+
+def free_casts(schema: Schema) -> frozenset[torch.dtype]:
+    """The dtypes that no field of a class without nested fields stands against; found once, when the class is made."""
+    if any(spec.nested is not None for spec in schema):
+        return frozenset()
+    families = {spec.dtype.name: spec.dtype for spec in schema if spec.dtype is not None}.values()
+    return frozenset(dtype for dtype in CAST_TARGETS if all(family.admits_cast(dtype) for family in families))
 
 
 def castable(self: Any, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
     """Which leaves a cast touches: floating ones, as `nn.Module.to` does; a declared dtype refuses."""
-    if _always_castable(type(self), dtype):  # type: ignore[arg-type]  # a class is hashable
+    if dtype in type(self).__tensorclass_casts__:
         return [leaf.is_floating_point() or leaf.is_complex() for leaf in leaves]
     problems = []
     wanted = []
