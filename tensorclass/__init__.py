@@ -42,6 +42,7 @@ from .store import MetaData as MetaData
 from .store import NonTensorData as NonTensorData
 from .store import NonTensorDataBase as NonTensorDataBase
 from .store import NonTensorStack as NonTensorStack
+from .store import PackLayout as PackLayout
 from .store import RaggedTensor as RaggedTensor
 from .store import TensorDict as TensorDict
 from .store import TensorDictBase as TensorDictBase

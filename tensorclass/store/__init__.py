@@ -1,6 +1,7 @@
 """The containers: the dense `TensorDict`, and the entry nodes that follow the batch or stay out of its way."""
 
 from ._collate import collate as collate
+from ._consolidate import PackLayout as PackLayout
 from ._convert import from_any as from_any
 from ._convert import from_dict as from_dict
 from ._convert import from_namedtuple as from_namedtuple

@@ -26,12 +26,13 @@ from ..ops._inplace import Copy
 from ..ops._mapping import items_of
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
+from ._consolidate import PackLayout, PackOps, block_of, hollow, restore
 from ._nodes import Node, NonTensorStack, Unbatched
-from ._non_tensor import NonTensorData, NonTensorDataBase, NonTensorOps, UnbatchedTensor, presented, stays_one
+from ._non_tensor import NonTensorData, NonTensorDataBase, UnbatchedTensor, presented, stays_one
 
 if TYPE_CHECKING:
 
-    class Relaid(NonTensorOps):
+    class Relaid(PackOps):
         """What checkers know of operations that change keys: of every container the result is untyped."""
 
         def select(
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
             """Nested keys."""
             raise NotImplementedError
 else:
-    Relaid = NonTensorOps
+    Relaid = PackOps
 
 
 class TensorDictBase(Relaid):
@@ -429,6 +430,11 @@ class TensorDict(TensorDictBase):
             self._set_lock(None)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        leaves = self._leaves(STORAGE)
+        block = block_of(leaves)
+        if block is not None:  # as one block, where every leaf by itself would bring the whole storage
+            shell, shapes = hollow(self, leaves)
+            return restore, (shell, block, shapes)
         return object.__new__, (type(self),), self.__getstate__()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -533,4 +539,5 @@ def path_of(key: Key) -> str:
     return join_path(unravel_key_to_tuple(key))
 
 
+PackLayout._dense = TensorDict
 register(TensorDict)

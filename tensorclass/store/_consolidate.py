@@ -1,0 +1,305 @@
+"""All leaves in one block of memory, or all features in one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, TypeAlias
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import STORAGE, TensorCollection, join_path, unravel_key_to_tuple
+from ..core._base import Names
+from ..core._device import Device, as_device
+from ..core._keys import Key, Path
+from ..core._repr import is_typed
+from ..errors import BatchDimError, BatchSizeError, StructureError, UnsupportedOperationError
+from ._non_tensor import NonTensorOps
+
+Shape: TypeAlias = "tuple[torch.dtype, torch.Size]"
+
+_ALIGNMENT = 64  # bytes: a cache line, and more than any dtype needs
+_TRAILER = 64  # a block is longer than its leaves, so that no ordinary tensor looks like one
+
+
+class PackOps(NonTensorOps):
+    """`consolidate` and `pack`."""
+
+    __slots__ = ()
+
+    def consolidate(
+        self, *, device: Device = None, non_blocking: bool = False, inplace: bool = False, share_memory: bool = False,
+        pin_memory: bool = False,
+    ) -> Self:  # fmt: skip
+        """Copy all leaves into one block of memory and give a locked container of views into it.
+
+        Pickling and sending to another process then move one block. Leaves that require grad are copied detached.
+
+        Args:
+            device: where the block lives; that of the leaves, which must be one, when omitted.
+            non_blocking: whether copies between devices may be asynchronous.
+            inplace: take the views over instead of making a new container.
+            share_memory: put the block into shared memory.
+            pin_memory: put the block into pinned memory.
+
+        Raises:
+            StructureError: for leaves on several devices when no device is given.
+            UnsupportedOperationError: for nested or sparse leaves.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(3), b={"c": torch.ones(3, 2)}, batch_size=[3]).consolidate()
+        >>> data.is_consolidated(), data.is_locked
+        (True, True)
+        """
+        leaves = self._leaves(STORAGE)
+        target = _one_device(leaves, as_device(device))
+        if PackOps.is_consolidated(self) and leaves[0].device == target and not (share_memory or pin_memory):
+            return self
+        shapes = [(leaf.dtype, leaf.shape) for leaf in leaves]
+        block = torch.empty(_length(shapes), dtype=torch.uint8, device=target, pin_memory=pin_memory)
+        if share_memory:
+            block.share_memory_()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        views = cut(block, shapes)
+        for view, leaf in zip(views, leaves, strict=True):
+            view.copy_(leaf.detach(), non_blocking=non_blocking)
+        result = self._make(views, self._batch_size, self._names, STORAGE)
+        if device is not None:
+            result._set_device(target)
+        result = self._become(result) if inplace else result
+        result._set_lock(None)
+        return result
+
+    def is_consolidated(self) -> bool:
+        """Whether the leaves are views into one block that `consolidate` has made.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3)).is_consolidated()
+        False
+        """
+        return block_of(self._leaves(STORAGE)) is not None
+
+    def pack(self, dim: int = -1, *, layout: PackLayout | None = None) -> tuple[Tensor, PackLayout]:
+        """All leaves as the columns of one tensor, and the layout that `unpack` takes them apart by.
+
+        Args:
+            dim: where the packed dim goes in the result.
+            layout: pack into the columns of this layout; its own in the order of the sorted keys when omitted.
+
+        Raises:
+            StructureError: for leaves of several dtypes or devices, Python objects, or another structure than that of
+                `layout`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> flat, layout = TensorDict(p=torch.zeros(5), v=torch.ones(5, 3), batch_size=[5]).pack()
+        >>> flat.shape, layout.keys, layout.unpack(flat[:2])["v"].shape
+        (torch.Size([5, 4]), ('p', 'v'), torch.Size([2, 3]))
+        """
+        size = self._batch_size
+        if not -len(size) - 1 <= dim <= len(size):
+            raise BatchDimError(f"pack: dim {dim} lies outside [{-len(size) - 1}, {len(size)}]")
+        leaves, nested = _leaves_to_pack(self, (), len(size))
+        mine = PackLayout(
+            tuple(_key(path) for path in sorted(leaves)),
+            tuple(leaves[path].shape[len(size) :] for path in sorted(leaves)),
+            dim if dim < 0 else dim - len(size) - 1,
+            tuple(nested),
+            self._device,
+            type(self) if is_typed(self) else None,
+        )
+        if layout is not None:
+            layout._require(mine)
+            mine = layout
+        columns = [leaves[unravel_key_to_tuple(key)].reshape(*size, -1) for key in mine.keys]
+        flat = torch.cat(columns, -1) if columns else torch.empty(*size, 0, device=self._device)
+        return flat.movedim(-1, mine.dim).contiguous(), mine
+
+
+@dataclass(frozen=True)
+class PackLayout:
+    """Which columns of a packed tensor belong to which leaf; hashable, compares by value.
+
+    Args:
+        keys: the keys of the leaves in column order.
+        shapes: the event shape of each leaf.
+        dim: where the packed dim is, counted from the end.
+        nested: key, further batch dims and class (None for a TensorDict) of each nested container.
+        device: the device of the packed container.
+        cls: its typed class, or None.
+
+    >>> import torch
+    >>> from tensorclass import PackLayout
+    >>> layout = PackLayout(("a", "b"), ((), (2,)))
+    >>> layout.offsets, layout.numel, layout.unpack(torch.zeros(4, 3))["b"].shape
+    ((0, 1), 3, torch.Size([4, 2]))
+    """
+
+    keys: tuple[Any, ...]
+    shapes: tuple[Any, ...]
+    dim: int = -1
+    nested: tuple[tuple[Any, Any, Any], ...] = ()
+    device: torch.device | None = None
+    cls: Any = None
+    _dense: ClassVar[Any] = None  # TensorDict, which knows this class and says so
+
+    def __post_init__(self) -> None:
+        if len(self.keys) != len(self.shapes) or self.dim >= 0:
+            raise ValueError("a PackLayout has one shape for each key, and counts its dim from the end")
+        object.__setattr__(self, "shapes", tuple(torch.Size(shape) for shape in self.shapes))
+        object.__setattr__(self, "nested", tuple((key, torch.Size(size), cls) for key, size, cls in self.nested))
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """The first column of each leaf."""
+        starts = [0]
+        for shape in self.shapes:
+            starts.append(starts[-1] + shape.numel())
+        return tuple(starts[:-1])
+
+    @cached_property
+    def numel(self) -> int:
+        """The number of columns."""
+        return sum(shape.numel() for shape in self.shapes)
+
+    def unpack(self, flat: Tensor) -> Any:
+        """The container whose leaves are the columns of a tensor, as views where torch can give them.
+
+        Args:
+            flat: tensor with `numel` entries along `dim`; all its other dims are batch dims.
+
+        Raises:
+            BatchSizeError: for another number of columns.
+        """
+        if flat.ndim < -self.dim or flat.shape[self.dim] != self.numel:
+            raise BatchSizeError(
+                f"unpack takes a tensor with {self.numel} columns along dim {self.dim}, got shape {list(flat.shape)}"
+            )
+        columns = flat.movedim(self.dim, -1)
+        size = columns.shape[:-1]
+        result: Any = self._dense(batch_size=size, device=self.device)
+        for key, extra, _ in sorted(self.nested, key=lambda row: len(unravel_key_to_tuple(row[0]))):
+            result.set(key, self._dense(batch_size=size + extra, device=self.device))
+        parts = columns.split([shape.numel() for shape in self.shapes], -1)  # type: ignore[no-untyped-call]  # torch leaves split untyped
+        for key, shape, part in zip(self.keys, self.shapes, parts, strict=True):
+            result.set(key, part.unflatten(-1, shape) if shape else part.squeeze(-1))
+        for key, _, cls in sorted(self.nested, key=lambda row: -len(unravel_key_to_tuple(row[0]))):
+            if cls is not None:
+                result.set(key, cls.from_tensordict(result[key]))
+        return result if self.cls is None else self.cls.from_tensordict(result)
+
+    def _require(self, other: PackLayout) -> None:
+        """Refuse a container with another structure, naming what differs."""
+        mine, theirs = dict(zip(self.keys, self.shapes, strict=True)), dict(zip(other.keys, other.shapes, strict=True))
+        for key in [*mine, *theirs]:
+            if mine.get(key) != theirs.get(key):
+                wanted, given = mine.get(key), theirs.get(key)
+                raise StructureError(
+                    f"pack: the layout has {_told(wanted)} for `{join_path(unravel_key_to_tuple(key))}`, the container "
+                    f"has {_told(given)}"
+                )
+        if self.dim != other.dim:
+            raise StructureError(f"pack: the layout packs along dim {self.dim}, asked for was {other.dim}")
+
+
+# ---- packing -----------------------------------------------------------------------------------------------------
+
+
+def _told(shape: torch.Size | None) -> str:
+    return "no leaf" if shape is None else f"event shape {list(shape)}"
+
+
+def _key(path: Path) -> Key:
+    return path[0] if len(path) == 1 else path
+
+
+def _leaves_to_pack(
+    collection: TensorCollection, prefix: Path, ndim: int
+) -> tuple[dict[Path, Tensor], list[tuple[Any, Any, Any]]]:
+    """The leaves by path, and a row for each nested container; all of one dtype and device."""
+    leaves: dict[Path, Tensor] = {}
+    nested: list[tuple[Any, Any, Any]] = []
+    for key, value in sorted(collection._entries().items()):
+        path = (*prefix, key)
+        if isinstance(value, TensorCollection):
+            inner, rows = _leaves_to_pack(value, path, ndim)
+            nested += [(_key(path), value._batch_size[ndim:], type(value) if is_typed(value) else None), *rows]
+            leaves.update(inner)
+        elif isinstance(value, Tensor):
+            leaves[path] = value
+        else:
+            raise StructureError(
+                f"pack: `{join_path(path)}` is a {type(value).__name__} without batch dims or without numbers; leave "
+                "it out with `filter_non_tensor_data()` or `exclude`"
+            )
+    found = {f"{leaf.dtype} on {leaf.device}" for leaf in leaves.values()}
+    if len(found) > 1:
+        raise StructureError(f"pack takes leaves of one dtype on one device, got {', '.join(sorted(found))}")
+    return leaves, nested
+
+
+# ---- one block ---------------------------------------------------------------------------------------------------
+
+
+def _one_device(leaves: Sequence[Tensor], device: torch.device | None) -> torch.device:
+    devices = {leaf.device for leaf in leaves}
+    for leaf in leaves:
+        if leaf.is_nested or leaf.layout is not torch.strided:
+            raise UnsupportedOperationError(f"consolidate takes dense leaves, got one of layout {leaf.layout}")
+    if device is None and len(devices) > 1:
+        raise StructureError(f"consolidate: the leaves live on {sorted(map(str, devices))}; give a device")
+    return device or next(iter(devices), torch.device("cpu"))
+
+
+def _starts(shapes: Sequence[Shape]) -> list[int]:
+    """The byte at which each leaf starts, and the end of the last."""
+    starts = [0]
+    for dtype, shape in shapes:
+        count = shape.numel() * dtype.itemsize
+        starts.append(starts[-1] + -(-count // _ALIGNMENT) * _ALIGNMENT)
+    return starts
+
+
+def _length(shapes: Sequence[Shape]) -> int:
+    return _starts(shapes)[-1] + _TRAILER
+
+
+def cut(block: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
+    """The leaves of a block as views."""
+    return [
+        block[start : start + shape.numel() * dtype.itemsize].view(dtype).view(shape)
+        for start, (dtype, shape) in zip(_starts(shapes), shapes, strict=False)
+    ]
+
+
+def block_of(leaves: Sequence[Tensor]) -> Tensor | None:
+    """The block whose views the leaves are, in order; None where they are no such views."""
+    if not leaves or any(leaf.is_nested or leaf.layout is not torch.strided for leaf in leaves):
+        return None
+    storage = leaves[0].untyped_storage()
+    shapes = [(leaf.dtype, leaf.shape) for leaf in leaves]
+    if storage.nbytes() != _length(shapes):
+        return None
+    for start, leaf in zip(_starts(shapes), leaves, strict=False):
+        elsewhere = leaf.untyped_storage().data_ptr() != storage.data_ptr()
+        if elsewhere or not leaf.is_contiguous() or leaf.storage_offset() * leaf.dtype.itemsize != start:
+            return None
+    block = torch.empty(0, dtype=torch.uint8, device=leaves[0].device)
+    return block.set_(storage)
+
+
+def hollow(collection: Any, leaves: Sequence[Tensor]) -> tuple[Any, list[Shape]]:
+    """A container's structure without memory, and what its leaves are."""
+    names: Names = collection._names
+    blank = [leaf.new_empty(0, device="cpu") for leaf in leaves]
+    shapes = [(leaf.dtype, leaf.shape) for leaf in leaves]
+    return collection._make(blank, collection._batch_size, names, STORAGE), shapes
+
+
+def restore(shell: Any, block: Tensor, shapes: Sequence[Shape]) -> Any:
+    """A container around the leaves of a block."""
+    return shell._make(cut(block, shapes), shell._batch_size, shell._names, STORAGE)
