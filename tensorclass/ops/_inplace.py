@@ -18,6 +18,7 @@ from ..core._keys import Key, Path
 from ..errors import BatchSizeError, MissingKeyError, StructureError, UnsupportedOperationError, did_you_mean
 from ._compare import same_object
 from ._index import Index, IndexOps, indexed_size, normalise
+from ._lengths import holders
 from ._mapping import MappingOps, _concerns, foreach_is_safe
 from ._writable import rank, unwritable
 
@@ -337,12 +338,11 @@ class InplaceOps(IndexOps):
         self._refuse_frozen("masked_fill_")
         if self._stacked:
             return self._through("masked_fill_", mask, value)  # type: ignore[no-any-return]  # a stack of this class
-        leaves = [leaf for leaf, batched in zip(self._leaves(VALUES), self._carry_batch(), strict=True) if batched]
-        masks = [self._mask_over(mask, leaf) for leaf in leaves]
-        for leaf in leaves:
+        masked = [(leaf, wide) for leaf, wide in self._masked(mask) if wide is not None]
+        for leaf, _ in masked:
             _scalar_like(value, leaf)
             _require_writable(leaf, ())
-        for leaf, wide in zip(leaves, masks, strict=True):
+        for leaf, wide in masked:
             leaf.masked_fill_(wide, value)
         return self
 
@@ -350,27 +350,35 @@ class InplaceOps(IndexOps):
         """A copy in which the elements where a mask over leading batch dims is true hold a number."""
         if self._stacked:
             return self._through("masked_fill", mask, value)  # type: ignore[no-any-return]  # a stack of this class
-        leaves, batched = self._leaves(VALUES), self._carry_batch()
-        for leaf in leaves:
+        masked = self._masked(mask)
+        for leaf, _ in masked:
             _scalar_like(value, leaf)
-        new = [
-            leaf.masked_fill(self._mask_over(mask, leaf), value) if touched else leaf
-            for leaf, touched in zip(leaves, batched, strict=True)
-        ]
+        new = [leaf if wide is None else leaf.masked_fill(wide, value) for leaf, wide in masked]
         return self._make(new, self._batch_size, self._names, VALUES)
+
+    def _masked(self, mask: Tensor) -> list[tuple[Tensor, Tensor | None]]:
+        """Each `VALUES` leaf with the mask over it; shared tensors have none."""
+        rows = zip(self._leaves(VALUES), self._carry_batch(), holders(self), strict=True)
+        return [
+            (leaf, self._mask_over(mask, leaf, holder) if batched or holder is not None else None)
+            for leaf, batched, holder in rows
+        ]
 
     def _carry_batch(self) -> list[bool]:
         """For each `VALUES` leaf, whether it has the batch dims: shared tensors have none."""
         batched = {id(leaf) for leaf in self._leaves()}
         return [id(leaf) in batched for leaf in self._leaves(VALUES)]
 
-    def _mask_over(self, mask: Tensor, leaf: Tensor) -> Tensor:
+    def _mask_over(self, mask: Tensor, leaf: Tensor, holder: Any) -> Tensor:
         size = self._batch_size
         if mask.dtype is not torch.bool or mask.shape != size[: mask.ndim]:
             raise BatchSizeError(
                 f"a mask is a bool tensor over leading batch dims of {list(size)}, got dtype {mask.dtype} and shape "
                 f"{list(mask.shape)}"
             )
+        if holder is not None:
+            over: Tensor = holder._over_values(over_events(mask, len(size) - mask.ndim), size)
+            return over
         return over_events(mask, leaf.ndim - mask.ndim)
 
     def where(
@@ -407,6 +415,10 @@ class InplaceOps(IndexOps):
             torch.where(over_events(wide, a.ndim - dims), a, b) if touched else a
             for a, b, touched in zip(left[1], right, left[0]._carry_batch(), strict=True)
         ]
+        if not isinstance(other, TensorCollection):  # of two containers the elements are chosen below
+            for i, holder in enumerate(holders(left[0])):
+                if holder is not None:
+                    new[i] = torch.where(holder._over_values(wide, self._batch_size), left[1][i], right[i])
         self._accept(left[1], new, "where")
         result: Self = left[0]._make(new, self._batch_size, self._names, VALUES)
         if isinstance(other, TensorCollection):

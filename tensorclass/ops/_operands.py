@@ -16,6 +16,7 @@ from ..core._batch import broadcasts_to, over_events
 from ..core._keys import Path
 from ..errors import BatchSizeError, StructureError, did_you_mean
 from ._inplace import InplaceOps
+from ._lengths import holders, require_same_lengths
 
 Operand: TypeAlias = "TensorCollection | Tensor | complex | np.number[Any] | np.bool_"
 """What an operation combines a container with: another of the same keys, a tensor over the batch, or a number."""
@@ -108,7 +109,10 @@ def _spread(self: Pointwise, leaves: list[Tensor], other: Tensor, op: str) -> li
     for leaf in leaves:
         if leaf.ndim not in by_rank:
             by_rank[leaf.ndim] = over_events(other, leaf.ndim - dims)
-    return [by_rank[leaf.ndim] for leaf in leaves]
+    return [
+        by_rank[leaf.ndim] if holder is None else holder._over_values(other, size)
+        for leaf, holder in zip(leaves, holders(self), strict=True)
+    ]
 
 
 def _batchless(collection: TensorCollection) -> list[bool]:
@@ -134,6 +138,8 @@ def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str) -> list[
         theirs = [found[path] for path in mine]
     if self._batch_size != other._batch_size or [v.ndim for v in leaves] != [v.ndim for v in theirs]:
         _require_aligned(self, other, mine, leaves, theirs, op)
+    if self._tensors_by_key() is None and op != "where":  # which takes whole elements
+        require_same_lengths(self, other, op)
     return theirs
 
 
@@ -191,6 +197,7 @@ def merged(
     if left.keys() == right.keys():
         return (self, list(left.values())), aligned(self, list(left.values()), other, op)
     _require_aligned(self, other, tuple(common), [left[p] for p in common], [right[p] for p in common], op)
+    require_same_lengths(self, other, op)
     if isinstance(default, str):
         _require_intersection(default, op)
         template = _assembled(self, None, {path: left[path] for path in common}, ())
@@ -211,6 +218,7 @@ def partial(
     right = dict(zip(other._layout(), other._leaves(VALUES), strict=True))
     common = [path for path in left if path in right]
     _require_aligned(self, other, tuple(common), [left[p] for p in common], [right[p] for p in common], op)
+    require_same_lengths(self, other, op)
     if isinstance(default, str):
         _require_intersection(default, op)
         return tuple(common), [left[p] for p in common], ([right[p] for p in common],)

@@ -356,6 +356,13 @@ class RaggedTensor(Node):
         table, spans = self._packed()
         return [table] if kind == VALUES else [table, spans]
 
+    def _over_values(self, over: Tensor, size: torch.Size) -> Tensor:
+        """A tensor that broadcasts to the batch size of the holder, as one that broadcasts over the values."""
+        table, spans = self._packed()
+        lengths = spans[..., 1]
+        each = over_events(over.expand(size), lengths.ndim - len(size)).expand(lengths.shape).reshape(-1)
+        return over_events(each.repeat_interleave(lengths.reshape(-1), output_size=len(table)), table.ndim - 1)
+
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         if kind == BATCHED:
             return self._of(self._parts[0], leaves[0])

@@ -337,3 +337,64 @@ def test_state_dict() -> None:
     other = holder(RaggedTensor(rows([1, 1])))
     other.load_state_dict(data.state_dict())
     assert same(other["r"], rows([2, 1]))
+
+
+# ---- operations over the batch that meet the values ------------------------------------------------------------------
+
+
+def test_a_tensor_over_the_batch_reaches_whole_elements() -> None:
+    """One number for each element is applied to all of its rows, in the holder's batch dims and in further ones."""
+    expected = rows([2, 0, 3], 2)
+    weight = torch.tensor([10.0, 20.0, 30.0])
+    scaled = [part * w for part, w in zip(expected, weight, strict=True)]
+    assert same((holder(RaggedTensor(expected)) * weight)["r"], scaled)
+    assert same((holder(RaggedTensor(rows([2]))) * torch.tensor([3.0]))["r"], [rows([2])[0] * 3])
+    inner = TensorDict(r=RaggedTensor([rows([1, 2]), rows([2, 1])]), batch_size=[2])
+    outer = inner * torch.tensor([1.0, 2.0])
+    assert outer["r"].tolist()[1][0].tolist() == [0.0, 2.0]
+
+
+def test_masks_reach_whole_elements() -> None:
+    """`masked_fill`, its in-place twin and `where` with a number fill the elements that a mask selects."""
+    expected = rows([2, 0, 3], 2)
+    mask = torch.tensor([False, True, True])
+    filled = [expected[0], expected[1], torch.full((3, 2), -1.0)]
+    assert same(holder(RaggedTensor(expected)).masked_fill(mask, -1)["r"], filled)
+    data = holder(RaggedTensor(expected))
+    assert same(data.where(~mask, -1)["r"], filled)
+    assert same(data["r"], expected)
+    data.masked_fill_(mask, -1)
+    assert same(data["r"], filled)
+    assert data[2].masked_fill(torch.tensor(True), 4)["r"].item().tolist() == [[4.0, 4.0]] * 3
+    nested = TensorDict(inner=data, batch_size=[3])
+    assert same(nested.masked_fill(mask, 5)["inner", "r"], [expected[0], expected[1], torch.full((3, 2), 5.0)])
+
+
+@pytest.mark.parametrize("op", [operator.add, operator.iadd, operator.eq, lambda a, b: a.add(b), torch.maximum])
+def test_values_of_other_lengths_do_not_meet(op: Any) -> None:
+    """As many values in other lengths do not stand side by side: refused, and nothing is written."""
+    data = holder(RaggedTensor(rows([2, 1])))
+    with pytest.raises(StructureError, match=r"`r`: elements that are combined have one length; at \[0\]"):
+        op(data, holder(RaggedTensor(rows([1, 2]))))
+    with pytest.raises(StructureError, match=r"`inner\.r`"):
+        op(TensorDict(inner=data, batch_size=[2]), TensorDict(inner=holder(RaggedTensor(rows([1, 2]))), batch_size=[2]))
+    assert same(data["r"], rows([2, 1]))
+    assert data["at"].tolist() == [0, 1]
+    assert same((data + data[torch.tensor([0, 1])])["r"], [t * 2 for t in rows([2, 1])])
+
+
+def test_defaults_do_not_hide_other_lengths() -> None:
+    """Entries that both sides have are compared also where others are filled in."""
+    data, other = holder(RaggedTensor(rows([2, 1]))), TensorDict(r=RaggedTensor(rows([1, 2])), batch_size=[2])
+    for default in (0, "intersection"):
+        with pytest.raises(StructureError, match="one length"):
+            data.add(other, default=default)  # type: ignore[arg-type]  # a number or the word
+        with pytest.raises(StructureError, match="one length"):
+            data.add_(other, default=default)  # type: ignore[arg-type]  # a number or the word
+
+
+@pytest.mark.parametrize("op", [lambda d: d.sum(0), lambda d: d.new_zeros(3), lambda d: d.mean(dim="feature")])
+def test_operations_that_would_change_lengths_are_refused(op: Any) -> None:
+    """What can't keep the lengths says so."""
+    with pytest.raises(StructureError, match="r"):
+        op(holder(RaggedTensor(rows([2, 1]))).float())

@@ -1,0 +1,61 @@
+"""Entries with a length for each element: how operations over the batch reach their values, without batch dims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from ..core import VALUES, Path, TensorCollection, join_path
+
+
+def has_lengths(value: object) -> bool:
+    """Whether an entry has a length for each element."""
+    return hasattr(type(value), "_over_values")
+
+
+def any_lengths(collection: Any) -> bool:
+    """Whether any entry below a container has lengths."""
+    for value in getattr(collection, "_store", collection)._live().values():
+        if type(value) is Tensor:
+            continue
+        if not isinstance(value, TensorCollection):
+            if has_lengths(value):
+                return True
+        elif value._tensors_by_key() is None and any_lengths(value):  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # all containers have it
+            return True
+    return False
+
+
+def holders(collection: Any) -> list[Any]:
+    """For each `VALUES` leaf the entry with lengths that it belongs to, None for any other."""
+    table = collection._tensors_by_key()
+    if table is not None:
+        return [None] * len(table)
+    found: list[Any] = []
+    for value in collection._entries().values():
+        if isinstance(value, Tensor):
+            found.append(None)
+        elif isinstance(value, TensorCollection):
+            found += holders(value)
+        elif hasattr(type(value), "_batch_shape"):
+            found += [value if has_lengths(value) else None] * len(value._leaves(VALUES))
+    return found
+
+
+def require_same_lengths(mine: TensorCollection, other: TensorCollection, op: str, path: Path = ()) -> None:
+    """Refuse to combine entries whose elements have different lengths: their values do not stand side by side.
+
+    Raises:
+        StructureError: names the entry, the element and both lengths.
+    """
+    if not any_lengths(mine):
+        return
+    theirs = other._entries()
+    for key, value in mine._entries().items():
+        partner, here = theirs.get(key), (*path, key)
+        if isinstance(value, TensorCollection) and isinstance(partner, TensorCollection):
+            require_same_lengths(value, partner, op, here)
+        elif has_lengths(value) and type(partner) is type(value):
+            node: Any = value
+            node._require_aligned(partner, f"{op}: `{join_path(here)}`")
