@@ -11,6 +11,7 @@ from torch import Tensor
 from ..core import VALUES, Path, TensorCollection, join_path
 from ..core._base import Names
 from ..errors import BatchDimError, StructureError
+from ._lengths import has_lengths
 from ._operands import Pointwise
 
 FEATURE: Final = "feature"
@@ -77,9 +78,12 @@ def batch_ndims(self: Pointwise, op: str, regroups: bool, path: Path = ()) -> li
             found += batch_ndims(value, op, regroups, (*path, key))
         elif hasattr(type(value), "_batch_shape"):
             if regroups and value._batch_shape is not None:
+                what = "one object for each element of the batch, and objects can't be reduced"
+                if has_lengths(value):
+                    what = "a length for each element of the batch, and elements of other lengths can't be combined"
                 raise StructureError(
-                    f"{op}: `{join_path((*path, key))}` holds one object for each element of the batch, and objects "
-                    f"can't be reduced; leave it out first: `batch.exclude({(*path, key) if path else key!r})`"
+                    f"{op}: `{join_path((*path, key))}` holds {what}; leave it out first: "
+                    f"`batch.exclude({(*path, key) if path else key!r})`"
                 )
             found += [None] * len(value._leaves(VALUES))
     return found

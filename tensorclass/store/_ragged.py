@@ -269,7 +269,8 @@ class RaggedTensor(Node):
 
     def __repr__(self) -> str:
         lengths = self._parts[1][..., 1]
-        return f"RaggedTensor({self._describe(torch.Size([]))}, lengths={lengths.tolist()!r:.60})"
+        shown = "?" if lengths.is_meta else f"{lengths.tolist()!r:.60}"
+        return f"RaggedTensor({self._describe(torch.Size([]))}, lengths={shown})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         table, spans = self._packed()
