@@ -172,7 +172,7 @@ class Checker:
                 self._element_kinds(spec, {spec.name: value.values})
             return
         if isinstance(value, Tensor) and value.is_nested:
-            value = list(value.unbind())  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            value = list(value.unbind())
         found: dict[str, Tensor] = {}
         if self._collect(spec, value, self.batch_size, spec.name, found):
             self._element_kinds(spec, found)
