@@ -13,6 +13,17 @@ from ._convert import make_tensordict as make_tensordict
 from ._dict import Relaid as Relaid
 from ._dict import TensorDict as TensorDict
 from ._dict import TensorDictBase as TensorDictBase
+from ._helpers import DeviceType as DeviceType
+from ._helpers import IndexType as IndexType
+from ._helpers import assert_allclose_td as assert_allclose_td
+from ._helpers import assert_close as assert_close
+from ._helpers import expand_as_right as expand_as_right
+from ._helpers import expand_right as expand_right
+from ._helpers import fromkeys as fromkeys
+from ._helpers import group_by as group_by
+from ._helpers import isin as isin
+from ._helpers import merge_tensordicts as merge_tensordicts
+from ._helpers import remove_duplicates as remove_duplicates
 from ._lazy import LazyStackedTensorDict as LazyStackedTensorDict
 from ._lazy_functions import dense_stack_tds as dense_stack_tds
 from ._lazy_functions import lazy_stack as lazy_stack
@@ -27,6 +38,9 @@ from ._non_tensor import NonTensorData as NonTensorData
 from ._non_tensor import NonTensorDataBase as NonTensorDataBase
 from ._non_tensor import UnbatchedTensor as UnbatchedTensor
 from ._non_tensor import is_non_tensor as is_non_tensor
+from ._pad import pad as pad
 from ._parse import parse_tensor_dict_string as parse_tensor_dict_string
 from ._ragged import RaggedTensor as RaggedTensor
+from ._sequences import pad_sequence as pad_sequence
+from ._sequences import unpad_sequence as unpad_sequence
 from ._typed_dict import TypedTensorDict as TypedTensorDict

@@ -26,13 +26,14 @@ from ..ops._inplace import Copy
 from ..ops._mapping import items_of
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
-from ._consolidate import PackLayout, PackOps, block_of, hollow, restore
+from ._consolidate import PackLayout, block_of, hollow, restore
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import NonTensorData, NonTensorDataBase, UnbatchedTensor, presented, stays_one
+from ._pad import PadOps
 
 if TYPE_CHECKING:
 
-    class Relaid(PackOps):
+    class Relaid(PadOps):
         """What checkers know of operations that change keys: of every container the result is untyped."""
 
         def select(
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
             """Nested keys."""
             raise NotImplementedError
 else:
-    Relaid = PackOps
+    Relaid = PadOps
 
 
 class TensorDictBase(Relaid):

@@ -1,0 +1,113 @@
+"""Padding of batch dims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from typing_extensions import Self
+
+from ..core import TensorCollection, join_path
+from ..core._keys import Path
+from ..core._repr import is_typed
+from ..errors import BatchSizeError, StructureError
+from ..ops._inplace import _scalar_like
+from ._consolidate import PackOps
+from ._nodes import NonTensorStack, Unbatched
+from ._non_tensor import MetaData
+
+C = TypeVar("C", bound=TensorCollection)
+Fill = Callable[[Path, Tensor], Any]
+
+
+def pad(tensordict: C, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> C:
+    """A container with its batch dims padded by a constant.
+
+    Args:
+        tensordict: the container.
+        pad_size: elements before and after each batch dim, the first dim first; negative numbers cut off.
+        value: what the new elements hold; new elements of Python objects are None.
+        inplace: take the result over instead of making a new container.
+        safe: accepted for those who migrate: all leaves are padded before any is replaced.
+
+    Raises:
+        BatchSizeError: for an odd number of sizes, or more than two for each batch dim.
+        StructureError: for a value that a leaf can't hold, or declared objects, which can't be None.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, pad
+    >>> pad(TensorDict(a=torch.ones(3, 4), batch_size=[3]), [0, 1])["a"].shape
+    torch.Size([4, 4])
+    """
+    target: Any = tensordict
+    sizes = list(pad_size)
+    if len(sizes) % 2 or len(sizes) > 2 * target.ndim:
+        raise BatchSizeError(
+            f"pad takes two numbers for each of at most {target.ndim} batch dims, before and after, got {sizes}"
+        )
+    for dim, size in enumerate(target.batch_size[: len(sizes) // 2]):
+        if size + min(sizes[2 * dim], 0) + min(sizes[2 * dim + 1], 0) < 0:
+            raise BatchSizeError(
+                f"pad: {sizes[2 * dim : 2 * dim + 2]} cuts more than batch dim {dim} of size {size} has"
+            )
+    result = padded(target, sizes, lambda path, leaf: value, ())
+    return target._become(result) if inplace else result  # type: ignore[no-any-return]  # of the class of the input
+
+
+class PadOps(PackOps):
+    """`pad` as a method."""
+
+    __slots__ = ()
+
+    def pad(self, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> Self:
+        """A container with its batch dims padded by a constant; see `tensorclass.pad`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3, 4), batch_size=[3, 4]).pad([0, 0, 0, 1]).batch_size
+        torch.Size([3, 5])
+        """
+        return pad(self, pad_size, value, inplace, safe)
+
+
+def padded(collection: Any, sizes: list[int], fill: Fill, path: Path) -> Any:
+    size = torch.empty(collection._batch_size, device="meta")
+    new = pad_leaf(size, sizes, 0.0).shape if sizes else collection._batch_size
+    grows = any(n > 0 for n in sizes)
+    entries = {}
+    for key, value in collection._entries().items():
+        here = (*path, key)
+        if isinstance(value, TensorCollection):
+            entries[key] = padded(value, sizes, fill, here)
+        elif isinstance(value, Tensor):
+            number = fill(here, value)
+            entries[key] = pad_leaf(value, sizes, _scalar_like(number, value, here).item()) if sizes else value
+        else:
+            entries[key] = _pad_objects(collection, value, sizes, here, grows)
+    return type(collection)._from_entries(entries, new, collection._device, collection._names)
+
+
+def pad_leaf(leaf: Tensor, sizes: list[int], value: Any) -> Tensor:
+    pairs = [sizes[i : i + 2] for i in range(0, len(sizes), 2)]
+    rest = [0, 0] * (leaf.ndim - len(pairs))
+    return functional.pad(leaf, rest + [n for pair in reversed(pairs) for n in pair], value=value)
+
+
+def _pad_objects(collection: Any, value: Any, sizes: list[int], path: Path, grows: bool) -> Any:
+    """Objects are None in new places; what is shared by the batch stays in a typed class."""
+    if isinstance(value, (Unbatched, MetaData)) or (not grows and not isinstance(value, NonTensorStack)):
+        return value
+    if is_typed(collection):
+        if not isinstance(value, NonTensorStack):
+            return value
+        if grows:
+            raise StructureError(
+                f"pad: field `{join_path(path)}` declares one object for each element, and a new one has none; pad "
+                "`batch.to_tensordict()`"
+            )
+    stack_of = NonTensorStack.of_one(value, collection._batch_size)
+    index = pad_leaf(stack_of._index, sizes, len(stack_of._table))
+    return NonTensorStack._of((*stack_of._table, None), index)

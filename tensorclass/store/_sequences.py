@@ -1,0 +1,230 @@
+"""Padded batches of samples that differ in length, and the samples back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from ..core import TensorCollection, join_path, unravel_key_to_tuple
+from ..core._keys import Key, Path
+from ..core._repr import is_typed
+from ..errors import MissingKeyError, StructureError, did_you_mean
+from ..ops import stack
+from ..ops._inplace import _scalar_like
+from ._dict import TensorDict
+from ._lazy_functions import lazy_stack
+from ._pad import Fill, pad_leaf
+from ._pad import padded as pad_batch
+
+C = TypeVar("C", bound=TensorCollection)
+
+
+def pad_sequence(
+    list_of_tensordicts: Sequence[C], pad_dim: int = 0, padding_value: float | Mapping[Key, float] = 0.0,
+    out: C | None = None, return_mask: bool | Key = False, padding_side: str = "right",
+) -> C:  # fmt: skip
+    """Pad containers along one dim to the longest and stack them.
+
+    Args:
+        list_of_tensordicts: containers of one class with the same keys.
+        pad_dim: the dim of the entries, batch dims counted; a batch dim pads the batch size too.
+        padding_value: what fills all entries, or one value for each key (0 where there is none).
+        out: a container that receives the result.
+        return_mask: add masks of the valid positions under "masks", or under this key.
+        padding_side: "right" or "left".
+
+    Raises:
+        StructureError: for no containers, or for keys that differ.
+        ValueError: for another side, or a negative dim that means a batch dim of some entries only.
+        IndexError: for an entry without the dim.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, pad_sequence
+    >>> samples = [TensorDict(a=torch.ones(n), batch_size=[n]) for n in (2, 3)]
+    >>> pad_sequence(samples, padding_side="left")["a"]
+    tensor([[0., 1., 1.],
+            [1., 1., 1.]])
+    """
+    items: list[Any] = list(list_of_tensordicts)
+    if padding_side not in ("left", "right"):
+        raise ValueError(f"pad_sequence: padding_side is 'left' or 'right', got {padding_side!r}")
+    if not items:
+        raise StructureError("pad_sequence takes at least one container, got an empty list")
+    if return_mask is not False and is_typed(items[0]):
+        raise StructureError("pad_sequence: a typed class has no field for masks; pass `to_tensordict()` of each")
+    tables = [_tensors(item, ()) for item in items]
+    _require_same_keys(tables)
+    values = _values(padding_value, tables[0])
+    longest = {path: max(_length(table[path], pad_dim, path) for table in tables) for path in tables[0]}
+    at = _batch_dim(items[0], tables[0], pad_dim)
+    if at is not None:
+        total = max([item._batch_size[at] for item in items])
+        amounts = [total - item._batch_size[at] for item in items]
+        fill: Fill = lambda path, leaf: values.get(path, 0.0)  # noqa: E731  # shorter than a function
+        rows = [
+            pad_batch(x, [0] * (2 * at) + _sided(n, padding_side), fill, ())
+            for x, n in zip(items, amounts, strict=True)
+        ]
+    else:
+        rows = [_padded_events(item, pad_dim, longest, values, padding_side, ()) for item in items]
+    result: Any = stack(rows)
+    if return_mask is not False:
+        key = "masks" if return_mask is True else return_mask
+        masks = _masks(tables, result, pad_dim, at, longest, padding_side)
+        result.set(key, masks)
+    if out is None:
+        return result  # type: ignore[no-any-return]  # of the class of the inputs
+    return out.update(result)  # type: ignore[attr-defined,no-any-return]  # every container has it
+
+
+def _sided(count: int, side: str) -> list[int]:
+    return [count, 0] if side == "left" else [0, count]
+
+
+def _tensors(collection: TensorCollection, prefix: Path) -> dict[Path, Tensor]:
+    found: dict[Path, Tensor] = {}
+    for key, value in collection._entries().items():
+        if isinstance(value, TensorCollection):
+            found.update(_tensors(value, (*prefix, key)))
+        elif isinstance(value, Tensor):
+            here = (*prefix, key)
+            found[here] = value
+    return found
+
+
+def _require_same_keys(tables: list[dict[Path, Tensor]]) -> None:
+    for position, table in enumerate(tables):
+        odd = sorted(join_path(path) for path in table.keys() ^ tables[0].keys())
+        if odd:
+            raise StructureError(
+                f"pad_sequence: `{odd[0]}` is in one of the containers at positions 0 and {position} only"
+            )
+
+
+def _values(padding_value: Any, table: Mapping[Path, Tensor]) -> dict[Path, Any]:
+    if not isinstance(padding_value, Mapping):
+        return dict.fromkeys(table, padding_value)
+    values = {unravel_key_to_tuple(key): value for key, value in padding_value.items()}
+    for path in values:
+        if path not in table:
+            near = did_you_mean(join_path(path), map(join_path, table))
+            raise MissingKeyError(f"pad_sequence: padding_value names `{join_path(path)}`, which is no entry{near}")
+    return values
+
+
+def _length(leaf: Tensor, dim: int, path: Path) -> int:
+    if not -leaf.ndim <= dim < leaf.ndim:
+        raise IndexError(f"pad_sequence: `{join_path(path)}` of shape {list(leaf.shape)} has no dim {dim}")
+    return leaf.shape[dim]
+
+
+def _batch_dim(item: Any, table: Mapping[Path, Tensor], dim: int) -> int | None:
+    """The batch dim that `dim` means for every entry; None where it means an event dim of all."""
+    dims = {dim % leaf.ndim for leaf in table.values()} or {dim}
+    inside = {at for at in dims if at < item.ndim}
+    if inside and len(dims) > 1:
+        raise ValueError(f"pad_sequence: dim {dim} is a batch dim of some entries and another dim of others")
+    return inside.pop() if inside else None
+
+
+def _padded_events(
+    item: Any, dim: int, longest: dict[Path, int], values: dict[Path, Any], side: str, path: Path
+) -> Any:
+    entries = {}
+    for key, value in item._entries().items():
+        here = (*path, key)
+        if isinstance(value, TensorCollection):
+            entries[key] = _padded_events(value, dim, longest, values, side, here)
+        elif isinstance(value, Tensor):
+            at = dim % value.ndim
+            amounts = [0] * (2 * at) + _sided(longest[here] - value.shape[at], side)
+            entries[key] = pad_leaf(value, amounts, _scalar_like(values.get(here, 0.0), value, here).item())
+        else:
+            entries[key] = value
+    return type(item)._from_entries(entries, item._batch_size, item._device, item._names)
+
+
+def _masks(
+    tables: list[dict[Path, Tensor]], result: Any, dim: int, at: int | None, longest: dict[Path, int], side: str
+) -> TensorDict:
+    """For each entry where its values are valid: over the batch, with the padded dim last where it is an event dim."""
+    masks = TensorDict(batch_size=result.batch_size)
+    for path, total in longest.items():
+        counts = torch.tensor([table[path].shape[dim] for table in tables])
+        places = torch.arange(total)
+        valid = places < counts[:, None] if side == "right" else places >= total - counts[:, None]
+        size = result.batch_size
+        if at is None:
+            shape, full = (len(tables), *[1] * (len(size) - 1), total), (*size, total)
+        else:
+            shape, full = (len(tables), *[1] * at, total, *[1] * (len(size) - at - 2)), tuple(size)
+        device = result.device or tables[0][path].device
+        masks.set(path, valid.reshape(shape).expand(full).clone().to(device))
+    return masks
+
+
+def unpad_sequence(padded: Any, mask: Any = None, *, pad_dim: int = 0) -> Any:
+    """The samples of a padded batch in their own lengths, as a lazy stack; the inverse of `pad_sequence`.
+
+    Args:
+        padded: the batch, samples along its first dim.
+        mask: the masks of `pad_sequence`, or one bool tensor [samples, longest]; the entry "masks" when omitted.
+        pad_dim: the dim that was padded, counted in a sample.
+
+    Raises:
+        ValueError: without masks, for a mask of another shape, or for valid positions with a gap.
+        MissingKeyError: for an entry without a mask.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, pad_sequence, unpad_sequence
+    >>> samples = [TensorDict(a=torch.ones(n), batch_size=[n]) for n in (2, 3)]
+    >>> [sample.batch_size[0] for sample in unpad_sequence(pad_sequence(samples, return_mask=True)).unbind(0)]
+    [2, 3]
+    """
+    if not padded.ndim:
+        raise ValueError("unpad_sequence takes a container with the samples along its first batch dim; it has none")
+    if mask is None:
+        if "masks" not in padded:
+            raise ValueError('unpad_sequence: there is no entry "masks"; give `mask=`')
+        mask, padded = padded["masks"], padded.exclude("masks")
+    return lazy_stack([_unpadded(padded[i], _runs(padded, mask, pad_dim, i), pad_dim) for i in range(len(padded))])
+
+
+def _runs(padded: Any, mask: Any, dim: int, row: int) -> dict[Path, tuple[int, int]]:
+    """Start and length of the valid positions of one sample, for each entry."""
+    runs = {}
+    for path, leaf in _tensors(padded, ()).items():
+        own = mask if isinstance(mask, Tensor) else mask.get(path)
+        if own is None:
+            raise MissingKeyError(f"unpad_sequence: there is no mask for `{join_path(path)}`")
+        at = dim % (leaf.ndim - 1) + 1
+        if isinstance(mask, Tensor) and (mask.dtype is not torch.bool or mask.shape != (len(padded), leaf.shape[at])):
+            raise ValueError(
+                f"unpad_sequence: a mask is a bool tensor of shape {[len(padded), leaf.shape[at]]}, got "
+                f"{mask.dtype} of shape {list(mask.shape)}"
+            )
+        axis = at if at < padded.ndim and not isinstance(mask, Tensor) else own.ndim - 1
+        valid = own.movedim(axis, -1)[row].reshape(-1, leaf.shape[at]).any(0).nonzero().reshape(-1).tolist()
+        if valid and valid[-1] - valid[0] + 1 != len(valid):
+            raise ValueError(f"unpad_sequence: the valid positions of sample {row} of `{join_path(path)}` have a gap")
+        runs[path] = (valid[0] if valid else 0, len(valid))
+    return runs
+
+
+def _unpadded(sample: Any, runs: dict[Path, tuple[int, int]], dim: int) -> Any:
+    at = _batch_dim(sample, _tensors(sample, ()), dim)
+    if at is not None:
+        found = set(runs.values())
+        if len(found) > 1:
+            raise StructureError(
+                f"unpad_sequence: entries of one sample differ in length along a batch dim: {sorted(found)}"
+            )
+        start, length = found.pop() if found else (0, sample.batch_size[at])
+        return sample.narrow(at, start, length)
+    result = sample.copy()
+    for path, (start, length) in runs.items():
+        result.set(path, result.get(path).narrow(dim, start, length))
+    return result
