@@ -8,6 +8,8 @@ import tensordict
 import torch
 from torch import Tensor
 
+from tensorclass import NonTensorData
+
 from ._samples import NESTED
 
 
@@ -15,7 +17,7 @@ def plain(value: Any) -> Any:
     """Containers as nested dicts without absent fields, sequences as lists, keys as tuples, the rest as it is."""
     if isinstance(value, Tensor | bool | int | None):
         return value
-    if isinstance(value, tensordict.NonTensorData):
+    if isinstance(value, (tensordict.NonTensorData, NonTensorData)):
         value = value.data
     if isinstance(value, str):
         return (value,)

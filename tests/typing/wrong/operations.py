@@ -43,7 +43,7 @@ batch.chunk([2])  # E: arg-type | reportArgumentType | TypeError
 batch.unbind(0.5)  # E: arg-type | reportArgumentType | TypeError
 batch.to(3.5)  # E: arg-type | reportArgumentType | TypeError
 batch.replaced(x=torch.zeros(6))  # E: attr-defined | reportAttributeAccessIssue | UnknownFieldError
-batch.gather("0", torch.tensor([0]), dim=1)  # E: arg-type, misc | reportCallIssue | TypeError
+batch.gather("0", torch.tensor([0]), dim=1)  # E: misc | reportCallIssue | TypeError
 batch.nothing()  # E: attr-defined | reportAttributeAccessIssue | UnknownFieldError
 
 # ---- joining
