@@ -6,6 +6,7 @@ from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from typing import ClassVar
 
+import torch
 from typing_extensions import Self
 
 
@@ -23,7 +24,9 @@ class Mode(ContextDecorator):
 
     @classmethod
     def current(cls) -> bool:
-        """The mode in force here."""
+        """The mode in force here; the default inside a compiled region, since dynamo can't trace a ContextVar."""
+        if torch.compiler.is_compiling():
+            return cls._default
         mode = cls._variable.get()
         return cls._default if mode is None else mode
 

@@ -277,9 +277,10 @@ class TensorDict(TensorDictBase):
         if value is not UNSET:
             return value if isinstance(value, Tensor) else presented(self, value)
         path = unravel_key_to_tuple(key)
-        holder = super().get(path[:-1]) if len(path) > 1 else self
-        if isinstance(holder, TensorDict) and path[-1] in holder._data:
-            return presented(holder, holder._data[path[-1]])
+        *outer, last = path
+        holder = super().get(tuple(outer)) if outer else self
+        if isinstance(holder, TensorDict) and last in holder._data:
+            return presented(holder, holder._data[last])
         return super().get(path, default)
 
     def _put(self, key: str, value: Any) -> None:

@@ -195,7 +195,7 @@ def isin(input: TensorCollection, reference: TensorCollection, key: Key, dim: in
     return torch.isin(which[: len(mine)], which[len(mine) :])
 
 
-def remove_duplicates(input: C, key: Key, dim: int = 0, *, return_indices: bool = False) -> Any:
+def remove_duplicates(input: TensorCollection, key: Key, dim: int = 0, *, return_indices: bool = False) -> Any:
     """A container with one element for each value of an entry: the first that has it, sorted by that value.
 
     Args:

@@ -389,3 +389,17 @@ def test_unbatched_tensors_that_differ_do_not_join() -> None:
     data = TensorDict(a=UnbatchedTensor(torch.zeros(3)), batch_size=[2])
     with pytest.raises(StructureError, match="`a`"):
         torch.stack([data, data + 1])
+
+
+def test_objects_pass_through_a_compiled_function() -> None:
+    """Joins, reads and absent keys of a container with objects trace without a break."""
+
+    @torch.compile(fullgraph=True, backend="eager")
+    def step(data: TensorDict) -> tuple[torch.Tensor, TensorDict, str, object]:
+        joined = torch.stack([data, data])
+        return joined["a"].sum(), joined, data["s"], data.get("absent")
+
+    data = TensorDict(a=torch.arange(3.0), s="x", batch_size=[3])
+    total, joined, tag, absent = step(data)
+    assert (total.item(), tag, absent) == (6.0, "x", None)
+    assert joined["s"] == [["x"] * 3] * 2
