@@ -64,7 +64,7 @@ class View(Generic[T]):
 
     def _count(self, collection: TensorCollection) -> int:
         total = 0
-        for value in list(collection._live().values()):
+        for value in list(collection._outline().values()):
             inner = isinstance(value, TensorCollection)
             leaf = self._is_leaf(type(value)) if inner or self._is_leaf is not default_is_leaf else True
             if inner and self._nested and not leaf:
@@ -76,7 +76,7 @@ class View(Generic[T]):
         """How many there are, counted without building them: `list(view)` asks first."""
         if self._nested or self._leaves_only:
             return self._count(self._collection)
-        return len(self._collection._live())
+        return len(self._collection._outline())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self)!r})"
@@ -91,7 +91,28 @@ class KeysView(View["str | tuple[str, ...]"]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[str | tuple[str, ...]]:
-        return iter([key for key, _ in self._pairs()])
+        return iter(self._paths())
+
+    def _paths(self) -> list[Any]:
+        """A snapshot of the keys; no value of a stack is read."""
+        paths: list[Any] = []
+        if self._nested or self._leaves_only:
+            self._collect(self._collection, (), paths)
+        else:
+            paths += self._collection._outline()
+        if self._sort:
+            paths.sort(key=lambda path: (path,) if isinstance(path, str) else path)
+        return paths
+
+    def _collect(self, collection: TensorCollection, path: tuple[str, ...], paths: list[Any]) -> None:
+        is_leaf = None if self._is_leaf is default_is_leaf else self._is_leaf
+        for key, value in list(collection._outline().items()):
+            inner = isinstance(value, TensorCollection)
+            leaf = not inner if is_leaf is None else is_leaf(type(value))
+            if inner and self._nested and not leaf:
+                self._collect(value, (*path, key), paths)
+            if leaf or not self._leaves_only:
+                paths.append((*path, key) if path else key)
 
     def __contains__(self, key: object) -> bool:
         if not is_key(key):
@@ -103,7 +124,7 @@ class KeysView(View["str | tuple[str, ...]"]):
         for part in path:
             if not isinstance(node, TensorCollection):
                 return False
-            node = node._entries().get(part, _ABSENT)
+            node = node._outline().get(part, _ABSENT)
             if node is _ABSENT:
                 return False
         return not self._leaves_only or self._is_leaf(type(node))

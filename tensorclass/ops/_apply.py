@@ -196,6 +196,8 @@ class ApplyOps(KeyOps):
         self, mapper: Mapper, others: Sequence[Any], path: Path, size: torch.Size, filter_empty: bool | None
     ) -> Any:
         """A twin around mapped entries; None where nothing is left and empty containers are dropped."""
+        if self._stacked:
+            return self._through("_map", mapper, others, path, size, filter_empty)
         entries: dict[str, Any] = {}
         changed_size = size != self._batch_size
         called = dropped = False
@@ -237,16 +239,24 @@ class ApplyOps(KeyOps):
 
     def _write_mapped(self, mapper: Mapper, others: Sequence[Any]) -> Self:
         """In place: results that are the leaves themselves are kept, others are copied in."""
+        plans = self._plan_mapped(mapper, others)
+        for holder, _, rest in plans:
+            if rest:
+                MappingOps.update(holder, rest)
+        for holder, plan, _ in plans:
+            holder._write(plan)
+        return self
+
+    def _plan_mapped(self, mapper: Mapper, others: Sequence[Any]) -> list[tuple[Any, Any, dict[Path, Any]]]:
+        """What an `apply` in place writes, checked: containers, their copies, and what is set anew."""
+        if self._stacked:
+            return self._through("_plan_mapped", mapper, others)  # type: ignore[no-any-return]  # a plan
         results: dict[Path, Any] = {}
         self._collect(mapper, others, (), results)
         changed = {path: new for path, (old, new) in results.items() if new is not None and new is not old}
         same_shape = {p: v for p, v in changed.items() if isinstance(v, Tensor) and v.shape == results[p][0].shape}
         rest = {path: value for path, value in changed.items() if path not in same_shape}
-        plan = self._plan(same_shape, (), None, None, None)
-        if rest:
-            MappingOps.update(self, rest)
-        self._write(plan)
-        return self
+        return [(self, self._plan(same_shape, (), None, None, None), rest)]
 
     def _collect(self, mapper: Mapper, others: Sequence[Any], path: Path, results: dict[Path, Any]) -> None:
         for key, value in self._entries().items():

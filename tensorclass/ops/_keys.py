@@ -15,11 +15,11 @@ from ..core import TensorCollection, join_path, unravel_key_to_tuple
 from ..core._keys import KEY_SEPARATOR, Key, Path
 from ..core._views import LeafTest, default_is_leaf
 from ..errors import StructureError
-from ._join import JoinOps
 from ._mapping import UNSET, MappingOps
+from ._stacks import LazyOps
 
 
-class KeyOps(JoinOps):
+class KeyOps(LazyOps):
     """Containers with another key layout. Of a typed class the result is untyped: it is another schema."""
 
     __slots__ = ()

@@ -23,6 +23,8 @@ class NewOps(DeviceOps):
     __slots__ = ()
 
     def _fresh(self, size: Any, make: Callable[[Tensor, torch.Size], Tensor], device: Device) -> Self:
+        if self._stacked:
+            return self._through("_fresh", size, make, device)  # type: ignore[no-any-return]  # of this class
         target = as_batch_size(size)
         dims = len(self._batch_size)
         leaves, carry = self._leaves(VALUES), self._carry_batch()
@@ -37,8 +39,8 @@ class NewOps(DeviceOps):
             self._accept(leaves, shapes, "new")  # event shapes are the old ones, whatever the batch size is now
         if self._tensors_by_key() is not None:
             result = self._make(new, target)
-        else:  # the index of objects has the batch dims and is no value: every element gets the first object
-            blank = [leaf.new_zeros(target + leaf.shape[dims:]) for leaf in self._leaves()]
+        else:  # the index of objects has the batch dims and is no value: every element gets the first one's object
+            blank = [_repeated(leaf, target + leaf.shape[dims:]) for leaf in self._leaves()]
             result = self._make(blank, target)
             result = result._make(new, target, None, VALUES)
         if device is not UNSET:
@@ -154,6 +156,11 @@ class NewOps(DeviceOps):
         for key in keys:
             MappingOps.set(result, key, value)
         return result
+
+
+def _repeated(leaf: Tensor, shape: torch.Size) -> Tensor:
+    """The first element in every place."""
+    return leaf.reshape(-1)[0].expand(shape).clone() if leaf.numel() else leaf.new_zeros(shape)
 
 
 def _size(size: tuple[Any, ...]) -> Any:

@@ -62,6 +62,14 @@ class Pointwise(InplaceOps):
                 paths += [key] * len(value._leaves(VALUES))
         return tuple(paths)
 
+    def _spread(self, leaves: list[Tensor], other: Tensor, op: str) -> list[Tensor]:
+        """A tensor over the batch dims, as one for each leaf."""
+        return _spread(self, leaves, other, op)
+
+    def _arrange(self, other: Any) -> Any:
+        """Another container with its leaves in the order of this one's, where one of them is a lazy stack."""
+        return arranged(self, other)
+
 
 def operation(receiver: TensorCollection, name: str) -> Any:
     """The function of an operation, where a field of a class with `shadow=True` may have the same name."""
@@ -77,7 +85,7 @@ def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str) -> Right
     if isinstance(other, TensorCollection):
         return aligned(self, leaves, other, op)
     if isinstance(other, Tensor):
-        return _spread(self, leaves, other, op) if other.ndim else other
+        return self._spread(leaves, other, op) if other.ndim else other
     if isinstance(other, NUMBERS):
         return other  # type: ignore[return-value]  # a symbolic number is as good as one
     if isinstance(other, (np.number, np.bool_)):
@@ -115,6 +123,17 @@ def _spread(self: Pointwise, leaves: list[Tensor], other: Tensor, op: str) -> li
     ]
 
 
+def arranged(mine: Any, other: Any) -> Any:
+    """A dense container, in which nested ones are arranged as those of `mine` are."""
+    other = other._unstacked()
+    for key, value in mine._outline().items():
+        partner = other._outline().get(key)
+        if isinstance(value, Pointwise) and isinstance(partner, Pointwise) and value._layout() != partner._layout():
+            other = other._twin()
+            other._put(key, value._arrange(partner))
+    return other
+
+
 def _batchless(collection: TensorCollection) -> list[bool]:
     """For each `VALUES` leaf, whether the batch dims pass it by."""
     flags: list[bool] = []
@@ -132,6 +151,9 @@ def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str) -> list[
     """The other container's leaves in the order of one's own, by key."""
     theirs: list[Tensor] = other._leaves(VALUES)
     mine, layout = self._layout(), other._layout()
+    if mine != layout:
+        other = self._arrange(other)
+        theirs, layout = other._leaves(VALUES), other._layout()
     if mine != layout:
         _require_same_keys(self, other, mine, layout, op)
         found = dict(zip(layout, theirs, strict=True))
@@ -194,6 +216,8 @@ def merged(
     left = dict(zip(self._layout(), self._leaves(VALUES), strict=True))
     right = dict(zip(other._layout(), other._leaves(VALUES), strict=True))
     common = [path for path in left if path in right]
+    if left.keys() != right.keys() and (self._stacked or other._stacked):
+        return merged(self._unstacked(), other._unstacked(), op, default)
     if left.keys() == right.keys():
         return (self, list(left.values())), aligned(self, list(left.values()), other, op)
     _require_aligned(self, other, tuple(common), [left[p] for p in common], [right[p] for p in common], op)

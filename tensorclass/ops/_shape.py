@@ -285,9 +285,7 @@ class ShapeOps(InplaceOps):
         """Reverse the first batch dim."""
         return ShapeOps.flip(self, self._dim(0, "flipud"))
 
-    def roll(
-        self, shifts: int | tuple[int, ...], dims: Dims | None = None, *, inplace: bool = False
-    ) -> Self:
+    def roll(self, shifts: int | tuple[int, ...], dims: Dims | None = None, *, inplace: bool = False) -> Self:
         """Rotate the elements along batch dims; over the flattened batch when no dim is given.
 
         >>> import torch

@@ -160,15 +160,21 @@ def test_wrong_declarations(annotation: Any, options: dict[str, Any], words: str
         (lambda: Speech([torch.zeros(1)], torch.zeros(1, 2)), "frames[0]", "float32 [1]", "1 event dims"),
         (
             lambda: Speech([torch.zeros(1, 2), torch.zeros(1, 2).double()], torch.zeros(2, 2)),
-            "frames[1]", "float64", "differ in length alone",
+            "frames[1]",
+            "float64",
+            "differ in length alone",
         ),
         (
             lambda: speech(1).set("extra", RaggedTensor([torch.zeros(1, 2), torch.zeros(2, 2)])),
-            "extra", "batch size [2]", "here [2]",
+            "extra",
+            "batch size [2]",
+            "here [2]",
         ),
         (
             lambda: speech(1, 1).set("extra", [torch.zeros(1, 2), torch.zeros(2, 3)]),
-            "extra[1]", "[2, 3]", "differ in length alone",
+            "extra[1]",
+            "[2, 3]",
+            "differ in length alone",
         ),
     ],
 )

@@ -1,0 +1,362 @@
+"""LazyStackedTensorDict: a stack that keeps its members and stacks an entry only when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import STORAGE, VALUES, TensorCollection, unravel_key_to_tuple
+from ..core._base import Names
+from ..core._device import Device
+from ..core._keys import Key
+from ..core._views import KeysView, LeafTest
+from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
+from ..ops import Join
+from ..ops._join import JoinOps
+from ..ops._keys import KeyOps
+from ..ops._mapping import MappingOps
+from ..ops._operands import Pointwise
+from . import _lazy_entries as entries
+from ._lazy_base import Hook, check_members, empty_template, fixed_size, new_dim, require_alike
+from ._lazy_shape import LazyShapes
+from ._lazy_tensors import as_nested, densified
+
+
+class LazyStackedTensorDict(LazyShapes):
+    """A stack of containers that keeps them as they are, and stacks an entry when it is read.
+
+    Members may have different keys, event shapes and batch sizes: `keys()` are those that all have, and -1 stands
+    for a size that differs. What is written to the stack is cut and written to the members.
+
+    Args:
+        *tensordicts: the members, each with the same number of batch dims and the same device.
+        stack_dim: where the dim of the members stands among the batch dims of the stack.
+        hook_out: called with what is read, gives what the reader gets.
+        hook_in: called with what is written, gives what is cut.
+        batch_size: the batch size of the members to come, when there are none; else that of the stack, checked.
+        device: the device of the members to come, when there are none.
+        names: the dim names of the members to come, when there are none; else those of the stack.
+        stack_dim_name: the name of the stack dim.
+        strict_shape: refuse members of different batch sizes.
+
+    Raises:
+        TypeError: for a member that is no container.
+        BatchSizeError: for members with another number of batch dims.
+        StructureError: for members on different devices.
+
+    >>> import torch
+    >>> from tensorclass import LazyStackedTensorDict, TensorDict
+    >>> stack = LazyStackedTensorDict(TensorDict(a=torch.zeros(3)), TensorDict(a=torch.ones(4)))
+    >>> stack.batch_size, stack[1]["a"].shape
+    (torch.Size([2]), torch.Size([4]))
+    >>> stack.get("a", as_padded_tensor=True)
+    tensor([[0., 0., 0., 0.],
+            [1., 1., 1., 1.]])
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, *tensordicts: Any, stack_dim: int = 0, hook_out: Hook = None, hook_in: Hook = None,
+        batch_size: Sequence[int] | None = None, device: Device = None, names: Sequence[str | None] | None = None,
+        stack_dim_name: str | None = None, strict_shape: bool = False,
+    ) -> None:  # fmt: skip
+        ndim = check_members(tensordicts, strict_shape)
+        inner = None if tensordicts else names
+        self._template = empty_template(None if tensordicts else batch_size, None if tensordicts else device, inner)
+        self._members = list(tensordicts)
+        self.stack_dim = new_dim(stack_dim, ndim if tensordicts else len(self._template._batch_size))
+        self._dim_name = stack_dim_name
+        self._lock = None
+        self.hook_in, self.hook_out = hook_in, hook_out
+        if tensordicts and batch_size is not None and torch.Size(batch_size) != self._batch_size:
+            raise fixed_size(batch_size, self._batch_size)
+        if tensordicts and names is not None:
+            self.names = names
+
+    # ---- as a list -----------------------------------------------------------------------------------------------
+
+    def append(self, tensordict: Any) -> None:
+        """Add a member at the end, as it is.
+
+        Raises:
+            TypeError: for what is no container.
+            BatchSizeError: for a batch size that the others do not have, unless theirs differ there already.
+            StructureError: for another device.
+            LockedError: when the stack is locked.
+
+        >>> import torch
+        >>> from tensorclass import LazyStackedTensorDict, TensorDict
+        >>> stack = LazyStackedTensorDict(TensorDict(a=torch.zeros(3)))
+        >>> stack.append(TensorDict(a=torch.ones(3)))
+        >>> stack["a"].shape
+        torch.Size([2, 3])
+        """
+        LazyStackedTensorDict.insert(self, len(self._members), tensordict)
+
+    def insert(self, index: int, tensordict: Any) -> None:
+        """Add a member before a position, as `list.insert` does; arguments and errors as for `append`."""
+        self._require_list_unlocked("insert a member")
+        self._require_member(tensordict)
+        self._members.insert(index, tensordict)
+
+    def extend(self, tensordict: Iterable[Any] | TensorCollection) -> None:
+        """Add several members at the end, all or none; a container is unbound along the stack dim."""
+        self._require_list_unlocked("add members")
+        given = JoinOps.unbind(tensordict, self.stack_dim) if isinstance(tensordict, JoinOps) else list(tensordict)  # type: ignore[arg-type]  # no container
+        for member in given:
+            self._require_member(member)
+        self._members += given
+
+    def _require_member(self, member: Any) -> None:
+        if not isinstance(member, TensorCollection):
+            raise TypeError(f"lazy stack: a member is a container, got a {type(member).__name__}: {member!r:.60}")
+        require_alike(self._members[0] if self._members else self._template, member, len(self._members), False)
+        due = self._inner_size(self._batch_size)
+        if any([n not in (-1, m) for n, m in zip(due, member._batch_size, strict=True)]):
+            raise BatchSizeError(
+                f"lazy stack: the members have batch size {list(due)}, got one of {list(member._batch_size)}; a size "
+                "may differ where the members differ already, else make a new stack with `lazy_stack`"
+            )
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def _each_value(self, path: tuple[str, ...], deep: bool) -> list[Any]:
+        """The entry of each member; of a member that is a lazy stack, the list of its members'."""
+        values: list[Any] = []
+        for member in self._members:
+            store = getattr(member, "_store", member)
+            inner = deep and isinstance(store, LazyStackedTensorDict)
+            values.append(store._each_value(path, True) if inner else member._read(path))
+        return values
+
+    def get_nestedtensor(self, key: Key, default: Any = ..., *, layout: Any = None) -> Any:
+        """An entry as a nested tensor, `torch.strided` unless another layout is given.
+
+        Args:
+            key: the entry.
+            default: a tensor stands in for the members that lack the entry; anything else is given as it is.
+            layout: `torch.strided` or `torch.jagged`.
+
+        Raises:
+            UnsupportedOperationError: when the stack dim is not the first: tensors nest along their first dim only.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict, lazy_stack
+        >>> stack = lazy_stack([TensorDict(a=torch.zeros(1)), TensorDict(a=torch.ones(2))])
+        >>> [part.shape[0] for part in stack.get_nestedtensor("a").unbind()]
+        [1, 2]
+        """
+        if self.stack_dim:
+            raise UnsupportedOperationError(
+                f"get_nestedtensor: tensors nest along the first dim, and this stack dim is {self.stack_dim}; use "
+                "`get(key, as_nested_tensor=True)`, which puts it first"
+            )
+        path = unravel_key_to_tuple(key)
+        values = []
+        for member in self._members:
+            if default is not ... and path not in member:
+                if not isinstance(default, Tensor):
+                    return default
+                values.append(default)
+            else:
+                values.append(member._read(path))
+        return as_nested(values, torch.strided if layout is None else layout, _shown(key))
+
+    def get_item_shape(self, key: Key) -> torch.Size:
+        """The shape of an entry, -1 where members differ; nothing is stacked.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict, lazy_stack
+        >>> lazy_stack([TensorDict(a=torch.zeros(3)), TensorDict(a=torch.zeros(4))]).get_item_shape("a")
+        torch.Size([2, -1])
+        """
+        path = unravel_key_to_tuple(key)
+        holder = self._read(path[:-1]) if path[1:] else self
+        store = getattr(holder, "_store", holder)
+        shape = entries.shape_of(store, path[-1]) if store._stacked and path[-1] in store._outline() else None
+        return MappingOps.get_item_shape(self, key) if shape is None else shape
+
+    def valid_keys(
+        self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None
+    ) -> KeysView:  # fmt: skip
+        """The keys that every member has: what `keys` gives."""
+        return MappingOps.keys(self, include_nested, leaves_only, is_leaf)
+
+    def densify(self, layout: Any = torch.strided) -> Any:
+        """A dense container: entries that stack become tensors, others nested tensors along the stack dim."""
+        return densified(self, layout)
+
+    def to_lazystack(self, dim: int = 0) -> Any:
+        """A lazy stack along a dim; this one when it stands along that dim already."""
+        at = self._dim(dim, "to_lazystack")
+        return self if at == self.stack_dim else self._of(JoinOps.unbind(self, at), at)
+
+    # ---- keys ----------------------------------------------------------------------------------------------------
+
+    def _each(self, fn: Callable[[Any], Any], inplace: bool) -> Any:
+        """Rearrange the keys of every member: first all are tried, so that none is changed when one refuses."""
+        members = [fn(member) for member in self._members]
+        if not inplace:
+            return self._with(members)
+        self._require_unlocked("change the keys")
+        for member, new in zip(self._members, members, strict=True):
+            member._adopt(new)
+        return self
+
+    def select(self, *keys: Key, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Any:
+        """Some of the entries of every member; stays lazy. With `strict=False` absent keys are skipped."""
+        return self._each(lambda m: KeyOps.select(m, *keys, strict=strict), inplace)
+
+    def exclude(self, *keys: Key, inplace: bool = False) -> Any:
+        """All but some of the entries of every member; stays lazy."""
+        return self._each(lambda m: KeyOps.exclude(m, *keys), inplace)
+
+    def _without(self, paths: set[tuple[str, ...]]) -> Any:
+        return self._with([member._without(paths) for member in self._members])
+
+    def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: LeafTest = None) -> Any:
+        """One level of keys in every member; stays lazy."""
+        return self._each(lambda m: KeyOps.flatten_keys(m, separator, is_leaf=is_leaf), inplace)
+
+    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
+        """Nested keys in every member; stays lazy."""
+        return self._each(lambda m: KeyOps.unflatten_keys(m, separator), inplace)
+
+    def rename_keys(self, mapping: Mapping[Key, Key], *, strict: bool = True) -> Any:
+        """Other keys in every member; stays lazy."""
+        return self._each(lambda m: KeyOps.rename_keys(m, mapping, strict=strict), False)
+
+    def rename_key_(self, old_key: Key, new_key: Key, safe: bool = False) -> Self:
+        """Move an entry of every member to another key, in place."""
+        self._read_all(unravel_key_to_tuple(old_key))
+        self._require_unlocked("rename a key")
+        trials = [KeyOps.rename_key_(member._twin(), old_key, new_key, safe) for member in self._members]
+        for member, trial in zip(self._members, trials, strict=True):
+            member._adopt(trial)
+        return self
+
+    def _read_all(self, path: tuple[str, ...]) -> None:
+        for member in self._members:
+            member._read(path)
+
+    def del_(self, key: Key) -> Self:
+        """Remove an entry from every member."""
+        path = unravel_key_to_tuple(key)
+        self._read_all(path)
+        self._require_unlocked("delete", path[0])
+        for member in self._members:
+            MappingOps.del_(member, path)
+        return self
+
+    def filter_non_tensor_data(self) -> Any:
+        """The tensors alone of every member; stays lazy."""
+        return self._each(KeyOps.filter_non_tensor_data, False)
+
+    def filter_empty_(self) -> Self:
+        """Drop nested containers without leaves from every member, in place."""
+        self._require_unlocked("drop empty containers")
+        for member in self._members:
+            KeyOps.filter_empty_(member)
+        return self
+
+    # ---- operands ------------------------------------------------------------------------------------------------
+
+    def _arrange(self, other: Any) -> Any:
+        """Another container as a lazy stack like this one; its elements are views."""
+        store = getattr(other, "_store", other)
+        count, dim = len(self._members), self.stack_dim
+        if store._stacked and (store.stack_dim, len(store._members)) == (dim, count):
+            return self._of([m._arrange(o) for m, o in zip(self._members, store._members, strict=True)], dim)
+        cut = self._spread_source(other, self._batch_size, dim, ())
+        return self._of([m._arrange(o) for m, o in zip(self._members, cut, strict=True)], dim)
+
+    def _spread(self, leaves: list[Tensor], other: Tensor, op: str) -> list[Tensor]:
+        size = self._batch_size
+        ragged = torch.Size([1 if n == -1 else n for n in size])
+        if other.ndim > len(size) or any(n not in (1, m) for n, m in zip(reversed(other.shape), reversed(ragged))):  # noqa: B905  # aligned from the last dim
+            raise BatchSizeError(
+                f"{op}: a tensor operand broadcasts to the batch size {list(size)} without enlarging it, got shape "
+                f"{list(other.shape)}; combine one field with it instead"
+            )
+        at = self.stack_dim - (len(size) - other.ndim)
+        count = len(self._members)
+        if at < 0:
+            cut: Sequence[Tensor] = [other] * count
+        else:
+            cut = other.unbind(at) if other.shape[at] == count else [other.select(at, 0)] * count
+        found: list[Tensor] = []
+        for member, part in zip(self._members, cut, strict=True):
+            own = member._leaves(VALUES)
+            found += member._spread(own, part, op) if part.ndim else [part] * len(own)
+        return found
+
+    # ---- joining -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _join(cls, items: Sequence[Any], dim: int, size: torch.Size, names: Names, how: Join) -> Any:
+        """Lazy stacks along one dim join member by member; others stack as members of a new one."""
+        first = items[0]
+        at, count = first.stack_dim, len(first._members)
+        alike = all([item.stack_dim == at for item in items])
+        if not how.new_dim and alike and dim == at:
+            return first._with([member._twin() for item in items for member in item._members])
+        if alike and all([len(item._members) == count for item in items]):
+            inner = dim - (dim > at)
+            rows = zip(*[item._members for item in items], strict=True)
+            join = JoinOps.stack if how.new_dim else JoinOps.cat
+            try:
+                return cls._of([join(row, inner) for row in rows], at + (how.new_dim and dim <= at), first._dim_name)
+            except (StructureError, BatchSizeError):
+                if not how.new_dim:
+                    raise
+        if not how.new_dim:
+            return JoinOps.cat([item._unstacked() for item in items], dim)
+        return cls._of([item._twin() for item in items], dim)
+
+
+def _shown(key: Key) -> str:
+    return ".".join(unravel_key_to_tuple(key))
+
+
+# ---- pytree ----------------------------------------------------------------------------------------------------------
+
+
+def _flatten(stack: LazyStackedTensorDict) -> tuple[list[Any], Any]:
+    return list(stack._members), (type(stack), stack.stack_dim, stack._dim_name, _mapped(stack))
+
+
+def _mapped(stack: LazyStackedTensorDict) -> bool:
+    """Whether leaves are mapped over by functorch already."""
+    if torch._C._functorch.peek_interpreter_stack() is None:  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
+        return False
+    is_batched = torch._C._functorch.is_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]  # as above
+    return any([is_batched(leaf) for leaf in stack._leaves(STORAGE)])
+
+
+def _unflatten(children: Iterable[Any], context: Any) -> Any:
+    cls, dim, name, was_mapped = context
+    new = cls._of(list(children), dim, name)
+    if not was_mapped and all([isinstance(m, Pointwise) for m in new._members]) and _mapped(new):
+        raise UnsupportedOperationError(
+            "vmap: a lazy stack would be mapped over the first dim of each member, not over its own; give vmap "
+            "`stack.densify()`"
+        )
+    return new
+
+
+pytree.register_pytree_node(
+    LazyStackedTensorDict,
+    _flatten,
+    _unflatten,
+    flatten_with_keys_fn=lambda stack: (
+        [(pytree.SequenceKey(i), m) for i, m in enumerate(stack._members)],
+        _flatten(stack)[1],
+    ),  # pyright: ignore[reportArgumentType]  # the context is ours
+    serialized_type_name="tensorclass.LazyStackedTensorDict",
+)

@@ -1,0 +1,364 @@
+"""What a lazy stack is: its members, the dim along which they stand, and the primitives of a container over them."""
+
+# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
+# pyright: reportIncompatibleVariableOverride=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from typing import Any, ClassVar, TypeAlias
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import BATCHED, TensorCollection, as_batch_size, batch_dim
+from ..core._base import Kind, Names, check_names
+from ..core._device import Device, as_device
+from ..core._locks import Owners, acquire, refuse, release
+from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
+from ..ops._operands import Layout
+from . import _lazy_entries as entries
+from ._dict import TensorDict, TensorDictBase
+
+Hook: TypeAlias = "Callable[[Any], Any] | None"
+
+
+class LazyBase(TensorDictBase):
+    """The primitives. Leaves are those of the members, one member after the other; batch leaves are stacked."""
+
+    __slots__ = (
+        "__weakref__", "_dim_name", "_lock", "_members", "_template", "_undo", "hook_in", "hook_out", "stack_dim",
+    )  # fmt: skip
+
+    _stacked: ClassVar[bool] = True
+    _members: list[Any]
+    _template: TensorDict
+    """An empty container of the members' batch size, for a stack without members."""
+    _dim_name: str | None
+    _lock: Owners | None
+    _undo: list[Any]
+    stack_dim: int
+    hook_in: Hook
+    hook_out: Hook
+
+    @classmethod
+    def _of(
+        cls, members: Sequence[Any], dim: int, dim_name: str | None = None, template: TensorDict | None = None
+    ) -> Self:
+        new = object.__new__(cls)
+        new._members = list(members)
+        new.stack_dim = dim
+        new._dim_name = dim_name
+        new._template = _EMPTY if template is None else template
+        new._lock = None
+        new.hook_in = new.hook_out = None
+        return new
+
+    def _with(self, members: Sequence[Any]) -> Self:
+        """A stack like this one around other members."""
+        new = self._of(members, self.stack_dim, self._dim_name, self._template)
+        new.hook_in, new.hook_out = self.hook_in, self.hook_out
+        return new
+
+    def _restack(self, members: Sequence[Any], dim: int, dim_name: str | None = None) -> Any:
+        """A lazy stack of containers; of instances of one class, an instance of it over a lazy stack."""
+        cls = type(members[0])
+        if hasattr(cls, "_wrap") and all([type(member) is cls for member in members]):
+            return cls._wrap(self._of([member._store for member in members], dim, dim_name))
+        return self._of(members, dim, dim_name)
+
+    # ---- what follows from the members ---------------------------------------------------------------------------
+
+    @property
+    def tensordicts(self) -> list[Any]:
+        """The members, in a new list: use `append`, `insert` and `extend` to add some."""
+        return list(self._members)
+
+    @property
+    def _batch_size(self) -> torch.Size:  # pyright: ignore[reportIncompatibleVariableOverride]  # follows from the members
+        members, dim = self._members, self.stack_dim
+        inner = entries.common_size([m._batch_size for m in members]) if members else tuple(self._template._batch_size)
+        return torch.Size((*inner[:dim], len(members), *inner[dim:]))
+
+    @_batch_size.setter
+    def _batch_size(self, size: torch.Size) -> None:
+        if size != self._batch_size:
+            raise fixed_size(size, self._batch_size)
+
+    @property
+    def _device(self) -> torch.device | None:  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
+        devices = {member._device for member in self._members} or {self._template._device}
+        return next(iter(devices)) if len(devices) == 1 else None
+
+    @_device.setter
+    def _device(self, device: torch.device | None) -> None:
+        self._set_device(device)
+
+    @property
+    def _names(self) -> Names:  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
+        first = self._members[0] if self._members else self._template
+        inner = first._names or (None,) * len(first._batch_size)
+        names = (*inner[: self.stack_dim], self._dim_name, *inner[self.stack_dim :])
+        return names if any([name is not None for name in names]) else None
+
+    @_names.setter
+    def _names(self, names: Names) -> None:
+        dim = self.stack_dim
+        self._dim_name = None if names is None else names[dim]
+        inner = None if names is None else check_names((*names[:dim], *names[dim + 1 :]), len(names) - 1)
+        for member in self._members or [self._template._twin()]:
+            member._names = inner
+
+    def _resize(self, size: torch.Size, path: tuple[str, ...]) -> None:
+        """The members take the size, all or none; the stack dim keeps its length."""
+        self._check_size(size, path)
+        for member in self._members:
+            member._resize(self._inner_size(size), path)
+
+    def _check_size(self, size: torch.Size, path: tuple[str, ...]) -> None:
+        if len(size) <= self.stack_dim or size[self.stack_dim] != len(self._members):
+            raise fixed_size(size, self._batch_size)
+        for member in self._members:
+            member._check_size(self._inner_size(size), path)
+
+    def _inner_size(self, size: torch.Size) -> torch.Size:
+        return torch.Size((*size[: self.stack_dim], *size[self.stack_dim + 1 :]))
+
+    # ---- leaves --------------------------------------------------------------------------------------------------
+
+    def _leaves(self, kind: Kind = BATCHED) -> list[Tensor]:
+        if kind == BATCHED:
+            stacked: list[Tensor] = self._unstacked()._leaves(BATCHED)
+            return stacked
+        return [leaf for member in self._members for leaf in member._leaves(kind)]
+
+    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
+        return self._consume(iter(leaves), batch_size, names, kind)
+
+    def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Any:
+        if kind == BATCHED:
+            return self._unstacked(tensors=False)._consume(leaves, batch_size, names, BATCHED)
+        return self._with([m._consume(leaves, m._batch_size, m._names, kind) for m in self._members])
+
+    def _parts(self) -> list[Any]:
+        return [part for member in self._members for part in member._parts()]
+
+    def _layout(self) -> Layout:
+        found: list[Any] = []
+        for position, member in enumerate(self._members):
+            mark = f"[{position}]"
+            found += [(mark, path) if isinstance(path, str) else (mark, *path) for path in member._layout()]
+        return tuple(found)
+
+    def _unstacked(self, tensors: bool = True) -> Any:
+        """The dense container of the same entries; with `tensors=False` what is shaped like it, to be refilled."""
+        self._require_dense()
+        data: dict[str, Any] = {}
+        for key in entries.common_keys(self._members):
+            values = entries.values_of(self, key)
+            if not tensors and isinstance(values[0], Tensor):
+                data[key] = values[0]
+                continue
+            value = entries.combine(self, key, values)
+            if isinstance(value, TensorCollection) and value._stacked:
+                value = value._unstacked(tensors)
+            data[key] = value
+        return TensorDict._from_entries(data, self._batch_size, self._device, self._names)
+
+    def _require_dense(self) -> None:
+        """Refuse what no dense container can hold: sizes that differ, keys that only some members have."""
+        size = self._batch_size
+        if -1 in size:
+            sizes = [list(member._batch_size) for member in self._members]
+            at = next((i for i, other in enumerate(sizes) if other != sizes[0]), 0)
+            raise BatchSizeError(
+                f"lazy stack: this operation needs one batch size for all members, they have {sizes[0]} at position 0 "
+                f"and {sizes[at]} at position {at}; work on the members, or pad them with `densify` and "
+                "`to_padded_tensor`"
+            )
+        exclusive = entries.exclusive_keys(self._members)
+        if exclusive:
+            key, holders = next(iter(exclusive.items()))
+            raise StructureError(
+                f"lazy stack: this operation needs the same keys in all members, `{key}` is at positions "
+                f"{holders[:5]} only; `select` the common keys first, or `densify` to fill in absent ones"
+            )
+
+    def _twin(self) -> Self:
+        return self._with([member._twin() for member in self._members])
+
+    # ---- entries -------------------------------------------------------------------------------------------------
+
+    @property
+    def _data(self) -> entries.Entries:
+        return entries.Entries(self)
+
+    def _entries(self) -> Any:
+        return entries.Entries(self)
+
+    def _live(self) -> Any:
+        return entries.Entries(self)
+
+    def _outline(self) -> dict[str, Any]:
+        if not self._members:
+            return {}
+        first = self._members[0]._outline()
+        found = {key: first[key] for key in entries.common_keys(self._members)}
+        for key, value in found.items():
+            if isinstance(value, TensorCollection):
+                values = [member._outline()[key] for member in self._members]
+                if all([isinstance(value, TensorCollection) for value in values]):
+                    found[key] = self._restack(values, self.stack_dim)
+        return found
+
+    def _printable(self) -> dict[str, Any]:
+        return entries.printable(self)
+
+    def _repr_extras(self) -> list[tuple[str, Any]]:
+        extras: list[tuple[str, Any]] = [("stack_dim", self.stack_dim)]
+        exclusive = entries.exclusive_keys(self._members)
+        return [*extras, ("exclusive_fields", exclusive)] if exclusive else extras
+
+    def _entry(self, key: str) -> Any:
+        value = entries.read(self, key)
+        shown = value._shown() if hasattr(type(value), "_shown") else value
+        return shown if self.hook_out is None else self.hook_out(shown)
+
+    def _drop(self, key: str) -> None:
+        entries.values_of(self, key)
+        for member in self._members:
+            member._drop(key)
+
+    def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorDict:
+        return TensorDict._of({}, batch_size, self._device, names, True)
+
+    @classmethod
+    def _from_entries(
+        cls, entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names
+    ) -> Any:
+        return TensorDict._from_entries(entries, batch_size, device, names)
+
+    def _set_device(self, device: torch.device | None) -> None:
+        for member in self._members:
+            member._set_device(device)
+
+    # ---- locking, copying ----------------------------------------------------------------------------------------
+
+    def _require_unlocked(self, what: str, key: str | None = None) -> None:
+        """Structural writes reach the members, so these are asked as well."""
+        self._require_list_unlocked(what, key)
+        for member in self._members:
+            member._require_unlocked(what, key)
+
+    def _require_list_unlocked(self, what: str, key: str | None = None) -> None:
+        if self._lock is not None:
+            raise refuse(type(self).__name__, what, key)
+
+    def _set_lock(self, owner: object | None) -> None:
+        self._lock = acquire(self._lock, owner)
+        for member in self._members:
+            member._set_lock(self)
+
+    def _release_lock(self, owner: object | None) -> None:
+        if self._lock is not None:
+            self._lock = release(self._lock, owner, type(self).__name__)
+            if self._lock is None:
+                for member in self._members:
+                    member._release_lock(self)
+
+    def _owners(self) -> Owners | None:
+        return self._lock
+
+    def _frames(self) -> list[Any]:
+        try:
+            return self._undo
+        except AttributeError:
+            self._undo = [None]
+            return self._undo
+
+    def _deepcopy(self, memo: dict[int, Any]) -> Self:
+        new = self._with([])
+        memo[id(self)] = new
+        new._members = [deepcopy(member, memo) for member in self._members]
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("stack_dim", "_dim_name", "_template", "hook_in", "hook_out")
+        state = {name: getattr(self, name) for name in names}
+        return {**state, "_members": list(self._members), "locked": self._lock is not None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        locked = state.pop("locked")
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._lock = None
+        if locked:
+            self._set_lock(None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return object.__new__, (type(self),), self.__getstate__()
+
+    def _become(self, other: Any) -> Any:
+        raise UnsupportedOperationError(
+            "lazy stack: its members give it its shape, so it can't take over another one in place; use the form that "
+            "gives a new container"
+        )
+
+
+def fixed_size(size: Sequence[int], own: torch.Size) -> BatchSizeError:
+    """The error for a batch size that the members do not give."""
+    return BatchSizeError(
+        f"lazy stack: batch size {list(size)} is not what its members give, which is {list(own)}; the stack dim has "
+        "the number of members, the other dims are theirs"
+    )
+
+
+def check_members(members: Sequence[Any], strict_shape: bool) -> int:
+    """The number of batch dims that all members have.
+
+    Raises:
+        TypeError: for a member that is no container.
+        BatchSizeError: for different numbers of batch dims, or with `strict_shape` different sizes.
+        StructureError: for different devices.
+    """
+    for position, member in enumerate(members):
+        if not isinstance(member, TensorCollection):
+            raise TypeError(
+                f"lazy stack: members are containers, got a {type(member).__name__} at position {position}; make it a "
+                "TensorDict, or stack tensors with `torch.stack`"
+            )
+        require_alike(members[0], member, position, strict_shape)
+    return len(members[0]._batch_size) if members else 0
+
+
+def require_alike(first: Any, member: Any, position: int, strict_shape: bool) -> None:
+    """Refuse a member that can't stand beside the first."""
+    size, other = first._batch_size, member._batch_size
+    if len(size) != len(other) or (strict_shape and size != other):
+        rule = "the same batch size" if strict_shape else "as many batch dims"
+        raise BatchSizeError(
+            f"lazy stack: members have {rule}, got {list(size)} at position 0 and {list(other)} at position {position}"
+        )
+    if first._device != member._device:
+        raise StructureError(
+            f"lazy stack: members have one device, got {first._device} at position 0 and {member._device} at position "
+            f"{position}; move them with `.to(device)` or free them with `clear_device_()`"
+        )
+
+
+def empty_template(
+    batch_size: Sequence[int] | int | None, device: Device, names: Sequence[str | None] | None
+) -> TensorDict:
+    """What a stack without members remembers of those to come."""
+    size = as_batch_size(batch_size)
+    return TensorDict._of({}, size, as_device(device), check_names(names, len(size)), True)
+
+
+def new_dim(dim: int, ndim: int) -> int:
+    """The stack dim as a non-negative number."""
+    return batch_dim(dim, ndim, op="lazy stack", extra=1)
+
+
+_EMPTY = TensorDict()

@@ -1,0 +1,213 @@
+"""Entries of a lazy stack: the keys that all members have, and values that are stacked when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core import TensorCollection
+from ..core._repr import short_dtype
+from ..errors import BatchSizeError, StructureError
+from ..ops import Join
+from ._dict import TensorDict, missing
+
+
+class Entries(MutableMapping[str, Any]):
+    """The entries of a lazy stack as a mapping; the keys are a snapshot, a value is stacked when it is read."""
+
+    __slots__ = ("_keys", "_replaced", "_stack")
+
+    def __init__(self, stack: Any) -> None:
+        self._stack = stack
+        self._keys = dict.fromkeys(common_keys(stack._members))
+        self._replaced: dict[str, Any] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self._replaced:
+            return self._replaced[key]
+        if key not in self._keys:
+            raise KeyError(key)
+        return read(self._stack, key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._keys[key] = None
+        self._replaced[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self._keys[key]
+        self._replaced.pop(key, None)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def copy(self) -> dict[str, Any]:
+        """A plain dict of all entries."""
+        return dict(self)
+
+
+class Uneven:
+    """An entry as it prints where no tensor shows it: -1 stands where members differ."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, dtype: torch.dtype, shape: torch.Size) -> None:
+        self.dtype = dtype
+        self.shape = shape
+
+    def _describe(self, outer: torch.Size) -> str:
+        return f"{short_dtype(self.dtype)}[{','.join(map(str, self.shape[len(outer) :]))}]"
+
+    def __repr__(self) -> str:
+        return f"Tensor(shape={self.shape}, dtype={self.dtype})"
+
+
+def common_keys(members: Sequence[Any]) -> list[str]:
+    """The keys that every member has, in the order of the first."""
+    if not members:
+        return []
+    tables = [member._outline() for member in members]
+    first = tables[0]
+    keys = list(first)
+    different = [table for table in tables[1:] if table.keys() != first.keys()]
+    return [key for key in keys if all(key in table for table in different)]
+
+
+def exclusive_keys(members: Sequence[Any]) -> dict[str, list[int]]:
+    """The keys that only some members have, each with the positions of those."""
+    common = set(common_keys(members))
+    found: dict[str, list[int]] = {}
+    for position, member in enumerate(members):
+        for key in member._outline():
+            if key not in common:
+                found.setdefault(key, []).append(position)
+    return found
+
+
+def values_of(stack: Any, key: str) -> list[Any]:
+    """What each member stores under a key.
+
+    Raises:
+        MissingKeyError: when a member lacks it; names those that have it.
+    """
+    try:
+        return [member._live()[key] for member in stack._members]
+    except KeyError:
+        raise lacking(stack, key) from None
+
+
+def lacking(stack: Any, key: str) -> Exception:
+    """The error for a key that not every member has."""
+    holders = exclusive_keys(stack._members).get(key)
+    error = missing(stack, key)
+    if holders is None:
+        return error
+    where = ", ".join(map(str, holders[:5])) + (", ..." if len(holders) > 5 else "")
+    return type(error)(
+        f"{error.args[0]}. Only the members at positions {where} have it: read it there, as `stack[{holders[0]}]"
+        f"[{key!r}]`, or give `get` a default"
+    )
+
+
+def read(stack: Any, key: str) -> Any:
+    """The entry as the stack shows it: stacked tensors, a lazy stack of containers, joined objects."""
+    if not stack._members:
+        raise missing(stack, key)
+    return combine(stack, key, values_of(stack, key))
+
+
+def combine(stack: Any, key: str, values: Sequence[Any]) -> Any:
+    """One value for the stack from one for each member."""
+    first = values[0]
+    if all([isinstance(value, Tensor) for value in values]):
+        return _stack_tensors(values, stack.stack_dim, key)
+    if all([isinstance(value, TensorCollection) for value in values]):
+        return stack._restack(values, stack.stack_dim)
+    if isinstance(first, (Tensor, TensorCollection)):
+        raise _kinds(key, values)
+    how = Join("lazy stack", torch.stack, True)
+    how.sizes, how.cls = [member._batch_size for member in stack._members], TensorDict
+    if any(-1 in size for size in how.sizes):
+        raise BatchSizeError(f"lazy stack: `{key}` can't be read as one, because its members are ragged stacks")
+    return how.entry(key, list(values), stack.stack_dim)
+
+
+def _stack_tensors(values: Sequence[Any], dim: int, key: str) -> Tensor:
+    try:
+        return torch.stack(list(values), dim)
+    except (RuntimeError, TypeError) as error:
+        raise uneven(key, values) from error
+
+
+def uneven(key: str, values: Sequence[Any]) -> StructureError:
+    """The error for an entry whose tensors do not stack: names the first that differs, and the ways to read it."""
+    shapes = [list(value.shape) for value in values]
+    at = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
+    if at is None:
+        devices = sorted({str(value.device) for value in values})
+        return StructureError(f"lazy stack: the tensors of `{key}` do not stack (devices {devices})")
+    return StructureError(
+        f"lazy stack: the shapes of `{key}` differ: {shapes[0]} at position 0, {shapes[at]} at position {at}, so there "
+        f"is no one tensor to read; use `get({key!r}, as_list=True)`, `get({key!r}, as_padded_tensor=True)` or "
+        f"`get({key!r}, as_nested_tensor=True)`"
+    )
+
+
+def _kinds(key: str, values: Sequence[Any]) -> StructureError:
+    first = values[0]
+    at, other = next((i, v) for i, v in enumerate(values) if not isinstance(v, type(first)))
+    return StructureError(
+        f"lazy stack: `{key}` is a {type(first).__name__} at position 0 and a {type(other).__name__} at position {at}; "
+        f"read it from the members"
+    )
+
+
+# ---- shapes ----------------------------------------------------------------------------------------------------------
+
+
+def common_size(sizes: Sequence[torch.Size]) -> tuple[int, ...]:
+    """The size that all share, -1 where they differ."""
+    first = sizes[0]
+    if all([size == first for size in sizes]):
+        return tuple(first)
+    return tuple([n if all([size[d] == n for size in sizes]) else -1 for d, n in enumerate(first)])
+
+
+def shape_of(stack: Any, key: str) -> torch.Size | None:
+    """The shape of a tensor entry, -1 where members differ; None for what is no tensor or differs in rank."""
+    shapes = [_shape(member, key) for member in stack._members]
+    ranks = {None if shape is None else len(shape) for shape in shapes}
+    if len(ranks) != 1 or None in ranks:
+        return None
+    inner = common_size([shape for shape in shapes if shape is not None])
+    return torch.Size((*inner[: stack.stack_dim], len(shapes), *inner[stack.stack_dim :]))
+
+
+def _shape(member: Any, key: str) -> torch.Size | None:
+    if isinstance(getattr(member, "_store", member), TensorDict):
+        value = member._live().get(key)
+        return value.shape if isinstance(value, Tensor) else None
+    return shape_of(getattr(member, "_store", member), key)
+
+
+def printable(stack: Any) -> dict[str, Any]:
+    """The entries for printing: no tensor is stacked that can be described without."""
+    found: dict[str, Any] = {}
+    for key, value in stack._outline().items():
+        shape = shape_of(stack, key) if isinstance(value, Tensor) else None
+        if shape is not None:
+            found[key] = Uneven(value.dtype, shape)
+        else:
+            found[key] = value
+    return found

@@ -1,0 +1,175 @@
+"""Functions that make lazy stacks, or dense ones where that is possible."""
+
+# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core import TensorCollection
+from ..core._device import Device
+from ..core._keys import Path
+from ..errors import BatchSizeError, StructureError
+from ..ops._join import JoinOps
+from ..ops._mapping import MappingOps
+from ..ops._stacks import LazyOps
+from ._lazy import LazyStackedTensorDict
+from ._lazy_tensors import as_nested, as_padded, densified, unnested
+
+
+def lazy_stack(
+    items: Sequence[Any], dim: int = 0, *, device: Device = None, out: Any = None, stack_dim_name: str | None = None,
+    strict_shape: bool = False, as_list: bool = False, as_padded_tensor: bool = False, as_nested_tensor: bool = False,
+    padding_side: str = "right", layout: Any = None, padding_value: float = 0.0,
+) -> Any:  # fmt: skip
+    """Stack containers without copying: the result keeps them, and stacks an entry when it is read.
+
+    Instances of one typed class give an instance of that class over a lazy stack. Tensors are stacked at once.
+
+    Args:
+        items: containers with the same number of batch dims; keys, event shapes and sizes may differ. Or tensors.
+        dim: where the new dim goes among the batch dims.
+        device: move the members to a device.
+        out: a container that receives the values.
+        stack_dim_name: the name of the new dim.
+        strict_shape: refuse different batch sizes.
+        as_list: give tensors back as a list; for tensors only, like all that follow.
+        as_padded_tensor: pad tensors of different shapes.
+        as_nested_tensor: nest tensors of different shapes.
+        padding_side: "right" or "left".
+        layout: of the nested tensor.
+        padding_value: what fills the padding.
+
+    Raises:
+        StructureError: for no items, or items of several classes.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, lazy_stack
+    >>> stack = lazy_stack([TensorDict(a=torch.zeros(3), batch_size=[3]), TensorDict(a=torch.ones(4), batch_size=[4])])
+    >>> stack.batch_size, stack[1]["a"].shape
+    (torch.Size([2, -1]), torch.Size([4]))
+    """
+    members = list(items)
+    if not members:
+        raise StructureError("lazy_stack takes at least one container, got an empty sequence")
+    if all([isinstance(member, Tensor) for member in members]):
+        return _tensors(
+            members, dim, (as_list, as_padded_tensor, as_nested_tensor), padding_side, layout, padding_value
+        )
+    if as_list or as_padded_tensor or as_nested_tensor:
+        raise TypeError(
+            "lazy_stack: as_list, as_padded_tensor and as_nested_tensor are for tensors; give them to `get`"
+        )
+    result = _stack_of(
+        members if device is None else [m.to(device) for m in members], dim, stack_dim_name, strict_shape
+    )
+    if out is None:
+        return result
+    return MappingOps.update(out, result, inplace=True)
+
+
+def _stack_of(members: list[Any], dim: int, name: str | None, strict_shape: bool) -> Any:
+    typed = {type(member) for member in members if hasattr(type(member), "_wrap")}
+    if typed and (len(typed) > 1 or not all([type(member) in typed for member in members])):
+        names = sorted({type(member).__name__ for member in members})
+        raise StructureError(
+            f"lazy_stack stacks instances of one class, got {', '.join(names)}; make them untyped with `to_tensordict`"
+        )
+    stores = [member._store for member in members] if typed else members
+    stack = LazyStackedTensorDict(*stores, stack_dim=dim, stack_dim_name=name, strict_shape=strict_shape)
+    return next(iter(typed))._wrap(stack) if typed else stack
+
+
+def _tensors(
+    tensors: list[Tensor], dim: int, forms: tuple[bool, bool, bool], side: str, layout: Any, value: float
+) -> Any:
+    if sum(forms) > 1:
+        raise TypeError("lazy_stack: give one of as_list, as_padded_tensor and as_nested_tensor")
+    if forms[0]:
+        return tensors
+    if forms[1]:
+        return as_padded(tensors, dim, side, value, "tensors")
+    return as_nested(tensors, layout, "tensors") if forms[2] else torch.stack(tensors, dim)
+
+
+def maybe_dense_stack(items: Sequence[Any], dim: int = 0, out: Any = None, strict: bool = False) -> Any:
+    """Stack densely where keys and shapes agree, else lazily.
+
+    Args:
+        items: containers with the same number of batch dims.
+        dim: where the new dim goes.
+        out: a container that receives the values.
+        strict: with `out`, require the same keys.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, maybe_dense_stack
+    >>> type(maybe_dense_stack([TensorDict(a=torch.zeros(2)), TensorDict(a=torch.ones(2))])).__name__
+    'TensorDict'
+    >>> type(maybe_dense_stack([TensorDict(a=torch.zeros(2)), TensorDict(a=torch.ones(3))])).__name__
+    'LazyStackedTensorDict'
+    """
+    members = list(items)
+    if out is not None:
+        result = maybe_dense_stack(members, dim)
+        return out.copy_(result) if strict else MappingOps.update(out, result, inplace=True)
+    try:
+        return JoinOps.stack(members, dim)
+    except (StructureError, BatchSizeError):
+        return lazy_stack(members, dim)
+
+
+def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
+    """The members of a lazy stack, or a list of containers, stacked densely where that is possible.
+
+    Args:
+        td_list: a lazy stack, or containers; a dense container is given back as it is.
+        dim: where the new dim goes; for a list it has to be given.
+
+    Raises:
+        ValueError: for a list without `dim`.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, dense_stack_tds, lazy_stack
+    >>> type(dense_stack_tds(lazy_stack([TensorDict(a=torch.zeros(3)), TensorDict(a=torch.ones(3))]))).__name__
+    'TensorDict'
+    """
+    if isinstance(td_list, TensorCollection):
+        if not td_list._stacked:
+            return td_list
+        store: Any = getattr(td_list, "_store", td_list)
+        dense = maybe_dense_stack(store._members, store.stack_dim)
+        return td_list if dense._stacked else td_list._wrap(dense) if hasattr(td_list, "_wrap") else dense
+    if dim is None:
+        raise ValueError("dense_stack_tds: give `dim` with a list of containers, got None")
+    return maybe_dense_stack(td_list, dim)
+
+
+def value_as(
+    collection: Any, path: Path, form: tuple[bool, bool, bool], side: str, layout: Any, value: float
+) -> Any:  # fmt: skip
+    """An entry as a list, a padded or a nested tensor: of a lazy stack from its members, else from its rows."""
+    if sum(form) > 1:
+        raise TypeError("get: give one of as_list, as_padded_tensor and as_nested_tensor")
+    holder = collection._read(path[:-1])
+    store = getattr(holder, "_store", holder)
+    key = ".".join(path)
+    if store._stacked:
+        values, dim = store._each_value(path[-1:], not form[2]), store.stack_dim
+    else:
+        entry = holder._entry(path[-1])
+        values, dim = list(entry), 0
+    if form[0]:
+        return values
+    return as_padded(values, dim, side, value, key) if form[1] else as_nested(values, layout, key)
+
+
+LazyOps._lazy_stack = staticmethod(lazy_stack)
+LazyOps._maybe_dense_stack = staticmethod(maybe_dense_stack)
+LazyOps._densified = staticmethod(densified)
+LazyOps._unnested = staticmethod(unnested)
+LazyOps._value_as = staticmethod(value_as)

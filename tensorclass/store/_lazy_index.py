@@ -1,0 +1,258 @@
+"""Indexing a lazy stack: which members an index picks, how each of them is indexed, where the stack dim ends up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core._keys import Path
+from ..errors import BatchIndexError, BatchSizeError
+from ..ops._index import normalise
+from ..ops._inplace import Copy
+from ._dict import TensorDict
+from ._lazy_write import Later, LazyWrites
+
+_ALL = slice(None)
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What an index asks for.
+
+    Args:
+        parts: the whole index, one part for each batch dim and None for each new one; masks as positions.
+        at: where among them the stack dim is indexed.
+        rows: the members: a position, positions, or a tensor of them; None where elements are picked one by one.
+        rest: the index into each member.
+        dim: the stack dim of the result.
+        name: the name of that dim.
+    """
+
+    parts: tuple[Any, ...]
+    at: int
+    rows: int | list[int] | Tensor | None
+    rest: tuple[Any, ...]
+    dim: int
+    name: str | None
+
+
+class LazyIndex(LazyWrites):
+    """`stack[...]` and `stack[...] = value`."""
+
+    __slots__ = ()
+
+    def _pick(self, index: Any) -> Pick | None:
+        """What an index asks for; None where only a stacked tensor can say."""
+        parts = self._index_parts(index)
+        if parts is None:
+            return None
+        at = _position_of(parts, self.stack_dim)
+        part, rest = parts[at], (*parts[:at], *parts[at + 1 :])
+        before = _kept(parts[:at])
+        tensors = [i for i, p in enumerate(parts) if isinstance(p, Tensor)]
+        if isinstance(part, int):
+            return Pick(parts, at, part, rest, 0, None)
+        if isinstance(part, Tensor):
+            alone = len(tensors) == 1
+            name = self._dim_name if alone and part.ndim == 1 else None
+            return Pick(parts, at, part if alone else None, rest, before, name)
+        rows = list(range(len(self._members))[part])
+        if not tensors:
+            return Pick(parts, at, rows, rest, before, self._dim_name)
+        wide = max(parts[i].ndim for i in tensors)
+        front = _separated(parts)
+        if front != _separated(rest):
+            return Pick(parts, at, None, rest, before, None)
+        dim = before + (wide if front or tensors[0] < at else 0)
+        return Pick(parts, at, rows, rest, dim, self._dim_name)
+
+    def _index_parts(self, index: Any) -> tuple[Any, ...] | None:
+        """An index with one part for each batch dim, masks as positions; None for a bool that makes a dim."""
+        size = self._batch_size
+        parts: list[Any] = []
+        dim = 0
+        for part in normalise(index, self._smallest(size)):
+            if isinstance(part, bool) or (isinstance(part, Tensor) and part.dtype is torch.bool and not part.ndim):
+                return None
+            if isinstance(part, Tensor) and part.dtype is torch.bool:
+                if -1 in size[dim : dim + part.ndim]:
+                    raise BatchIndexError(
+                        f"a bool mask can't select from a batch dim whose size differs from member to member, the "
+                        f"batch size is {list(size)}; mask the members one by one"
+                    )
+                parts += part.nonzero(as_tuple=True)
+                dim += part.ndim
+            else:
+                parts.append(int(part) if isinstance(part, Tensor) and not part.ndim else part)
+                dim += part is not None
+        return (*parts, *[_ALL] * (len(size) - dim))
+
+    def _smallest(self, size: torch.Size) -> torch.Size:
+        """The batch size with the smallest member's where members differ: what an index may reach in each."""
+        if -1 not in size:
+            return size
+        least = [min(column) for column in zip(*[_smallest_of(m) for m in self._members], strict=True)]
+        return torch.Size((*least[: self.stack_dim], len(self._members), *least[self.stack_dim :]))
+
+    def _quick(self, index: Any) -> Any:
+        members = self._members
+        if type(index) is int and self.stack_dim == 0 and -len(members) <= index < len(members):
+            return members[index]
+        return None
+
+    def _index(self, index: Any) -> Any:
+        quick = self._quick(index)
+        if quick is not None:
+            return quick
+        pick = self._pick(index)
+        if pick is None:
+            return self._unstacked()._index(index)
+        if isinstance(pick.rows, int):
+            return _at(self._members[pick.rows], pick.rest)
+        if not self._members:
+            template = TensorDict._index(self._template, pick.rest)
+            return self._of([], pick.dim, pick.name, template)
+        if pick.rows is None:
+            return self._by_element(pick.parts)
+        rows = pick.rows.reshape(-1).tolist() if isinstance(pick.rows, Tensor) else pick.rows
+        if not rows:
+            return self._none_of(pick)
+        self._check_rows(rows)
+        members = [_fresh(self._members[row], pick.rest) for row in rows]
+        if isinstance(pick.rows, Tensor) and pick.rows.ndim > 1:
+            return self._nest(members, pick.rows.shape, pick.dim)
+        new = self._of(members, pick.dim, pick.name)
+        new.hook_in, new.hook_out = self.hook_in, self.hook_out
+        return new
+
+    def _check_rows(self, rows: Sequence[int]) -> None:
+        count = len(self._members)
+        for row in rows:
+            if not -count <= row < count:
+                raise BatchIndexError(f"index {row} is out of range for the stack dim, which has {count} members")
+
+    def _none_of(self, pick: Pick) -> Any:
+        """No member at all: a dense container without elements, which still knows keys, dtypes and event shapes."""
+        part = pick.parts[pick.at]
+        none = slice(0, 0) if isinstance(part, slice) else part
+        parts = (*pick.parts[: pick.at], none, *pick.parts[pick.at + 1 :])
+        return self._of(self._members[:1], self.stack_dim)._unstacked()._index(parts)
+
+    def _by_element(self, parts: tuple[Any, ...]) -> Any:
+        """Tensors that index the stack dim together with others: one element for each of their positions."""
+        tensors = [part for part in parts if isinstance(part, Tensor)]
+        shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])  # type: ignore[no-untyped-call]  # torch's
+        if 0 in shape:
+            return self._of(self._members[:1], self.stack_dim)._unstacked()._index(parts)
+        columns = [tensor.expand(shape).reshape(-1).tolist() for tensor in tensors]
+        found = []
+        for row in zip(*columns, strict=True):
+            positions = iter(row)
+            found.append(self._index(tuple([next(positions) if isinstance(p, Tensor) else p for p in parts])))
+        first = next(i for i, part in enumerate(parts) if isinstance(part, Tensor))
+        return self._nest(found, shape, 0 if _separated(parts) else _kept(parts[:first]))
+
+    def _nest(self, members: Sequence[Any], shape: Sequence[int], dim: int) -> Any:
+        """Lazy stacks of lazy stacks along consecutive dims."""
+        if len(shape) == 1:
+            return self._of(members, dim)
+        step = len(members) // shape[0]
+        rows = [self._nest(members[i * step : (i + 1) * step], shape[1:], dim) for i in range(shape[0])]
+        return self._of(rows, dim)
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def _plan_at(self, parts: Any, source: Any, prefix: Path, wanted: list[Path] | None) -> list[Copy]:
+        self._refuse_frozen("write by index")
+        pick = self._pick(parts)
+        if pick is None or pick.rows is None or (isinstance(pick.rows, Tensor) and pick.rows.ndim > 1):
+            return self._plan_back(parts, source, prefix, wanted)
+        if isinstance(pick.rows, int):
+            return self._plan_member(self._members[pick.rows], pick.rest, source, prefix, wanted)
+        rows = pick.rows.tolist() if isinstance(pick.rows, Tensor) else pick.rows
+        self._check_rows(rows)
+        if not rows:
+            return []
+        inner = indexed(self._members[rows[0]]._batch_size, pick.rest)
+        if inner is None:
+            return self._plan_back(parts, source, prefix, wanted)
+        size = torch.Size((*inner[: pick.dim], len(rows), *inner[pick.dim :]))
+        plan: list[Copy] = []
+        for row, share in zip(rows, self._spread_source(source, size, pick.dim, ()), strict=True):
+            plan += self._plan_member(self._members[row], pick.rest, share, prefix, wanted)
+        return plan
+
+    def _plan_member(
+        self, member: Any, rest: tuple[Any, ...], source: Any, prefix: Path, wanted: list[Path] | None
+    ) -> list[Copy]:
+        if member._stacked:
+            plan: list[Copy] = member._plan(source, prefix, rest or (...,), None, wanted)
+            return plan
+        if all([part == _ALL for part in rest if not isinstance(part, Tensor)]) and not _has_tensor(rest):
+            return list(member._plan(source, prefix, None, None, wanted))
+        size = indexed(member._batch_size, rest)
+        return [(Later(member, rest), member._plan(source, prefix, rest, size, wanted), prefix)]  # type: ignore[list-item]  # commits as a node does
+
+    def _plan_back(self, index: Any, source: Any, prefix: Path, wanted: list[Path] | None) -> list[Copy]:
+        """Write to a stacked copy first, then copy it back: for an index that no member can be asked alone."""
+        dense = self._unstacked()
+        parts = normalise(index, dense._batch_size)
+        plan = dense._plan(source, prefix, parts, indexed(dense._batch_size, parts), wanted)
+        back = LazyWrites._plan(self, dense, prefix, None, None, None)
+        return [(Later(dense, parts), plan, prefix), *back]  # type: ignore[list-item]  # commits as a node does
+
+
+def indexed(size: torch.Size, parts: tuple[Any, ...]) -> torch.Size | None:
+    """The batch size after an index; None when the size is not known."""
+    if -1 in size:
+        return None
+    return torch.empty((*size, 0)).expand(*size, 0)[parts].shape[:-1] if parts else size
+
+
+def _smallest_of(member: Any) -> torch.Size:
+    size: torch.Size = member._batch_size
+    return member._smallest(size) if member._stacked else size
+
+
+def _at(member: Any, rest: tuple[Any, ...]) -> Any:
+    """A member at an index; the member itself where the index asks for all of it."""
+    return member if _is_whole(rest) else member._index(rest)
+
+
+def _fresh(member: Any, rest: tuple[Any, ...]) -> Any:
+    """As `_at`, but always a new container around the same tensors."""
+    return member._twin() if _is_whole(rest) else member._index(rest)
+
+
+def _is_whole(rest: tuple[Any, ...]) -> bool:
+    return all([type(part) is slice and part == _ALL for part in rest])
+
+
+def _has_tensor(parts: tuple[Any, ...]) -> bool:
+    return any([isinstance(part, Tensor) for part in parts])
+
+
+def _kept(parts: Sequence[Any]) -> int:
+    """How many dims of the result come from these parts, tensors aside."""
+    return sum([part is None or isinstance(part, slice) for part in parts])
+
+
+def _position_of(parts: Sequence[Any], dim: int) -> int:
+    """Which part indexes a dim: None indexes nothing."""
+    seen = -1
+    for position, part in enumerate(parts):
+        seen += part is not None
+        if seen == dim and part is not None:
+            return position
+    raise BatchSizeError(f"an index of {len(parts)} parts does not reach dim {dim}")
+
+
+def _separated(parts: Sequence[Any]) -> bool:
+    """Whether dims stand between index tensors, so that what they pick comes first in the result."""
+    where = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
+    between = parts[where[0] : where[-1]] if where else ()
+    return any([part is None or isinstance(part, slice) for part in between])

@@ -1,0 +1,46 @@
+"""The lazy mode of old versions of the original library, for programs that switch it off."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+from ..errors import UnsupportedOperationError
+from ..ops._modes import Mode
+
+
+class set_lazy_legacy(Mode):  # called like a function, and known under this name
+    """Whether shape operations give deferred views; they never do here, so only False is accepted.
+
+    Args:
+        mode: False.
+
+    Raises:
+        UnsupportedOperationError: for True: stack with `lazy_stack` instead.
+
+    >>> from tensorclass import lazy_legacy, set_lazy_legacy
+    >>> with set_lazy_legacy(False):
+    ...     lazy_legacy()
+    False
+    """
+
+    _variable = ContextVar("tensorclass.lazy_legacy", default=None)
+    _default = False
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(mode)
+        if mode:
+            raise UnsupportedOperationError(
+                "set_lazy_legacy(True): shape operations never give deferred views and `torch.stack` is dense; make "
+                "lazy stacks with `lazy_stack`"
+            )
+
+
+def lazy_legacy(allow_none: bool = False) -> bool | None:
+    """Whether the lazy mode of old versions is on: never.
+
+    Args:
+        allow_none: give None where the mode was not set.
+    """
+    if allow_none and set_lazy_legacy._variable.get() is None:
+        return None
+    return set_lazy_legacy.current()

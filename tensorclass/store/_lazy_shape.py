@@ -1,0 +1,307 @@
+"""Shapes of a lazy stack: what the members can do one by one stays lazy, the rest works on the stacked copy."""
+
+# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
+# pyright: reportArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..core import as_batch_size
+from ..core._batch import infer_shape
+from ..core._device import as_device
+from ..errors import BatchSizeError
+from ..ops._apply import ApplyOps, Mapper
+from ..ops._join import JoinOps
+from ..ops._mapping import UNSET
+from ..ops._shape import Dims, ShapeOps, _expanded, _sizes
+from ._dict import TensorDict
+from ._lazy_index import LazyIndex
+
+_RAGGED = 1_000_003  # stands in for a size that differs from member to member, where a rule is asked with real sizes
+
+
+class LazyShapes(LazyIndex):
+    """Cutting, reordering and reshaping."""
+
+    __slots__ = ()
+
+    def _through(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self, name)(*args, **kwargs)
+
+    def _model(self) -> TensorDict:
+        """An empty container whose batch dims have distinct sizes: what an operation does to it says where dims go."""
+        ndim = len(self._batch_size)
+        return TensorDict._of({}, torch.Size(range(2, ndim + 2)), None, self._names, True)
+
+    def _inner(self, dim: int) -> int:
+        """A batch dim of the stack, which is not the stack dim, as a dim of the members."""
+        return dim - (dim > self.stack_dim)
+
+    # ---- cutting -------------------------------------------------------------------------------------------------
+
+    def unbind(self, dim: int | str = 0) -> Any:
+        """The members along the stack dim, themselves; along another dim lazy stacks of views."""
+        at = self._dim(dim, "unbind")
+        if at == self.stack_dim:
+            return tuple(self._members)
+        return self._transposed("unbind", [JoinOps.unbind(m, self._inner(at)) for m in self._members], at)
+
+    def _transposed(self, op: str, pieces: Sequence[Sequence[Any]], at: int, lost: int = 1) -> Any:
+        """Pieces of each member as stacks of pieces."""
+        if len({len(row) for row in pieces}) > 1:
+            raise BatchSizeError(
+                f"{op}: batch dim {at} has a different size in each member ({list(map(len, pieces))} pieces); cut the "
+                "members one by one"
+            )
+        dim = self.stack_dim - (lost and at < self.stack_dim)
+        return tuple([self._of(column, dim, self._dim_name) for column in zip(*pieces, strict=True)])
+
+    def _pieces(self, op: str, argument: Any, dim: int | str) -> Any:
+        at = self._dim(dim, op)
+        if at != self.stack_dim:
+            cut: Callable[..., Any] = getattr(JoinOps, op)
+            return self._transposed(op, [cut(m, argument, self._inner(at)) for m in self._members], at, 0)
+        count = len(self._members)
+        rows = TensorDict._of({"i": torch.arange(count)}, torch.Size([count]), None, None, True)
+        return tuple([self._rows(piece["i"].tolist()) for piece in getattr(rows, op)(argument)])
+
+    def _rows(self, rows: list[int]) -> Any:
+        parts = [slice(None)] * len(self._batch_size)
+        parts[self.stack_dim] = slice(rows[0], rows[-1] + 1) if rows else slice(0, 0)
+        return self._index(tuple(parts))
+
+    def split(self, split_size: int | Sequence[int], dim: int | str = 0) -> Any:
+        """Cut a batch dim into pieces of a size, or of given sizes; lazy stacks around the same tensors."""
+        return self._pieces("split", split_size, dim)
+
+    def tensor_split(self, indices_or_sections: Any, dim: int | str = 0) -> Any:
+        """Cut a batch dim at given positions, or into a number of nearly equal pieces; stays lazy."""
+        return self._pieces("tensor_split", indices_or_sections, dim)
+
+    def chunk(self, chunks: int, dim: int | str = 0) -> Any:
+        """Cut a batch dim into at most a number of equal pieces; stays lazy."""
+        return self._pieces("chunk", chunks, dim)
+
+    # ---- reordering ----------------------------------------------------------------------------------------------
+
+    def _reordered(self, op: str, *args: Any) -> Any:
+        order = [n - 2 for n in getattr(self._model(), op)(*args)._batch_size]
+        inner = [self._inner(d) for d in order if d != self.stack_dim]
+        members = [_permuted(member, inner) for member in self._members]
+        template = _permuted(self._template, inner) if not self._members else None
+        return self._of(members, order.index(self.stack_dim), self._dim_name, template)
+
+    def permute(self, *dims: Any) -> Any:
+        """Reorder the batch dims; stays lazy."""
+        return self._reordered("permute", *dims)
+
+    def transpose(self, dim0: int | str, dim1: int | str) -> Any:
+        """Swap two batch dims; stays lazy."""
+        return self._reordered("transpose", dim0, dim1)
+
+    def unsqueeze(self, dim: int) -> Any:
+        """Insert a batch dim of size one; stays lazy."""
+        at = self._dim(dim, "unsqueeze", extra=1)
+        after = at <= self.stack_dim
+        members = [ShapeOps.unsqueeze(member, at if after else at - 1) for member in self._members]
+        template = ShapeOps.unsqueeze(self._template, at if after else at - 1) if not self._members else None
+        return self._of(members, self.stack_dim + after, self._dim_name, template)
+
+    def squeeze(self, dim: int | str | None = None) -> Any:
+        """Drop a batch dim of size one, or all of them; stays lazy unless the stack dim is dropped."""
+        size = self._batch_size
+        dims = range(len(size)) if dim is None else (self._dim(dim, "squeeze"),)
+        drop = [d for d in dims if size[d] == 1]
+        inner = [self._inner(d) for d in drop if d != self.stack_dim]
+        members = [_dropped(member, inner) for member in self._members]
+        if self.stack_dim in drop:
+            return members[0]
+        return self._of(members, self.stack_dim - sum([d < self.stack_dim for d in drop]), self._dim_name)
+
+    def flip(self, dims: Dims) -> Any:
+        """Reverse the order along batch dims; stays lazy."""
+        where = _flipped(self._model(), dims)
+        inner = [self._inner(d) for d in where if d != self.stack_dim]
+        members = [ShapeOps.flip(member, inner) for member in self._members]
+        return self._with(members[::-1] if self.stack_dim in where else members)
+
+    # ---- reshaping -----------------------------------------------------------------------------------------------
+
+    def expand(self, *shape: Any) -> Any:
+        """Broadcast to a larger batch size without copying; stays lazy. -1 keeps a dim, as it keeps a ragged one."""
+        size = torch.Size([_RAGGED if n == -1 else n for n in self._batch_size])
+        new = [-1 if n == _RAGGED else n for n in _expanded(_sizes(shape), size)]
+        dim = self.stack_dim + len(new) - len(size)
+        members = [ShapeOps.expand(member, [*new[:dim], *new[dim + 1 :]]) for member in self._members]
+        if len(members) != new[dim]:
+            members = [members[0], *[members[0]._twin() for _ in range(new[dim] - 1)]]
+        return self._of(members, dim, self._dim_name)
+
+    def reshape(self, *shape: Any) -> Any:
+        """Another batch shape with the same elements; stays lazy where the stack dim stays a dim of its own."""
+        return self._reshaped_to(_sizes(shape), "reshape")
+
+    def view(self, *shape: Any, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None) -> Any:
+        """Another batch shape over the same memory: a lazy stack of views, one for each element if need be."""
+        if len(shape) == 1 and isinstance(shape[0], torch.dtype):
+            return self._with([ShapeOps.view(member, shape[0]) for member in self._members])
+        target = _sizes(shape) if size is None else list(size)
+        if batch_size is not None and as_batch_size(batch_size) != torch.Size(target):
+            raise BatchSizeError(f"view: batch_size {list(batch_size)} is not the shape {target}")
+        return self._reshaped_to(target, "view")
+
+    def _reshaped_to(self, shape: list[int], op: str) -> Any:
+        size, dim, count = self._batch_size, self.stack_dim, len(self._members)
+        ragged = -1 in size
+        if list(size) == shape:
+            return self._twin()
+        total = sum([_numel(member) for member in self._members])
+        new = infer_shape(shape, total, op=op)
+        if not ragged:
+            lead = size[:dim].numel()
+            for at, n in enumerate(new):
+                if n == count and new[:at].numel() == lead and total:
+                    inner = torch.Size((*new[:at], *new[at + 1 :]))
+                    members = [getattr(ShapeOps, op)(member, inner) for member in self._members]
+                    return self._of(members, at, self._dim_name)
+            if op == "reshape":
+                return ShapeOps.reshape(self._unstacked(), new)
+        if not total:
+            return getattr(ShapeOps, op)(self._unstacked(), new)
+        return self._nest(elements(self), new, 0) if new else elements(self)[0]
+
+    def flatten(
+        self, start_dim: int | str | None = None, end_dim: int | str | None = None, *, inplace: bool = False
+    ) -> Any:  # fmt: skip
+        """Merge a range of batch dims into one; a lazy stack of elements where members differ in size."""
+        if inplace:
+            self._become(self)
+        first = self._dim(0 if start_dim is None else start_dim, "flatten")
+        last = self._dim(-1 if end_dim is None else end_dim, "flatten")
+        size = self._batch_size
+        if -1 not in size:
+            return self._reshaped_to(list(ShapeOps.flatten(self._shell(), first, last)._batch_size), "reshape")
+        if (first, last) == (0, len(size) - 1):
+            return self._reshaped_to([-1], "reshape")
+        if first != last:
+            self._require_dense()
+        return self._twin()
+
+    def unflatten(self, dim: int | str, unflattened_size: Sequence[int], *, inplace: bool = False) -> Any:
+        """Split one batch dim into several; stays lazy where it is not the stack dim."""
+        if inplace:
+            self._become(self)
+        at = self._dim(dim, "unflatten")
+        if at == self.stack_dim:
+            return self._reshaped_to(list(ShapeOps.unflatten(self._shell(), at, unflattened_size)._batch_size), "view")
+        members = [ShapeOps.unflatten(member, self._inner(at), unflattened_size) for member in self._members]
+        grown = len(tuple(unflattened_size)) - 1
+        return self._of(members, self.stack_dim + (grown if at < self.stack_dim else 0), self._dim_name)
+
+    def _shell(self) -> TensorDict:
+        """An empty container of the same batch size."""
+        return TensorDict._of({}, self._batch_size, None, None, True)
+
+    def _fresh(self, size: Any, make: Callable[..., Any], device: Any) -> Any:
+        """New leaves of another batch size are dense; of the same size they are each member's own."""
+        if as_batch_size(size) == self._batch_size and len(self._members):
+            return self._with([member._fresh(member._batch_size, make, device) for member in self._members])
+        return self._unstacked()._fresh(size, make, device)
+
+    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Any:
+        """A dense container of contiguous leaves."""
+        if inplace:
+            self._become(self)
+        return ShapeOps.contiguous(self._unstacked(), canonical=canonical)
+
+    def is_contiguous(self) -> bool:
+        """Never: the entries of the members lie apart."""
+        return False
+
+    # ---- functions of the leaves ---------------------------------------------------------------------------------
+
+    def _map(self, mapper: Mapper, others: Sequence[Any], path: Any, size: torch.Size, filter_empty: Any) -> Any:
+        if size != self._batch_size:
+            return self._unstacked()._map(mapper, others, path, size, filter_empty)
+        members = [
+            member._map(mapper, cut, path, member._batch_size, filter_empty)
+            for member, cut in zip(self._members, self._cut_others(others), strict=True)
+        ]
+        if any([member is None for member in members]):
+            if all([member is None for member in members]):
+                return None
+            raise BatchSizeError("apply: the function dropped every entry of some members and not of others")
+        return self._with(members)
+
+    def _cut_others(self, others: Sequence[Any]) -> list[list[Any]]:
+        """The other containers of an `apply`, cut into those for each member."""
+        columns = [
+            JoinOps.unbind(other, self.stack_dim) if isinstance(other, JoinOps) else [other] * len(self._members)
+            for other in others
+        ]
+        for column in columns:
+            if len(column) != len(self._members):
+                raise BatchSizeError(
+                    f"apply: another container has {len(column)} elements along the stack dim {self.stack_dim}, this "
+                    f"stack has {len(self._members)}"
+                )
+        return [[column[i] for column in columns] for i in range(len(self._members))]
+
+    def _plan_mapped(self, mapper: Mapper, others: Sequence[Any]) -> list[Any]:
+        found: list[Any] = []
+        for member, cut in zip(self._members, self._cut_others(others), strict=True):
+            found += ApplyOps._plan_mapped(member, mapper, cut)
+        return found
+
+    def _on(self, device: Any, non_blocking: bool = False) -> Any:
+        return self._with([member._on(device, non_blocking) for member in self._members])
+
+    def empty(self, recurse: bool = False, *, batch_size: Any = None, device: Any = UNSET, names: Any = UNSET) -> Any:
+        """A lazy stack of empty members; of another batch size a dense container."""
+        if batch_size is None and names is UNSET:
+            return self._with([TensorDict.empty(m, recurse, device=device) for m in self._members])
+        where = self._device if device is UNSET else as_device(device)
+        size = self._batch_size if batch_size is None else torch.Size(batch_size)
+        return TensorDict(batch_size=size, device=where, names=None if names is UNSET else names)
+
+
+def elements(stack: Any) -> list[Any]:
+    """Every element as a container without batch dims, in order; views of the members."""
+    found: list[Any] = []
+    for part in stack.unbind(0):
+        size = part._batch_size
+        found += [part] if not size else elements(part) if part._stacked else _elements_of(part)
+    return found
+
+
+def _elements_of(part: Any) -> list[Any]:
+    rows = JoinOps.unbind(part, 0)
+    return list(rows) if len(part._batch_size) == 1 else [element for row in rows for element in _elements_of(row)]
+
+
+def _numel(member: Any) -> int:
+    if member._stacked:
+        return sum([_numel(inner) for inner in member._members])
+    return int(member._batch_size.numel())
+
+
+def _permuted(member: Any, order: list[int]) -> Any:
+    return ShapeOps.permute(member, order) if order else member._twin()
+
+
+def _dropped(member: Any, dims: list[int]) -> Any:
+    new = member._twin()
+    for dim in sorted(dims, reverse=True):
+        new = ShapeOps.squeeze(new, dim)
+    return new
+
+
+def _flipped(model: TensorDict, dims: Any) -> list[int]:
+    """Which dims a flip reverses; a container whose rows are numbered says so, errors included."""
+    TensorDict.flip(model, dims)
+    given = (dims,) if isinstance(dims, int) else tuple(dims)
+    return [dim % len(model._batch_size) for dim in given]

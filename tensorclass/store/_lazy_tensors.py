@@ -1,0 +1,162 @@
+"""Tensors of different shapes as one: padded, nested, or one dense container of both kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core import TensorCollection
+from ..core._repr import is_typed
+from ..errors import StructureError, UnsupportedOperationError
+from . import _lazy_entries as entries
+from ._dict import TensorDict
+
+
+def as_padded(values: Sequence[Any], dim: int, side: str, fill: float, key: str) -> Tensor:
+    """Tensors stacked along a dim, each padded to the largest size of every dim.
+
+    Raises:
+        ValueError: for a side that is neither "left" nor "right".
+        StructureError: for values that are no tensors, or tensors of different ranks.
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"padding_side is 'left' or 'right', got {side!r}")
+    flat = [as_padded(value, dim, side, fill, key) if isinstance(value, list) else value for value in values]
+    tensors = _tensors(flat, key)
+    if len({tensor.ndim for tensor in tensors}) > 1:
+        raise StructureError(
+            f"`{key}` can't be padded: the members' tensors have {sorted({t.ndim for t in tensors})} dims; padding "
+            "takes one number of dims"
+        )
+    target = torch.Size([max(column) for column in zip(*[tensor.shape for tensor in tensors], strict=True)])
+    return torch.stack([_pad(tensor, target, side, fill) for tensor in tensors], dim)
+
+
+def _pad(tensor: Tensor, target: torch.Size, side: str, fill: float) -> Tensor:
+    if tensor.shape == target:
+        return tensor
+    padded = tensor.new_full(target, fill)
+    where = [slice(n - m, n) if side == "left" else slice(0, m) for n, m in zip(target, tensor.shape, strict=True)]
+    padded[tuple(where)] = tensor
+    return padded
+
+
+def as_nested(values: Sequence[Any], layout: Any, key: str) -> Tensor:
+    """Tensors as one nested tensor, jagged unless another layout is given.
+
+    Raises:
+        StructureError: for values that are no tensors, or that differ in more than a jagged layout can hold.
+    """
+    tensors = _tensors(values, key)
+    kind = torch.jagged if layout is None else layout
+    try:
+        if any(tensor.requires_grad for tensor in tensors):
+            return torch.nested.as_nested_tensor(list(tensors), layout=kind)
+        return torch.nested.nested_tensor(list(tensors), layout=kind)
+    except (RuntimeError, ValueError) as error:
+        shapes = [list(tensor.shape) for tensor in tensors[:4]]
+        raise StructureError(
+            f"`{key}` can't be one nested tensor of layout {kind}: {error} (shapes {shapes}); use `as_list=True` or "
+            "`as_padded_tensor=True`"
+        ) from error
+
+
+def _tensors(values: Sequence[Any], key: str) -> list[Tensor]:
+    for position, value in enumerate(values):
+        if not isinstance(value, Tensor):
+            raise StructureError(
+                f"`{key}` is a {type(value).__name__} in the member at position {position}: padding and nesting are "
+                "for tensors; read it with `as_list=True`"
+            )
+    return list(values)
+
+
+# ---- dense -----------------------------------------------------------------------------------------------------------
+
+
+def densified(collection: Any, layout: Any) -> Any:
+    """A container in which lazy stacks are dense; a container that holds none is given as it is."""
+    if collection._stacked:
+        store = getattr(collection, "_store", collection)
+        dense = _dense(store, layout)
+        return collection._wrap(dense) if is_typed(collection) else dense
+    nested = {k: v for k, v in collection._live().items() if isinstance(v, TensorCollection)}
+    new = {key: densified(value, layout) for key, value in nested.items()}
+    if all([new[key] is value for key, value in nested.items()]):
+        return collection
+    result = collection._twin()
+    for key, value in new.items():
+        result._put(key, value)
+    return result
+
+
+def _dense(stack: Any, layout: Any) -> TensorDict:
+    members = stack._members
+    data: dict[str, Any] = {}
+    for key in [*entries.common_keys(members), *entries.exclusive_keys(members)]:
+        values = _completed([member._live().get(key) for member in members], key)
+        shapes = {value.shape for value in values if isinstance(value, Tensor)}
+        if len(shapes) > 1 and all([isinstance(value, Tensor) for value in values]):
+            if stack.stack_dim:
+                raise UnsupportedOperationError(
+                    f"densify: `{key}` differs in shape from member to member, and tensors nest along the first dim "
+                    f"only; this stack dim is {stack.stack_dim}"
+                )
+            data[key] = as_nested(values, layout, key)
+        else:
+            value = entries.combine(stack, key, values)
+            data[key] = densified(value, layout) if isinstance(value, TensorCollection) else value
+    return TensorDict._from_entries(data, stack._batch_size, stack._device, stack._names)
+
+
+def _completed(values: list[Any], key: str) -> list[Any]:
+    """An entry that some members lack is empty there: no rows where the others agree on the rest, else no elements."""
+    present = [value for value in values if value is not None]
+    if len(present) == len(values):
+        return values
+    model = present[0]
+    if not isinstance(model, Tensor):
+        if isinstance(model, TensorCollection):
+            raise StructureError(f"densify: `{key}` is a container that only some members have; give it to all or none")
+        return values
+    tails = {value.shape[1:] for value in present if isinstance(value, Tensor)}
+    shape = (0, *model.shape[1:]) if len(tails) == 1 and model.ndim else (0,) * max(model.ndim, 1)
+    return [model.new_empty(shape) if value is None else value for value in values]
+
+
+def unnested(collection: Any, padding: float, mask_key: Any) -> Any:
+    """A container whose nested tensors are padded; the batch size is read off them where it has a -1."""
+    result = collection._bare(collection._batch_size, None)
+    mask: Tensor | None = None
+    size: torch.Size | None = None if -1 in collection._batch_size else collection._batch_size
+    for key, value in collection._live().items():
+        if isinstance(value, TensorCollection):
+            value = unnested(value, padding, None)
+            size = value._batch_size[: len(collection._batch_size)] if size is None else size
+        elif isinstance(value, Tensor) and value.is_nested:
+            parts = value.unbind()
+            nested, value = value, as_padded(parts, 0, "right", padding, key)
+            if size is None:
+                size = value.shape[: len(collection._batch_size)]
+                mask = _valid(nested, size)
+        result._put(key, value)
+    if mask_key is not None and mask is None:
+        raise UnsupportedOperationError(
+            f"to_padded_tensor: a mask is written for a ragged batch dim, and the batch size is "
+            f"{list(collection._batch_size)}; leave `mask_key` out"
+        )
+    result._batch_size = collection._batch_size if size is None else size
+    if mask_key is not None:
+        result.set(mask_key, mask)
+    return result
+
+
+def _valid(nested: Tensor, size: torch.Size) -> Tensor:
+    """Where a padded tensor of this batch size holds elements."""
+    mask = torch.zeros(size, dtype=torch.bool, device=nested.device)
+    for row, part in zip(mask, nested.unbind(), strict=True):
+        row[tuple([slice(0, n) for n in part.shape[: row.ndim]])] = True
+    return mask

@@ -1,0 +1,385 @@
+"""Writes to a lazy stack: a value is cut into one for each member, all are checked, then each member is written."""
+
+# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
+# pyright: reportReturnType=false, reportIncompatibleMethodOverride=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
+from ..core._keys import Path
+from ..errors import BatchSizeError, KeyThroughLeafError, UnsupportedOperationError
+from ..ops._inplace import Copy, InplaceOps, _require_writable, _scalar_like
+from ..ops._join import JoinOps
+from ..ops._mapping import MappingOps
+from . import _lazy_entries as entries
+from ._dict import mismatch
+from ._lazy_base import LazyBase
+from ._nodes import Node, NonTensorStack, Unbatched
+
+
+class Shares(list[Any]):
+    """A checked value, cut: one for each member."""
+
+
+class Later:
+    """A write to one member at an index of its own, in the plan of the stack that holds it."""
+
+    __slots__ = ("member", "parts")
+
+    def __init__(self, member: Any, parts: tuple[Any, ...]) -> None:
+        self.member = member
+        self.parts = parts
+
+    def _commit(self, plan: Sequence[Copy]) -> None:
+        self.member._write(plan, False, self.parts)
+
+
+class LazyWrites(LazyBase):
+    """`set`, `update`, in-place writes and their kin, carried to the members."""
+
+    __slots__ = ()
+
+    # ---- structural writes ---------------------------------------------------------------------------------------
+
+    def _check(self, key: str, value: Any) -> Shares:
+        if isinstance(value, Shares):
+            return value
+        shares = self._cut_value(key, value if self.hook_in is None else self.hook_in(value))
+        return Shares([member._check(key, share) for member, share in zip(self._members, shares, strict=True)])
+
+    def _check_members(
+        self, values: Mapping[str, Any], check: Callable[[Any, dict[str, Any]], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """What each member would store, by the check of a typed class, which looks at all values together."""
+        cut = {key: self._cut_value(key, value) for key, value in values.items() if value is not None}
+        none = dict.fromkeys(key for key, value in values.items() if value is None)
+        rows = [
+            check(member, {**none, **{key: shares[i] for key, shares in cut.items()}})
+            for i, member in enumerate(self._members)
+        ]
+        return {key: None if key in none else Shares([row[key] for row in rows]) for key in values}
+
+    def _put(self, key: str, value: Any) -> None:
+        shares = value if isinstance(value, Shares) else self._check(key, value)
+        for member, share in zip(self._members, shares, strict=True):
+            member._put(key, share)
+
+    def _cut_value(self, key: str, value: Any) -> Sequence[Any]:
+        """One value for each member: tensors and containers are unbound, lists taken apart, objects shared."""
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+            value = torch.as_tensor(value)
+        if isinstance(value, Tensor):
+            return self._cut_tensor(key, value)
+        if isinstance(value, TensorCollection):
+            return self._cut_container(key, value)
+        if isinstance(value, Node):
+            return self._cut_node(key, value)
+        if isinstance(value, Mapping):
+            cut = {name: self._cut_value(f"{key}.{name}", part) for name, part in value.items()}
+            return [{name: shares[i] for name, shares in cut.items()} for i in range(len(self._members))]
+        if isinstance(value, (list, tuple)):
+            return self._cut_list(key, list(value), self.stack_dim)
+        if isinstance(value, (bool, int, float, complex, np.generic)):
+            raise mismatch(key, (), self._batch_size)
+        return [value] * len(self._members)
+
+    def _cut_tensor(self, key: str, value: Tensor) -> Sequence[Tensor]:
+        size, dim = self._batch_size, self.stack_dim
+        if value.is_nested:
+            if dim or value.size(0) != len(self._members):
+                raise mismatch(key, (value.size(0), -1), size)
+            return value.unbind(0)
+        if value.shape[: len(size)] != size:
+            raise self._misfit(key, value.shape)
+        return value.unbind(dim)
+
+    def _misfit(self, key: str, shape: Sequence[int]) -> BatchSizeError:
+        error = mismatch(key, shape, self._batch_size)
+        if -1 in self._batch_size:
+            return BatchSizeError(f"{error}. The members differ in size: give a list with one value for each member")
+        return error
+
+    def _cut_container(self, key: str, value: Any) -> Sequence[Any]:
+        size = self._batch_size
+        if value._batch_size[: len(size)] != size:
+            raise self._misfit(key, value._batch_size)
+        if not value._live() and not value._stacked:
+            return [value._bare(member._batch_size, member._names) for member in self._members]
+        shares: Sequence[Any] = JoinOps.unbind(value, self.stack_dim)
+        return shares
+
+    def _cut_node(self, key: str, value: Node) -> Sequence[Any]:
+        shape, dim = value._batch_shape, self.stack_dim
+        if isinstance(value, Unbatched):  # a copy for each, or an in-place operation would write one tensor many times
+            return [value, *[Unbatched(value.tensor.clone()) for _ in self._members[1:]]]
+        if shape is None:
+            return [value] * len(self._members)
+        size = self._batch_size
+        if shape[: len(size)] != size:
+            raise self._misfit(key, shape)
+        pieces = [value._make([index], index.shape, None, 0) for index in value._leaves(0)[0].unbind(dim)]
+        objects = isinstance(value, NonTensorStack) and len(shape) == 1
+        return [piece.item() for piece in pieces] if objects else pieces  # type: ignore[attr-defined]  # NonTensorStack
+
+    def _cut_list(self, key: str, value: list[Any], dim: int) -> list[Any]:
+        """A list as `tolist` gives it: the outer level is the first batch dim."""
+        size = self._batch_size
+        due = size[self.stack_dim - dim]
+        if due not in (-1, len(value)):
+            raise BatchSizeError(
+                f"field `{key}`: a list has one value for each element of batch dim {self.stack_dim - dim}, which has "
+                f"size {due}; got {len(value)} values"
+            )
+        if dim == 0:
+            return value
+        rows = []
+        for row in value:
+            if not isinstance(row, (list, tuple)):
+                raise BatchSizeError(
+                    f"field `{key}`: a list for batch size {list(size)} holds lists down to the stack dim "
+                    f"{self.stack_dim}, got a {type(row).__name__} in it"
+                )
+            rows.append(self._cut_list(key, list(row), dim - 1))
+        return [list(column) for column in zip(*rows, strict=True)]
+
+    def _holder(self, path: Path, create: bool) -> Any:
+        """The container that holds the last part: containers are made in the members that lack them."""
+        if len(path) == 1:
+            return self
+        key = path[0]
+        for position, member in enumerate(self._members):
+            child = member._outline().get(key)
+            if child is not None and not isinstance(child, MappingOps):
+                raise KeyThroughLeafError(
+                    f"`{key}` is a {type(child).__name__} in the member at position {position}, not a container, so it "
+                    f"can't hold `{join_path(path[1:])}`"
+                )
+        if create:
+            for member in self._members:
+                if key not in member._outline():
+                    member._require_unlocked("add a key")
+                    member._put(key, member._check(key, member._bare(member._batch_size)))
+        return self._restack(entries.values_of(self, key), self.stack_dim)._holder(path[1:], create)
+
+    def update(self, input_dict_or_td: Any = None, clone: bool = False, *args: Any, **kwargs: Any) -> Self:
+        """Write several entries, all of them or none, each cut into one for each member; as on any container."""
+        if clone and input_dict_or_td is not None:
+            input_dict_or_td = _copied(input_dict_or_td)
+        return super().update(input_dict_or_td, False, *args, **kwargs)
+
+    def _replace_all(self, source: TensorCollection, clone: bool) -> Self:
+        if source._batch_size != self._batch_size:
+            raise UnsupportedOperationError(
+                f"update: a lazy stack of batch size {list(self._batch_size)} can't take over the batch size "
+                f"{list(source._batch_size)}; make a new stack, or `densify` first"
+            )
+        return LazyWrites.update(self, source, clone)
+
+    # ---- in place ------------------------------------------------------------------------------------------------
+
+    def _pair_leaves(self, *args: Any) -> bool:
+        return False  # entries are stacked copies: a write to them would reach nothing
+
+    def _plan(
+        self, source: Any, prefix: Path, parts: tuple[Any, ...] | None, size: torch.Size | None,
+        wanted: list[Path] | None,
+    ) -> list[Copy]:  # fmt: skip
+        if parts is not None:
+            return self._plan_at(parts, source, prefix, wanted)
+        plan: list[Copy] = []
+        shares = self._spread_source(source, self._batch_size, self.stack_dim, ())
+        for member, share in zip(self._members, shares, strict=True):
+            plan += member._plan(share, prefix, None, None, wanted)
+        return plan
+
+    def _plan_at(self, parts: Any, source: Any, prefix: Path, wanted: list[Path] | None) -> list[Copy]:
+        """The writes of a value at an index over the batch dims of the stack."""
+        raise NotImplementedError
+
+    def _set_at(self, index: Any, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
+        self._write(self._plan_at(index, value, (), wanted), non_blocking)
+
+    def _set_index(self, index: Any, value: Any) -> None:
+        if isinstance(value, (TensorCollection, Mapping)):
+            self._require_same_keys(value, "index assignment")
+        self._set_at(index, value, None, False)
+
+    def _spread_source(self, source: Any, size: torch.Size, axis: int, path: Path) -> list[Any]:
+        """What is written to each position along one dim of the target, from a source that broadcasts to it."""
+        count = size[axis]
+        if isinstance(source, TensorCollection):
+            return self._spread_container(source, size, axis, path)
+        if isinstance(source, Mapping):
+            shares: list[dict[Any, Any]] = [{} for _ in range(count)]
+            for key, value in source.items():
+                here = (*path, *unravel_key_to_tuple(key))
+                for share, part in zip(shares, self._spread_entry(value, size, axis, here), strict=True):
+                    share[key] = part
+            return shares
+        return [source] * count
+
+    def _spread_container(self, source: Any, size: torch.Size, axis: int, path: Path) -> list[Any]:
+        mine = source._batch_size
+        at = axis - (len(size) - len(mine))
+        if at < 0:
+            return [source] * size[axis]
+        if mine[at] == size[axis]:
+            return list(JoinOps.unbind(source, at))
+        if mine[at] == 1:
+            return [JoinOps.unbind(source, at)[0]] * size[axis]
+        where = f" at `{join_path(path)}`" if path else ""
+        raise BatchSizeError(
+            f"in-place write{where}: the value's batch size {list(mine)} does not broadcast to {list(size)}"
+        )
+
+    def _spread_entry(self, value: Any, size: torch.Size, axis: int, path: Path) -> list[Any]:
+        """As `_spread_source`, for one entry: its event dims say which of the value's dims are batch dims."""
+        if isinstance(value, (TensorCollection, Mapping)):
+            return self._spread_source(value, size, axis, path)
+        if isinstance(value, (list, tuple, np.ndarray)):
+            value = _as_rows(value, size, axis)
+        if isinstance(value, Rows):
+            return value.each
+        if isinstance(value, NonTensorStack):
+            index = value._leaves(0)[0]
+            return [value._make([i], i.shape, None, 0) for i in _along(index, index.ndim, size, axis, path)]
+        if not isinstance(value, Tensor):
+            return [value] * size[axis]
+        entry = self._first(path)
+        event = entry.ndim - len(self._batch_size) + 1 if isinstance(entry, Tensor) else 0
+        return _along(value, value.ndim - event, size, axis, path)
+
+    def _first(self, path: Path) -> Any:
+        """The entry of the first member under a path."""
+        node: Any = self._members[0] if self._members else None
+        for part in path:
+            node = node._outline().get(part) if isinstance(node, TensorCollection) else None
+        return node
+
+    def fill_(self, key: Any, value: float | bool) -> Self:
+        """Fill one entry of every member with a number; a container is filled all the way down."""
+        path = unravel_key_to_tuple(key)
+        found = [member._read(path) for member in self._members]
+        if not any([isinstance(entry, TensorCollection) for entry in found]):
+            return InplaceOps.set_(self, path, value)
+        leaves = [leaf for entry in found for leaf in (entry._leaves(VALUES) if _is_node(entry) else [entry])]
+        self._require_fillable(leaves, value)
+        for leaf in leaves:
+            leaf.fill_(value)
+        return self
+
+    def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
+        """Fill the elements where a mask over leading batch dims is true; no member is written unless all can be."""
+        masks = self._cut_mask(mask)
+        self._require_fillable(self._leaves(VALUES), value)
+        for member, share in zip(self._members, masks, strict=True):
+            InplaceOps.masked_fill_(member, share, value)
+        return self
+
+    def _require_fillable(self, leaves: list[Tensor], value: float | bool) -> None:
+        self._refuse_frozen("fill")
+        for leaf in leaves:
+            _scalar_like(value, leaf)
+            _require_writable(leaf, ())
+
+    def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
+        """A copy in which the elements where a mask over leading batch dims is true hold a number."""
+        masks = self._cut_mask(mask)
+        return self._with(
+            [InplaceOps.masked_fill(m, part, value) for m, part in zip(self._members, masks, strict=True)]
+        )
+
+    def _cut_mask(self, mask: Tensor) -> Sequence[Tensor]:
+        """The mask over each member; it has leading batch dims, and expands where it stops before the stack dim."""
+        size, dim = self._batch_size, self.stack_dim
+        if (
+            mask.dtype is not torch.bool
+            or mask.ndim > len(size)
+            or -1 in size[: mask.ndim]
+            or mask.shape != size[: mask.ndim]
+        ):
+            raise BatchSizeError(
+                f"a mask is a bool tensor over leading batch dims of {list(size)}, got dtype {mask.dtype} and shape "
+                f"{list(mask.shape)}"
+            )
+        return mask.unbind(dim) if mask.ndim > dim else [mask] * len(self._members)
+
+    def where(
+        self, condition: Tensor, other: Any, *, out: Any = None, pad: int | bool | None = None,
+        update_batch_size: bool = False,
+    ) -> Any:  # fmt: skip
+        """The members' elements where a condition over the batch dims holds, the other's elsewhere; stays lazy."""
+        size, dim = self._batch_size, self.stack_dim
+        wide = condition.reshape(condition.shape + (1,) * (len(size) - condition.ndim))
+        conditions = _along(wide, wide.ndim, size, dim, ("condition",))
+        others = (
+            self._spread_source(other, size, dim, ())
+            if not isinstance(other, Tensor)
+            else _along(other, other.ndim, size, dim, ())
+        )
+        chosen = [InplaceOps.where(m, c, o, pad=pad) for m, c, o in zip(self._members, conditions, others, strict=True)]
+        result = self._with(chosen)
+        if out is None:
+            return result
+        return MappingOps.update(out, result, inplace=True)
+
+
+def _is_node(value: Any) -> bool:
+    return isinstance(value, (TensorCollection, Node))
+
+
+class Rows:
+    """Values that a list gives one by one."""
+
+    __slots__ = ("each",)
+
+    def __init__(self, each: list[Any]) -> None:
+        self.each = each
+
+
+def operation_fill(member: Any, path: Path, value: float | bool) -> None:
+    """Fill one entry of a member."""
+    InplaceOps.fill_(member, path, value) if not member._stacked else member.fill_(path, value)
+
+
+def _as_rows(value: Any, size: torch.Size, axis: int) -> Any:
+    """A list along the first dim of the target is taken apart; any other becomes a tensor."""
+    if isinstance(value, (list, tuple)) and axis == 0 and len(value) == size[0]:
+        return Rows(list(value))
+    return torch.as_tensor(value) if isinstance(value, np.ndarray) else torch.tensor(value)
+
+
+def _along(value: Tensor, dims: int, size: torch.Size, axis: int, path: Path) -> list[Any]:
+    """A tensor of so many batch dims, aligned with the last dims of the target, for each position along one of them."""
+    at = axis - (len(size) - dims)
+    if at < 0:
+        return [value] * size[axis]
+    if value.shape[at] == size[axis]:
+        return list(value.unbind(at))
+    if value.shape[at] == 1:
+        return [value.select(at, 0)] * size[axis]
+    raise BatchSizeError(
+        f"in-place write: `{join_path(path)}` of shape {list(value.shape)} does not broadcast to the batch size "
+        f"{list(size)}; a value broadcasts over batch dims, never over event dims"
+    )
+
+
+def _copied(source: Any) -> Any:
+    if isinstance(source, TensorCollection):
+        return MappingOps.clone(source)  # type: ignore[type-var]  # containers have the operations
+    return {
+        key: _copied(value)
+        if isinstance(value, (Mapping, TensorCollection))
+        else value.clone()
+        if isinstance(value, Tensor)
+        else value
+        for key, value in source.items()
+    }
