@@ -15,7 +15,11 @@ from ..ops import Join
 
 
 def join(cls: Any, items: Sequence[Any], dim: int, size: torch.Size, names: Names, how: Join) -> Any:
-    """Join instances field by field, in the order of the declaration."""
+    """Join instances field by field, in the order of the declaration; over lazy stacks, member by member."""
+    stores = [item._store for item in items]
+    if all([store._stacked for store in stores]):
+        joined = type(stores[0])._join([item._store for item in items], dim, size, names, how)
+        return cls._wrap(joined)
     entries = [item._live() for item in items]
     how.sizes, how.cls = [item._batch_size for item in items], cls
     data: dict[str, Any] = {}

@@ -233,6 +233,13 @@ def _gradient(leaf: Tensor) -> Tensor | None:
 
 def _picked(self: Any, function: Callable[[Tensor], Tensor | None]) -> Any:
     """An untyped container of what a function gives for the leaves; None when it gives nothing for any."""
+    store = getattr(self, "_store", self)
+    if store._stacked:
+        picked = [_picked(member, function) for member in store._members]
+        if all([new is None for new in picked]):
+            return None
+        bare = [member._bare(member._batch_size, member._names) for member in store._members]
+        return store._with([empty if new is None else new for new, empty in zip(picked, bare, strict=True)])
     result = self._bare(self._batch_size, self._names)
     for key, value in self._entries().items():
         if isinstance(value, TensorCollection):
@@ -252,6 +259,8 @@ def _counterparts(self: Pointwise, other: Any, op: str) -> list[tuple[str, Tenso
     """Path, own leaf and new tensor, for every leaf of the other container."""
     if not isinstance(other, Pointwise):
         raise TypeError(f"{op}: give a container of the same keys, got {type(other).__name__}: {other!r:.60}")
+    if self._stacked:
+        other = self._arrange(other)
     mine = {show(path): leaf for path, leaf in zip(self._layout(), self._leaves(VALUES), strict=True)}
     theirs = {show(path): leaf for path, leaf in zip(other._layout(), other._leaves(VALUES), strict=True)}
     for path in theirs:

@@ -375,7 +375,7 @@ def _join_plain(items: list[Any], torch_fn: Joiner, at: int, new_dim: bool) -> A
     """The join of containers that hold tensors and nothing else; None where the general way has to look closer."""
     first = items[0]
     cls, size = type(first), first._batch_size
-    if not cls._joins_plainly:
+    if not cls._joins_plainly or first._stacked:
         return None
     tables = []
     for item in items:

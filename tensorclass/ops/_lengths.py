@@ -16,7 +16,10 @@ def has_lengths(value: object) -> bool:
 
 def any_lengths(collection: Any) -> bool:
     """Whether any entry below a container has lengths."""
-    for value in getattr(collection, "_store", collection)._live().values():
+    store = getattr(collection, "_store", collection)
+    if store._stacked:
+        return any([any_lengths(part) for part in store._parts()])
+    for value in store._live().values():
         if type(value) is Tensor:
             continue
         if not isinstance(value, TensorCollection):
@@ -32,6 +35,8 @@ def holders(collection: Any) -> list[Any]:
     table = collection._tensors_by_key()
     if table is not None:
         return [None] * len(table)
+    if collection._stacked:
+        return [holder for part in collection._parts() for holder in holders(part)]
     found: list[Any] = []
     for value in collection._entries().values():
         if isinstance(value, Tensor):
@@ -50,6 +55,10 @@ def require_same_lengths(mine: TensorCollection, other: TensorCollection, op: st
         StructureError: names the entry, the element and both lengths.
     """
     if not any_lengths(mine):
+        return
+    if mine._stacked:
+        for part, other_part in zip(mine._parts(), other._parts(), strict=True):
+            require_same_lengths(part, other_part, op, path)
         return
     theirs = other._entries()
     for key, value in mine._entries().items():

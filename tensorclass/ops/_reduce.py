@@ -55,6 +55,8 @@ def total(
     key_transform: KeyTransform | None = None, **given: Any,
 ) -> Any:  # fmt: skip
     """One number for all that is reduced."""
+    if not (reduce and dim is None):  # one number takes the members' leaves as they are
+        self = self._unstacked()
     options = {key: value for key, value in given.items() if value is not None}
     if reduce:
         return together(self, reducer, dim, keepdim, options)
@@ -84,6 +86,7 @@ def indexed(
     self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, reduce: bool | None, return_indices: bool
 ) -> Any:
     """An element of what is reduced, and its position where one dim is given."""
+    self = self._unstacked()
     name = reducer.name
     if dim is None:
         if keepdim:
@@ -101,6 +104,7 @@ def indexed(
 
 def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, return_indices: bool) -> Any:
     """An element for each prefix along one batch dim, and its position."""
+    self = self._unstacked()
     at = one_dim(self, dim, reducer.name, "call it once for each dim")
     if reduce:
         return _pair(reducer.function(joined(self, (at,), reducer.name), at), return_indices)
@@ -110,6 +114,7 @@ def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, re
 
 def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
     """Whether all or any elements are true: a bool for everything, bool leaves for given dims."""
+    self = self if dim is None else self._unstacked()
     if dim is None:
         if keepdim:
             raise TypeError(f"{reducer.name}: keepdim=True needs a dim; without one the result is a Python bool")
@@ -121,12 +126,14 @@ def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
 
 def logsumexp(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, out: Any) -> Any:
     """Over batch dims only, all of them when none is given."""
+    self = self._unstacked()
     dims = named_dims(self, range(len(self._batch_size)) if dim is None else dim, reducer.name)
     return _delivered(_over_batch(self, reducer, dims, keepdim, {}, self), out)
 
 
 def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | None) -> Any:
     """Along one batch dim; shapes stay."""
+    self = self._unstacked()
     at = one_dim(self, dim, reducer.name, "call it once for each dim, or merge the dims first with `flatten`")
     leaves, functions = _batched(self, reducer.name, False, lambda leaf: leaf.softmax(at, dtype))
     new = each(self, reducer.name, leaves, functions)

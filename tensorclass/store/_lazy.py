@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,9 +20,10 @@ from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
 from ..ops import Join
 from ..ops._join import JoinOps
 from ..ops._keys import KeyOps
-from ..ops._mapping import MappingOps
+from ..ops._mapping import UNSET, MappingOps
 from ..ops._operands import Pointwise
 from . import _lazy_entries as entries
+from ._dict import TensorDict
 from ._lazy_base import Hook, check_members, empty_template, fixed_size, new_dim, require_alike
 from ._lazy_shape import LazyShapes
 from ._lazy_tensors import as_nested, densified
@@ -182,6 +184,11 @@ class LazyStackedTensorDict(LazyShapes):
         shape = entries.shape_of(store, path[-1]) if store._stacked and path[-1] in store._outline() else None
         return MappingOps.get_item_shape(self, key) if shape is None else shape
 
+    def entry_class(self, key: Key) -> type:
+        """The class of an entry; nothing is stacked."""
+        first = self._first(unravel_key_to_tuple(key))
+        return type(first) if isinstance(first, Tensor) else super().entry_class(key)
+
     def valid_keys(
         self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None
     ) -> KeysView:  # fmt: skip
@@ -204,9 +211,7 @@ class LazyStackedTensorDict(LazyShapes):
         members = [fn(member) for member in self._members]
         if not inplace:
             return self._with(members)
-        self._require_unlocked("change the keys")
-        for member, new in zip(self._members, members, strict=True):
-            member._adopt(new)
+        self._adopt_members(members)
         return self
 
     def select(self, *keys: Key, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Any:
@@ -228,6 +233,34 @@ class LazyStackedTensorDict(LazyShapes):
         """Nested keys in every member; stays lazy."""
         return self._each(lambda m: KeyOps.unflatten_keys(m, separator), inplace)
 
+    def split_keys(
+        self, *key_sets: Sequence[Key], inplace: bool = False, default: Any = UNSET, strict: bool = True,
+        reproduce_struct: bool = False,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """Partition the entries of every member; arguments as for any container. The parts stay lazy."""
+        rows = [
+            KeyOps.split_keys(m, *key_sets, default=default, strict=strict, reproduce_struct=reproduce_struct)
+            for m in self._members
+        ]
+        parts = [self._with(column) for column in zip(*rows, strict=True)]
+        if inplace:
+            self._adopt_members(parts[-1]._members)
+        return (*parts[:-1], self) if inplace else tuple(parts)
+
+    def separates(
+        self, *keys: Key, default: Any = UNSET, strict: bool = True, filter_empty: bool = True
+    ) -> Any:  # fmt: skip
+        """Take entries out of every member, in place, and give them as another lazy stack."""
+        twins = [member._twin() for member in self._members]
+        taken = [KeyOps.separates(m, *keys, default=default, strict=strict, filter_empty=filter_empty) for m in twins]
+        self._adopt_members(twins)
+        return self._with(taken)
+
+    def _adopt_members(self, members: Sequence[Any]) -> None:
+        self._require_unlocked("change the keys")
+        for member, new in zip(self._members, members, strict=True):
+            member._adopt(new)
+
     def rename_keys(self, mapping: Mapping[Key, Key], *, strict: bool = True) -> Any:
         """Other keys in every member; stays lazy."""
         return self._each(lambda m: KeyOps.rename_keys(m, mapping, strict=strict), False)
@@ -235,10 +268,7 @@ class LazyStackedTensorDict(LazyShapes):
     def rename_key_(self, old_key: Key, new_key: Key, safe: bool = False) -> Self:
         """Move an entry of every member to another key, in place."""
         self._read_all(unravel_key_to_tuple(old_key))
-        self._require_unlocked("rename a key")
-        trials = [KeyOps.rename_key_(member._twin(), old_key, new_key, safe) for member in self._members]
-        for member, trial in zip(self._members, trials, strict=True):
-            member._adopt(trial)
+        self._adopt_members([KeyOps.rename_key_(m._twin(), old_key, new_key, safe) for m in self._members])
         return self
 
     def _read_all(self, path: tuple[str, ...]) -> None:
@@ -349,6 +379,20 @@ def _unflatten(children: Iterable[Any], context: Any) -> Any:
         )
     return new
 
+
+def _dense(name: str) -> Callable[..., Any]:
+    """An operation that needs dense entries: keys that only some members have are refused, not left out."""
+    operation = getattr(TensorDict, name)
+
+    @functools.wraps(operation)
+    def run(self: LazyStackedTensorDict, *args: Any, **kwargs: Any) -> Any:
+        return operation(self._unstacked(), *args, **kwargs)
+
+    return run
+
+
+for _name in ("to_dict", "to_namedtuple", "to_struct_array", "to_tensordict", "numpy", "state_dict"):
+    setattr(LazyStackedTensorDict, _name, _dense(_name))
 
 pytree.register_pytree_node(
     LazyStackedTensorDict,

@@ -40,6 +40,21 @@ class Pick:
     name: str | None
 
 
+class Back:
+    """A write to a stacked copy, which then goes back to the members."""
+
+    __slots__ = ("dense", "parts", "stack")
+
+    def __init__(self, stack: LazyWrites, dense: Any, parts: tuple[Any, ...]) -> None:
+        self.stack = stack
+        self.dense = dense
+        self.parts = parts
+
+    def _commit(self, plan: Sequence[Copy]) -> None:
+        self.dense._write(plan, False, self.parts)
+        self.stack._write(LazyWrites._plan(self.stack, self.dense, (), None, None, None))
+
+
 class LazyIndex(LazyWrites):
     """`stack[...]` and `stack[...] = value`."""
 
@@ -140,7 +155,7 @@ class LazyIndex(LazyWrites):
         part = pick.parts[pick.at]
         none = slice(0, 0) if isinstance(part, slice) else part
         parts = (*pick.parts[: pick.at], none, *pick.parts[pick.at + 1 :])
-        return self._of(self._members[:1], self.stack_dim)._unstacked()._index(parts)
+        return self._of(self._members[:1], self.stack_dim, self._dim_name)._unstacked()._index(parts)
 
     def _by_element(self, parts: tuple[Any, ...]) -> Any:
         """Tensors that index the stack dim together with others: one element for each of their positions."""
@@ -202,8 +217,8 @@ class LazyIndex(LazyWrites):
         dense = self._unstacked()
         parts = normalise(index, dense._batch_size)
         plan = dense._plan(source, prefix, parts, indexed(dense._batch_size, parts), wanted)
-        back = LazyWrites._plan(self, dense, prefix, None, None, None)
-        return [(Later(dense, parts), plan, prefix), *back]  # type: ignore[list-item]  # commits as a node does
+        LazyWrites._plan(self, dense, prefix, None, None, None)  # whether the members take it: refused here or never
+        return [(Back(self, dense, parts), plan, prefix)]  # type: ignore[list-item]  # commits as a node does
 
 
 def indexed(size: torch.Size, parts: tuple[Any, ...]) -> torch.Size | None:
