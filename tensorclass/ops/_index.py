@@ -123,9 +123,9 @@ def indexed_names(parts: tuple[Any, ...], names: Names, ndim: int) -> Names:
         dim += _consumes(part)
     kept += names[dim:]
     if advanced:
-        ints = [i for i, part in enumerate(parts) if type(part) is int or isinstance(part, torch.SymInt)]
-        together = sorted([*advanced, *ints])
-        apart = together != list(range(together[0], together[-1] + 1))
+        seen = [i for i, part in enumerate(parts) if type(part) is not int and not isinstance(part, torch.SymInt)]
+        first = seen.index(advanced[0])  # torch takes ints out before it looks which tensors stand side by side
+        apart = seen[first : first + len(advanced)] != advanced
         place = 0 if apart else min(place, len(kept))
         kept[place:place] = _made(parts, advanced, names, ndim - len(kept))
     return tuple(kept) if len(kept) == ndim and any(name is not None for name in kept) else None
