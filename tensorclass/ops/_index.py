@@ -110,7 +110,8 @@ def indexed_names(parts: tuple[Any, ...], names: Names, ndim: int) -> Names:
     """
     if names is None:
         return None
-    advanced = [i for i, part in enumerate(parts) if isinstance(part, Tensor) or type(part) is bool]
+    ints = [i for i, part in enumerate(parts) if _selects(part)]
+    advanced = [i for i, p in enumerate(parts) if (isinstance(p, Tensor) or type(p) is bool) and i not in ints]
     kept: list[str | None] = []
     dim = place = 0
     for i, part in enumerate(parts):
@@ -123,12 +124,19 @@ def indexed_names(parts: tuple[Any, ...], names: Names, ndim: int) -> Names:
         dim += _consumes(part)
     kept += names[dim:]
     if advanced:
-        seen = [i for i, part in enumerate(parts) if type(part) is not int and not isinstance(part, torch.SymInt)]
+        seen = [i for i in range(len(parts)) if i not in ints]
         first = seen.index(advanced[0])  # torch takes ints out before it looks which tensors stand side by side
         apart = seen[first : first + len(advanced)] != advanced
         place = 0 if apart else min(place, len(kept))
         kept[place:place] = _made(parts, advanced, names, ndim - len(kept))
     return tuple(kept) if len(kept) == ndim and any(name is not None for name in kept) else None
+
+
+def _selects(part: Any) -> bool:
+    """Whether a part picks one position of one dim, as an int does and an int tensor without dims."""
+    if isinstance(part, Tensor):
+        return part.ndim == 0 and part.dtype is not torch.bool
+    return type(part) is int or isinstance(part, torch.SymInt)
 
 
 def _made(parts: tuple[Any, ...], advanced: list[int], names: tuple[str | None, ...], count: int) -> list[str | None]:

@@ -227,8 +227,8 @@ PARTS = {
 
 
 def expected_names(parts: list[str], shape: torch.Size) -> list[str | None]:
-    """By sizes: a dim of an old size is the old dim; what one list or tensor along one dim gives keeps its name."""
-    advanced = [part for part in parts if part in ("list", "tensor", "grid", "scalar")]
+    """By sizes: an old size is the old dim; one list or tensor along a dim keeps its name; a scalar is as an int."""
+    advanced = [part for part in parts if part in ("list", "tensor", "grid")]
     along: str | None = None
     if advanced in (["list"], ["tensor"]):
         dim = 0
