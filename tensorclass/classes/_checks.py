@@ -73,7 +73,9 @@ def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _all_alike(self: Any, values: Mapping[str, Any]) -> bool:
     """Whether tensors take the place of tensors of the same dtype and shape, which needs no further check."""
-    if self._device is not None or type(self).__tensorclass_options__.validate == "values":
+    if self._store._stacked or self._device is not None:
+        return False
+    if type(self).__tensorclass_options__.validate == "values":
         return False
     present = self._store._live()
     return all([like(present.get(key), value) for key, value in values.items()])
@@ -127,7 +129,8 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         members = [getattr(member, "_store", member) for member in store._members]
         for member in members:
             adopt(cls, member, {})
-        return cls._wrap(store if members == store._members else store._with(members))
+        same = all([a is b for a, b in zip(members, store._members, strict=True)])
+        return cls._wrap((store if same else store._with(members))._joined_by(cls))
     seen = readable(store._entries())
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = seen.get(name)
@@ -181,7 +184,8 @@ def accept(self: Any, new: Sequence[Tensor], op: str) -> None:
         elif leaf.shape != old.shape and spec.spec.dims is not None:
             problems.append(Problem(path, str(spec.spec), f"{op} gives shape {list(leaf.shape)}", "operands broadcast"))
     if problems:
-        raise SchemaError.of(type(self).__name__, problems)
+        unique = list(dict.fromkeys(problems))  # the members of a stack have the same
+        raise SchemaError.of(type(self).__name__, unique)
 
 
 CAST_TARGETS = tuple(
@@ -214,7 +218,7 @@ def castable(self: Any, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bo
             if problem is not None:
                 problems.append(problem._replace(path=path))
     if problems:
-        names = ", ".join(f"`{p.path}`: {p.declared}" for p in problems)
+        names = ", ".join(f"`{p.path}`: {p.declared}" for p in dict.fromkeys(problems))
         raise CastError(
             f"{type(self).__name__}: a cast to {dtype} would break declared dtypes ({names}); declare the family "
             "`Float[...]` for fields that may be cast, or work on `batch.to_tensordict()`"

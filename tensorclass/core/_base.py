@@ -78,6 +78,10 @@ class TensorCollection:
         """The container with entries of its own: this one, unless it is a stack."""
         return self
 
+    def _untyped(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """As `_through`, for an operation whose result has another schema."""
+        return getattr(getattr(self, "_store", self), name)(*args, **kwargs)
+
     def _through(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Leave an operation to the stack, which has a way of its own for it."""
         raise NotImplementedError
@@ -249,6 +253,8 @@ class TensorCollection:
         >>> TensorDict(batch_size=[3, 4]).numel()
         12
         """
+        if self._stacked:
+            return sum([part.numel() for part in self._parts()])
         return self._batch_size.numel()
 
     @property

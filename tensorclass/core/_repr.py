@@ -179,7 +179,11 @@ def _shape(tensor: Tensor) -> torch.Size:
     """The shape of a tensor, -1 where elements differ in size."""
     if not tensor.is_nested:
         return tensor.shape
-    return torch.Size([n if isinstance(n, int) else -1 for n in tensor.shape])
+    if tensor.layout is torch.jagged:
+        return torch.Size([n if isinstance(n, int) else -1 for n in tensor.shape])
+    shapes = [part.shape for part in tensor.unbind()]
+    dims = zip(*shapes, strict=True)
+    return torch.Size((len(shapes), *[sizes[0] if len(set(sizes)) == 1 else -1 for sizes in dims]))
 
 
 def _is_shared(tensor: Tensor) -> bool:

@@ -68,6 +68,8 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=1, b=2).select("a").keys())
         ['a']
         """
+        if self._stacked and not inplace:
+            return self._untyped("select", *keys, strict=strict)
         found: list[tuple[Path, Any]] = []
         for key in keys:
             path = unravel_key_to_tuple(key)
@@ -83,6 +85,8 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=1, b=2).exclude("a").keys())
         ['b']
         """
+        if self._stacked and not inplace:
+            return self._untyped("exclude", *keys)
         paths = {unravel_key_to_tuple(key) for key in keys}
         table = self._tensors_by_key()
         if table is not None and all([len(path) == 1 for path in paths]):
@@ -151,6 +155,8 @@ class KeyOps(LazyOps):
         >>> list(TensorDict({"a": {"b": 1}, "c": 2}).flatten_keys().keys())
         ['a.b', 'c']
         """
+        if self._stacked and not inplace:
+            return self._untyped("flatten_keys", separator, is_leaf=is_leaf)
         result: Any = self._bare(self._batch_size, self._names)
         for path, value in _flat(self, (), is_leaf or default_is_leaf):
             key = separator.join(path)

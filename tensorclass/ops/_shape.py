@@ -86,6 +86,8 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).view(3, 2)["a"].shape
         torch.Size([3, 2, 4])
         """
+        if self._stacked:
+            return self._through("view", *shape, size=size, batch_size=batch_size)  # type: ignore[no-any-return]  # a stack of this class
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
             leaves = self._leaves()
             new = [leaf.view(shape[0]) for leaf in leaves]
@@ -113,6 +115,8 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).flatten(0, 1).batch_size
         torch.Size([6])
         """
+        if self._stacked:
+            return self._through("flatten", start_dim, end_dim, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         if not size:
             result = ShapeOps.unsqueeze(self, 0)
@@ -144,6 +148,8 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(6, 4), batch_size=[6]).unflatten(0, (2, -1)).batch_size
         torch.Size([2, 3])
         """
+        if self._stacked:
+            return self._through("unflatten", dim, unflattened_size, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "unflatten")
         size = self._batch_size
         parts = infer_shape(unflattened_size, size[at], op="unflatten")

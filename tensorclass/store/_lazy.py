@@ -74,6 +74,7 @@ class LazyStackedTensorDict(LazyShapes):
         self._members = list(tensordicts)
         self.stack_dim = new_dim(stack_dim, ndim if tensordicts else len(self._template._batch_size))
         self._dim_name = stack_dim_name
+        self._joiner = TensorDict
         self._lock = None
         self.hook_in, self.hook_out = hook_in, hook_out
         if tensordicts and batch_size is not None and torch.Size(batch_size) != self._batch_size:
@@ -202,7 +203,7 @@ class LazyStackedTensorDict(LazyShapes):
     def to_lazystack(self, dim: int = 0) -> Any:
         """A lazy stack along a dim; this one when it stands along that dim already."""
         at = self._dim(dim, "to_lazystack")
-        return self if at == self.stack_dim else self._of(JoinOps.unbind(self, at), at)
+        return self if at == self.stack_dim else self._new(JoinOps.unbind(self, at), at)
 
     # ---- keys ----------------------------------------------------------------------------------------------------
 
@@ -302,9 +303,9 @@ class LazyStackedTensorDict(LazyShapes):
         store = getattr(other, "_store", other)
         count, dim = len(self._members), self.stack_dim
         if store._stacked and (store.stack_dim, len(store._members)) == (dim, count):
-            return self._of([m._arrange(o) for m, o in zip(self._members, store._members, strict=True)], dim)
+            return self._new([m._arrange(o) for m, o in zip(self._members, store._members, strict=True)], dim)
         cut = self._spread_source(other, self._batch_size, dim, ())
-        return self._of([m._arrange(o) for m, o in zip(self._members, cut, strict=True)], dim)
+        return self._new([m._arrange(o) for m, o in zip(self._members, cut, strict=True)], dim)
 
     def _spread(self, leaves: list[Tensor], other: Tensor, op: str) -> list[Tensor]:
         size = self._batch_size
@@ -339,15 +340,24 @@ class LazyStackedTensorDict(LazyShapes):
         if alike and all([len(item._members) == count for item in items]):
             inner = dim - (dim > at)
             rows = zip(*[item._members for item in items], strict=True)
-            join = JoinOps.stack if how.new_dim else JoinOps.cat
             try:
-                return cls._of([join(row, inner) for row in rows], at + (how.new_dim and dim <= at), first._dim_name)
+                joined = [first._join_row(row, inner, how.new_dim) for row in rows]
+                return first._new(joined, at + (how.new_dim and dim <= at), first._dim_name)
             except (StructureError, BatchSizeError):
                 if not how.new_dim:
                     raise
         if not how.new_dim:
             return JoinOps.cat([item._unstacked() for item in items], dim)
-        return cls._of([item._twin() for item in items], dim)
+        return first._new([item._twin() for item in items], dim)
+
+    def _join_row(self, row: Sequence[Any], dim: int, new_dim: bool) -> Any:
+        """Members that join each other, by the policies of the typed class over the stack if there is one."""
+        join = JoinOps.stack if new_dim else JoinOps.cat
+        cls: Any = self._joiner
+        if not hasattr(cls, "_wrap"):
+            return join(row, dim)
+        typed: Any = join([cls._wrap(member) for member in row], dim)
+        return typed._store
 
 
 def _shown(key: Key) -> str:

@@ -21,6 +21,7 @@ from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
 from ..ops._operands import Layout
 from . import _lazy_entries as entries
 from ._dict import TensorDict, TensorDictBase
+from ._nodes import Node
 
 Hook: TypeAlias = "Callable[[Any], Any] | None"
 
@@ -29,7 +30,8 @@ class LazyBase(TensorDictBase):
     """The primitives. Leaves are those of the members, one member after the other; batch leaves are stacked."""
 
     __slots__ = (
-        "__weakref__", "_dim_name", "_lock", "_members", "_template", "_undo", "hook_in", "hook_out", "stack_dim",
+        "__weakref__", "_dim_name", "_joiner", "_lock", "_members", "_template", "_undo", "hook_in", "hook_out",
+        "stack_dim",
     )  # fmt: skip
 
     _stacked: ClassVar[bool] = True
@@ -37,6 +39,8 @@ class LazyBase(TensorDictBase):
     _template: TensorDict
     """An empty container of the members' batch size, for a stack without members."""
     _dim_name: str | None
+    _joiner: type[Any]
+    """Who says what becomes of Python objects that are read together: a typed class that stands over the stack."""
     _lock: Owners | None
     _undo: list[Any]
     stack_dim: int
@@ -52,22 +56,34 @@ class LazyBase(TensorDictBase):
         new.stack_dim = dim
         new._dim_name = dim_name
         new._template = _EMPTY if template is None else template
+        new._joiner = TensorDict
         new._lock = None
         new.hook_in = new.hook_out = None
         return new
 
-    def _with(self, members: Sequence[Any]) -> Self:
-        """A stack like this one around other members."""
-        new = self._of(members, self.stack_dim, self._dim_name, self._template)
+    def _new(
+        self, members: Sequence[Any], dim: int, dim_name: str | None = None, template: TensorDict | None = None
+    ) -> Self:
+        """A stack along another dim, of members of the same kind."""
+        new = self._of(members, dim, dim_name, template)
+        new._joiner = self._joiner
         new.hook_in, new.hook_out = self.hook_in, self.hook_out
         return new
+
+    def _with(self, members: Sequence[Any]) -> Self:
+        """A stack like this one around other members."""
+        return self._new(members, self.stack_dim, self._dim_name, self._template)
 
     def _restack(self, members: Sequence[Any], dim: int, dim_name: str | None = None) -> Any:
         """A lazy stack of containers; of instances of one class, an instance of it over a lazy stack."""
         cls = type(members[0])
         if hasattr(cls, "_wrap") and all([type(member) is cls for member in members]):
-            return cls._wrap(self._of([member._store for member in members], dim, dim_name))
+            return cls._wrap(self._of([member._store for member in members], dim, dim_name)._joined_by(cls))
         return self._of(members, dim, dim_name)
+
+    def _joined_by(self, cls: type[Any]) -> Self:
+        self._joiner = cls
+        return self
 
     # ---- what follows from the members ---------------------------------------------------------------------------
 
@@ -223,7 +239,7 @@ class LazyBase(TensorDictBase):
 
     def _entry(self, key: str) -> Any:
         value = entries.read(self, key)
-        shown = value._shown() if hasattr(type(value), "_shown") else value
+        shown = value._item() if isinstance(value, Node) else value
         return shown if self.hook_out is None else self.hook_out(shown)
 
     def _drop(self, key: str) -> None:
@@ -285,7 +301,7 @@ class LazyBase(TensorDictBase):
         return new
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("stack_dim", "_dim_name", "_template", "hook_in", "hook_out")
+        names = ("stack_dim", "_dim_name", "_joiner", "_template", "hook_in", "hook_out")
         state = {name: getattr(self, name) for name in names}
         return {**state, "_members": list(self._members), "locked": self._lock is not None}
 

@@ -12,25 +12,29 @@ from ..core import TensorCollection
 from ..core._repr import short_dtype
 from ..errors import BatchSizeError, StructureError
 from ..ops import Join
+from ..ops._compare import same_object
 from ._dict import TensorDict, missing
 
 
 class Entries(MutableMapping[str, Any]):
     """The entries of a lazy stack as a mapping; the keys are a snapshot, a value is stacked when it is read."""
 
-    __slots__ = ("_keys", "_replaced", "_stack")
+    __slots__ = ("_known", "_replaced", "_stack")
 
     def __init__(self, stack: Any) -> None:
         self._stack = stack
-        self._keys = dict.fromkeys(common_keys(stack._members))
+        self._known: dict[str, None] | None = None
         self._replaced: dict[str, Any] = {}
 
+    @property
+    def _keys(self) -> dict[str, None]:
+        """Found when they are asked for: to read one entry takes no look at the others."""
+        if self._known is None:
+            self._known = dict.fromkeys(common_keys(self._stack._members))
+        return self._known
+
     def __getitem__(self, key: str) -> Any:
-        if key in self._replaced:
-            return self._replaced[key]
-        if key not in self._keys:
-            raise KeyError(key)
-        return read(self._stack, key)
+        return self._replaced[key] if key in self._replaced else read(self._stack, key)
 
     def __setitem__(self, key: str, value: Any) -> None:
         self._keys[key] = None
@@ -137,10 +141,29 @@ def combine(stack: Any, key: str, values: Sequence[Any]) -> Any:
     if isinstance(first, (Tensor, TensorCollection)):
         raise _kinds(key, values)
     how = Join("lazy stack", torch.stack, True)
-    how.sizes, how.cls = [member._batch_size for member in stack._members], TensorDict
-    if any(-1 in size for size in how.sizes):
-        raise BatchSizeError(f"lazy stack: `{key}` can't be read as one, because its members are ragged stacks")
+    how.sizes, how.cls = [member._batch_size for member in stack._members], stack._joiner
+    if any([size != how.sizes[0] or -1 in size for size in how.sizes]):
+        return _shared(key, values)
+    if _is_one(stack._joiner, key) and how.are_same(values):
+        return first
     return how.entry(key, list(values), stack.stack_dim)
+
+
+def _is_one(joiner: Any, key: str) -> bool:
+    """Whether a typed class declares one object for the whole batch."""
+    schema = getattr(joiner, "__tensorclass_schema__", None)
+    return schema is not None and schema.fields[key].kind == "value"
+
+
+def _shared(key: str, values: Sequence[Any]) -> Any:
+    """One object for members of different sizes: there is no one shape for an object of each element."""
+    first = values[0]
+    if not hasattr(type(first), "_batch_shape") and all([same_object(value, first) for value in values]):
+        return first
+    raise BatchSizeError(
+        f"lazy stack: `{key}` holds objects, and the members differ in batch size, so there is no one shape for them; "
+        f"use `get({key!r}, as_list=True)`"
+    )
 
 
 def _stack_tensors(values: Sequence[Any], dim: int, key: str) -> Tensor:

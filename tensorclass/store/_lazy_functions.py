@@ -82,7 +82,10 @@ def _stack_of(members: list[Any], dim: int, name: str | None, strict_shape: bool
         )
     stores = [member._store for member in members] if typed else members
     stack = LazyStackedTensorDict(*stores, stack_dim=dim, stack_dim_name=name, strict_shape=strict_shape)
-    return next(iter(typed))._wrap(stack) if typed else stack
+    if not typed:
+        return stack
+    cls: Any = typed.pop()
+    return cls._wrap(stack._joined_by(cls))
 
 
 def _tensors(

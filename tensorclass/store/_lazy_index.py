@@ -130,7 +130,7 @@ class LazyIndex(LazyWrites):
             return _at(self._members[pick.rows], pick.rest)
         if not self._members:
             template = TensorDict._index(self._template, pick.rest)
-            return self._of([], pick.dim, pick.name, template)
+            return self._new([], pick.dim, pick.name, template)
         if pick.rows is None:
             return self._by_element(pick.parts)
         rows = pick.rows.reshape(-1).tolist() if isinstance(pick.rows, Tensor) else pick.rows
@@ -140,9 +140,7 @@ class LazyIndex(LazyWrites):
         members = [_fresh(self._members[row], pick.rest) for row in rows]
         if isinstance(pick.rows, Tensor) and pick.rows.ndim > 1:
             return self._nest(members, pick.rows.shape, pick.dim)
-        new = self._of(members, pick.dim, pick.name)
-        new.hook_in, new.hook_out = self.hook_in, self.hook_out
-        return new
+        return self._new(members, pick.dim, pick.name)
 
     def _check_rows(self, rows: Sequence[int]) -> None:
         count = len(self._members)
@@ -155,14 +153,14 @@ class LazyIndex(LazyWrites):
         part = pick.parts[pick.at]
         none = slice(0, 0) if isinstance(part, slice) else part
         parts = (*pick.parts[: pick.at], none, *pick.parts[pick.at + 1 :])
-        return self._of(self._members[:1], self.stack_dim, self._dim_name)._unstacked()._index(parts)
+        return self._new(self._members[:1], self.stack_dim, self._dim_name)._unstacked()._index(parts)
 
     def _by_element(self, parts: tuple[Any, ...]) -> Any:
         """Tensors that index the stack dim together with others: one element for each of their positions."""
         tensors = [part for part in parts if isinstance(part, Tensor)]
         shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])  # type: ignore[no-untyped-call]  # torch's
         if 0 in shape:
-            return self._of(self._members[:1], self.stack_dim)._unstacked()._index(parts)
+            return self._new(self._members[:1], self.stack_dim)._unstacked()._index(parts)
         columns = [tensor.expand(shape).reshape(-1).tolist() for tensor in tensors]
         found = []
         for row in zip(*columns, strict=True):
@@ -174,10 +172,10 @@ class LazyIndex(LazyWrites):
     def _nest(self, members: Sequence[Any], shape: Sequence[int], dim: int) -> Any:
         """Lazy stacks of lazy stacks along consecutive dims."""
         if len(shape) == 1:
-            return self._of(members, dim)
+            return self._new(members, dim)
         step = len(members) // shape[0]
         rows = [self._nest(members[i * step : (i + 1) * step], shape[1:], dim) for i in range(shape[0])]
-        return self._of(rows, dim)
+        return self._new(rows, dim)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 

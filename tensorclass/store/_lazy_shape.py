@@ -13,7 +13,7 @@ import torch
 from ..core import as_batch_size
 from ..core._batch import infer_shape
 from ..core._device import as_device
-from ..errors import BatchSizeError
+from ..errors import BatchSizeError, StructureError
 from ..ops._apply import ApplyOps, Mapper
 from ..ops._join import JoinOps
 from ..ops._mapping import UNSET
@@ -58,7 +58,7 @@ class LazyShapes(LazyIndex):
                 "members one by one"
             )
         dim = self.stack_dim - (lost and at < self.stack_dim)
-        return tuple([self._of(column, dim, self._dim_name) for column in zip(*pieces, strict=True)])
+        return tuple([self._new(column, dim, self._dim_name) for column in zip(*pieces, strict=True)])
 
     def _pieces(self, op: str, argument: Any, dim: int | str) -> Any:
         at = self._dim(dim, op)
@@ -93,7 +93,7 @@ class LazyShapes(LazyIndex):
         inner = [self._inner(d) for d in order if d != self.stack_dim]
         members = [_permuted(member, inner) for member in self._members]
         template = _permuted(self._template, inner) if not self._members else None
-        return self._of(members, order.index(self.stack_dim), self._dim_name, template)
+        return self._new(members, order.index(self.stack_dim), self._dim_name, template)
 
     def permute(self, *dims: Any) -> Any:
         """Reorder the batch dims; stays lazy."""
@@ -109,7 +109,7 @@ class LazyShapes(LazyIndex):
         after = at <= self.stack_dim
         members = [ShapeOps.unsqueeze(member, at if after else at - 1) for member in self._members]
         template = ShapeOps.unsqueeze(self._template, at if after else at - 1) if not self._members else None
-        return self._of(members, self.stack_dim + after, self._dim_name, template)
+        return self._new(members, self.stack_dim + after, self._dim_name, template)
 
     def squeeze(self, dim: int | str | None = None) -> Any:
         """Drop a batch dim of size one, or all of them; stays lazy unless the stack dim is dropped."""
@@ -120,7 +120,7 @@ class LazyShapes(LazyIndex):
         members = [_dropped(member, inner) for member in self._members]
         if self.stack_dim in drop:
             return members[0]
-        return self._of(members, self.stack_dim - sum([d < self.stack_dim for d in drop]), self._dim_name)
+        return self._new(members, self.stack_dim - sum([d < self.stack_dim for d in drop]), self._dim_name)
 
     def flip(self, dims: Dims) -> Any:
         """Reverse the order along batch dims; stays lazy."""
@@ -139,7 +139,7 @@ class LazyShapes(LazyIndex):
         members = [ShapeOps.expand(member, [*new[:dim], *new[dim + 1 :]]) for member in self._members]
         if len(members) != new[dim]:
             members = [members[0], *[members[0]._twin() for _ in range(new[dim] - 1)]]
-        return self._of(members, dim, self._dim_name)
+        return self._new(members, dim, self._dim_name)
 
     def reshape(self, *shape: Any) -> Any:
         """Another batch shape with the same elements; stays lazy where the stack dim stays a dim of its own."""
@@ -167,12 +167,20 @@ class LazyShapes(LazyIndex):
                 if n == count and new[:at].numel() == lead and total:
                     inner = torch.Size((*new[:at], *new[at + 1 :]))
                     members = [getattr(ShapeOps, op)(member, inner) for member in self._members]
-                    return self._of(members, at, self._dim_name)
-            if op == "reshape":
-                return ShapeOps.reshape(self._unstacked(), new)
+                    return self._new(members, at, self._dim_name)
+            dense = self._dense_or_none() if op == "reshape" or not total else None
+            if dense is not None:
+                return getattr(ShapeOps, op)(dense, new)
         if not total:
             return getattr(ShapeOps, op)(self._unstacked(), new)
         return self._nest(elements(self), new, 0) if new else elements(self)[0]
+
+    def _dense_or_none(self) -> Any:
+        """The dense container of the same entries, where there is one."""
+        try:
+            return self._unstacked()
+        except StructureError:
+            return None
 
     def flatten(
         self, start_dim: int | str | None = None, end_dim: int | str | None = None, *, inplace: bool = False
@@ -200,7 +208,7 @@ class LazyShapes(LazyIndex):
             return self._reshaped_to(list(ShapeOps.unflatten(self._shell(), at, unflattened_size)._batch_size), "view")
         members = [ShapeOps.unflatten(member, self._inner(at), unflattened_size) for member in self._members]
         grown = len(tuple(unflattened_size)) - 1
-        return self._of(members, self.stack_dim + (grown if at < self.stack_dim else 0), self._dim_name)
+        return self._new(members, self.stack_dim + (grown if at < self.stack_dim else 0), self._dim_name)
 
     def _shell(self) -> TensorDict:
         """An empty container of the same batch size."""

@@ -23,6 +23,7 @@ from . import _lazy_entries as entries
 from ._dict import mismatch
 from ._lazy_base import LazyBase
 from ._nodes import Node, NonTensorStack, Unbatched
+from ._non_tensor import UnbatchedTensor
 
 
 class Shares(list[Any]):
@@ -76,6 +77,8 @@ class LazyWrites(LazyBase):
         """One value for each member: tensors and containers are unbound, lists taken apart, objects shared."""
         if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
             value = torch.as_tensor(value)
+        if type(value) is UnbatchedTensor:
+            value = Unbatched(value)
         if isinstance(value, Tensor):
             return self._cut_tensor(key, value)
         if isinstance(value, TensorCollection):
@@ -117,7 +120,7 @@ class LazyWrites(LazyBase):
         return shares
 
     def _cut_node(self, key: str, value: Node) -> Sequence[Any]:
-        shape, dim = value._batch_shape, self.stack_dim
+        shape, dim = getattr(value, "_batch_shape", None), self.stack_dim
         if isinstance(value, Unbatched):  # a copy for each, or an in-place operation would write one tensor many times
             return [value, *[Unbatched(value.tensor.clone()) for _ in self._members[1:]]]
         if shape is None:
@@ -125,9 +128,10 @@ class LazyWrites(LazyBase):
         size = self._batch_size
         if shape[: len(size)] != size:
             raise self._misfit(key, shape)
-        pieces = [value._make([index], index.shape, None, 0) for index in value._leaves(0)[0].unbind(dim)]
+        rows: Any = value
+        pieces = [rows[(*[slice(None)] * dim, i)] for i in range(len(self._members))]
         objects = isinstance(value, NonTensorStack) and len(shape) == 1
-        return [piece.item() for piece in pieces] if objects else pieces  # type: ignore[attr-defined]  # NonTensorStack
+        return [piece.item() if isinstance(piece, NonTensorStack) else piece for piece in pieces] if objects else pieces
 
     def _cut_list(self, key: str, value: list[Any], dim: int) -> list[Any]:
         """A list as `tolist` gives it: the outer level is the first batch dim."""
