@@ -78,8 +78,10 @@ def test_keys_are_those_that_all_members_have():
     """Others are printed, and named by the error of a read."""
     stack = uneven()
     assert list(stack.keys()) == ["a"] == list(stack.valid_keys())
-    assert "only" not in stack and "a" in stack
-    assert stack.get("only") is None and stack.get("only", 3) == 3
+    assert "only" not in stack
+    assert "a" in stack
+    assert stack.get("only") is None
+    assert stack.get("only", 3) == 3
     assert "exclusive_fields={'only': [1]}" in repr(stack)
     assert "a: f32[-1]" in repr(stack)
     with pytest.raises(MissingKeyError, match=r"positions 1 .*stack\[1\]\['only'\]"):
@@ -142,7 +144,8 @@ def test_objects_of_members():
     assert stack["b"].tolist() == ["a string", "another string"]
     across = lazy_stack([TensorDict(batch_size=[2]), TensorDict(batch_size=[2])], 1)
     across["n"] = [[1, 2], [3, 4]]
-    assert across["n"].tolist() == [[1, 2], [3, 4]] and across[:, 1]["n"].tolist() == [2, 4]
+    assert across["n"].tolist() == [[1, 2], [3, 4]]
+    assert across[:, 1]["n"].tolist() == [2, 4]
 
 
 # ---- as a list -------------------------------------------------------------------------------------------------------
@@ -195,7 +198,8 @@ def test_a_write_is_cut_over_the_members():
     stack["m"] = {"p": value, "q": TensorDict(r=value, batch_size=[4, 3])}
     assert torch.equal(parts[0]["m", "q", "r"], value[:, 0])
     stack.update({"x": value + 1, "b": {"d": value}})
-    assert torch.equal(parts[0]["b", "d"], value[:, 0]) and "c" in parts[0]["b"]
+    assert torch.equal(parts[0]["b", "d"], value[:, 0])
+    assert "c" in parts[0]["b"]
 
 
 def test_a_write_in_place_reaches_the_tensors_of_the_members():
@@ -212,7 +216,8 @@ def test_a_write_in_place_reaches_the_tensors_of_the_members():
     stack.apply_(lambda tensor: tensor * 2)
     assert [float(tensor[0, 0]) for tensor in tensors] == [0, 2, 4]
     stack.fill_("a", 7).fill_("b", 1)
-    assert (tensors[1] == 7).all() and (parts[1]["b", "c"] == 1).all()
+    assert (tensors[1] == 7).all()
+    assert (parts[1]["b", "c"] == 1).all()
     stack.zero_()
     assert not tensors[2].any()
 
@@ -226,7 +231,9 @@ def test_index_assignment_reaches_the_members():
     stack[1:, 0] = stack[0, 0].clone()
     assert parts[1]["a"][:, 0].tolist() == [2, 1, 1, 1]
     stack[torch.tensor([0, 1]), torch.tensor([3, 2])] = stack[2, 0].clone() * 0 + 5
-    assert parts[0]["a"][3, 0] == 5 and parts[1]["a"][2, 0] == 5 and parts[1]["a"][3, 0] == 1
+    assert parts[0]["a"][3, 0] == 5
+    assert parts[1]["a"][2, 0] == 5
+    assert parts[1]["a"][3, 0] == 1
     stack[torch.eye(3, 4, dtype=torch.bool)] = TensorDict({"a": torch.full((2,), -1.0), "b": {"c": torch.tensor(-1)}})
     assert [float(parts[i]["a"][i, 0]) for i in range(3)] == [-1, -1, -1]
     rows = ragged()
@@ -259,7 +266,8 @@ def test_hooks_see_what_is_written_and_read():
     stack = LazyStackedTensorDict(*members(), hook_in=lambda value: value + 1, hook_out=lambda value: value.sum())
     stack["x"] = torch.zeros(3, 4)
     assert (stack[0]["x"] == 1).all()
-    assert stack["x"] == 12 and stack[1:]["x"] == 8
+    assert stack["x"] == 12
+    assert stack[1:]["x"] == 8
 
 
 # ---- shapes and joins ------------------------------------------------------------------------------------------------
@@ -280,7 +288,8 @@ def test_ragged_stacks_keep_to_what_members_can_do():
     assert stack.flatten()["a"].tolist() == [0, 0, 1, 0, 1, 2] == stack.reshape(-1)["a"].tolist()
     assert stack.expand(2, *stack.batch_size).batch_size == torch.Size([2, 3, -1])
     assert [part.batch_size[0] for part in stack.split(2)] == [2, 1]
-    assert stack[0:0].batch_size[0] == 0 and "a" in stack[0:0]
+    assert stack[0:0].batch_size[0] == 0
+    assert "a" in stack[0:0]
 
 
 def test_views_of_elements_write_through():
@@ -297,7 +306,8 @@ def test_joins_stay_lazy():
     assert torch.cat([one, two]).batch_size == torch.Size([6, 4])
     assert type(torch.cat([one, two], 1)) is LazyStackedTensorDict
     several = torch.stack([uneven(), uneven()])
-    assert several.stack_dim == 1 and several[0, 2]["a"].tolist() == [0, 1, 2]
+    assert several.stack_dim == 1
+    assert several[0, 2]["a"].tolist() == [0, 1, 2]
     different = torch.stack([lazy_stack(members(), 0), lazy_stack(members(4), 1)[:3, :4]])
     assert different.batch_size == torch.Size([2, 3, 4])
 
@@ -325,7 +335,8 @@ def test_dense_stack_tds():
 def test_densify_and_pad():
     """Even entries become tensors, others nested ones; what is absent is empty; padding gives a mask."""
     dense = uneven().densify(layout=torch.jagged)
-    assert type(dense) is TensorDict and dense["a"].is_nested
+    assert type(dense) is TensorDict
+    assert dense["a"].is_nested
     assert [part.numel() for part in dense["only"].unbind()] == [0, 2, 0]
     padded = ragged().densify(layout=torch.jagged).to_padded_tensor(padding=-1.0, mask_key="mask")
     assert padded.batch_size == torch.Size([3, 3])
@@ -352,9 +363,11 @@ def test_names():
     """Those of the members around that of the stack dim; setting them reaches the members."""
     parts = [TensorDict(a=torch.zeros(3), batch_size=[3], names=["x"]) for _ in range(2)]
     stack = lazy_stack(parts, 1, stack_dim_name="y")
-    assert stack.names == ["x", "y"] and stack.permute("y", "x").names == ["y", "x"]
+    assert stack.names == ["x", "y"]
+    assert stack.permute("y", "x").names == ["y", "x"]
     stack.names = ["p", "q"]
-    assert parts[0].names == ["p"] and stack[0].names == ["q"]
+    assert parts[0].names == ["p"]
+    assert stack[0].names == ["q"]
 
 
 # ---- conversions, copies, locking ------------------------------------------------------------------------------------
@@ -363,7 +376,8 @@ def test_names():
 def test_conversions_are_dense():
     """They hold what the stack shows."""
     stack = lazy_stack(members())
-    assert type(stack.to_tensordict()) is TensorDict and type(stack.contiguous()) is TensorDict
+    assert type(stack.to_tensordict()) is TensorDict
+    assert type(stack.contiguous()) is TensorDict
     assert torch.equal(stack.to_dict()["b"]["c"], stack["b", "c"])
     assert set(stack.state_dict()) == {"a", "b.c"}
     assert not stack.is_contiguous()
@@ -372,9 +386,11 @@ def test_conversions_are_dense():
 def test_reductions():
     """Over the stacked values; one number also of what can't be stacked."""
     stack, dense = lazy_stack(members()), lazy_stack(members()).densify()
-    assert equal(stack.sum(), dense.sum()) and equal(stack.float().mean(1), dense.float().mean(1))
+    assert equal(stack.sum(), dense.sum())
+    assert equal(stack.float().mean(1), dense.float().mean(1))
     assert equal(stack.max(0).values, dense.max(0).values)
-    assert stack.any() and not stack.all()
+    assert stack.any()
+    assert not stack.all()
     assert uneven().select("a").sum(reduce=True) == 4
 
 
@@ -383,7 +399,8 @@ def test_gradients():
     parts = [TensorDict(a=torch.ones(2, requires_grad=True)) for _ in range(2)]
     stack = lazy_stack(parts)
     (stack["a"].sum() * 3).backward()
-    assert (stack.grad["a"] == 3).all() and stack.requires_grad
+    assert (stack.grad["a"] == 3).all()
+    assert stack.requires_grad
     assert (parts[1]["a"].grad == 3).all()
 
 
@@ -392,13 +409,15 @@ def test_copies_are_stacks_of_copies(make):
     """Pickle, deepcopy and clone keep the members apart from those of the source; a shallow copy shares tensors."""
     stack = make()
     for copied in (pickle.loads(pickle.dumps(stack)), copy.deepcopy(stack), stack.clone()):
-        assert type(copied) is LazyStackedTensorDict and equal(copied, stack)
+        assert type(copied) is LazyStackedTensorDict
+        assert equal(copied, stack)
         copied.zero_()
         assert stack[-1 if stack.stack_dim == 0 else 1].any()
     shallow = stack.copy()
     for member in shallow.tensordicts:
         member["new"] = torch.zeros(member.batch_size)
-    assert "new" in shallow and "new" not in stack
+    assert "new" in shallow
+    assert "new" not in stack
     shallow.zero_()
     assert not any(member["a"].any() for member in stack.tensordicts)
 
@@ -414,7 +433,7 @@ def test_locking_reaches_the_members():
         lambda: stack.del_("a"),
         lambda: stack.select("a", inplace=True),
         lambda: parts[0].set("x", torch.zeros(4)),
-        lambda: parts[0].unlock_(),
+        parts[0].unlock_,
     ):
         with pytest.raises(LockedError):
             write()
@@ -423,7 +442,8 @@ def test_locking_reaches_the_members():
     assert not stack.clone().is_locked
     with stack.unlock_():
         stack["x"] = torch.zeros(3, 4)
-    assert stack.is_locked and "x" in parts[1]
+    assert stack.is_locked
+    assert "x" in parts[1]
     stack.unlock_()
     parts[2].lock_()
     with pytest.raises(LockedError):
@@ -434,19 +454,22 @@ def test_locking_reaches_the_members():
 def test_keys_are_rearranged_in_every_member():
     """Select, exclude, rename, flatten, split: also keys that only some members have."""
     stack = uneven()
-    assert list(stack.select("a").keys()) == ["a"] and not stack.select("a")[1].get("only")
+    assert list(stack.select("a").keys()) == ["a"]
+    assert not stack.select("a")[1].get("only")
     assert "only" in stack.exclude("a")[1]
     stack.rename_key_("a", "z")
     assert [list(part.keys()) for part in stack] == [["z"], ["only", "z"], ["z"]]
     flat = lazy_stack(members()).flatten_keys()
-    assert list(flat.keys()) == ["a", "b.c"] and "c" in flat.unflatten_keys()["b"]
+    assert list(flat.keys()) == ["a", "b.c"]
+    assert "c" in flat.unflatten_keys()["b"]
     first, rest = lazy_stack(members()).split_keys(["a"])
     assert (type(first), list(rest.keys())) == (LazyStackedTensorDict, ["b"])
     whole = lazy_stack(members())
     taken = whole.separates("a")
     assert (list(taken.keys()), list(whole.keys())) == (["a"], ["b"])
     whole.del_(("b", "c"))
-    assert whole[0]["b"].is_empty() and whole.is_empty()
+    assert whole[0]["b"].is_empty()
+    assert whole.is_empty()
 
 
 def test_devices_and_casts():
@@ -454,7 +477,8 @@ def test_devices_and_casts():
     stack = lazy_stack(members())
     assert stack.to(torch.float64)["a"].dtype is torch.float64
     moved = stack.to("cpu")
-    assert moved.device == torch.device("cpu") and moved[0].device == torch.device("cpu")
+    assert moved.device == torch.device("cpu")
+    assert moved[0].device == torch.device("cpu")
     assert stack.device is None
     assert stack.bytes() == 3 * members(1)[0].bytes()
 
@@ -464,7 +488,8 @@ def test_a_shared_tensor_is_one_for_each_member():
     stack = lazy_stack([TensorDict(a=torch.zeros(2)), TensorDict(a=torch.zeros(2))])
     stack["t"] = tensorclass.UnbatchedTensor(torch.ones(3))
     stack.add_(1)
-    assert (stack[0].get("t").reshape(-1) == 2).all() and (stack[1].get("t").reshape(-1) == 2).all()
+    assert (stack[0].get("t").reshape(-1) == 2).all()
+    assert (stack[1].get("t").reshape(-1) == 2).all()
 
 
 def test_items_of_a_stack_with_one_object():
@@ -478,7 +503,8 @@ def test_items_of_a_stack_with_one_object():
 
 def test_legacy_mode():
     """The mode of old versions can be switched off, which it always is."""
-    assert lazy_legacy() is False and lazy_legacy(allow_none=True) is None
+    assert lazy_legacy() is False
+    assert lazy_legacy(allow_none=True) is None
     with set_lazy_legacy(False):
         assert lazy_legacy(allow_none=True) is False
     assert lazy_legacy(allow_none=True) is None
@@ -509,7 +535,8 @@ def test_readers_beside_a_writer_see_whole_entries():
 
 def test_equal_looks_at_members():
     """Stacks of different shapes compare; one that differs in a value or in length does not."""
-    assert equal(uneven(), uneven()) and not equal(uneven(), uneven()[:2])
+    assert equal(uneven(), uneven())
+    assert not equal(uneven(), uneven()[:2])
     changed = uneven()
     changed[2]["a"] += 1
     assert not equal(changed, uneven())
