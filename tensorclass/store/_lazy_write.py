@@ -129,7 +129,8 @@ class LazyWrites(LazyBase):
         if shape[: len(size)] != size:
             raise self._misfit(key, shape)
         rows: Any = value
-        pieces = [rows[(*[slice(None)] * dim, i)] for i in range(len(self._members))]
+        lead = [slice(None)] * dim
+        pieces = [rows[(*lead, i)] for i in range(len(self._members))]
         objects = isinstance(value, NonTensorStack) and len(shape) == 1
         return [piece.item() if isinstance(piece, NonTensorStack) else piece for piece in pieces] if objects else pieces
 
