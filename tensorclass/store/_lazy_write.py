@@ -130,7 +130,8 @@ class LazyWrites(LazyBase):
             raise self._misfit(key, shape)
         rows: Any = value
         lead = [slice(None)] * dim
-        pieces = [rows[(*lead, i)] for i in range(len(self._members))]
+        spots = [(*lead, i) for i in range(len(self._members))]
+        pieces = [rows[spot] for spot in spots]
         objects = isinstance(value, NonTensorStack) and len(shape) == 1
         return [piece.item() if isinstance(piece, NonTensorStack) else piece for piece in pieces] if objects else pieces
 
