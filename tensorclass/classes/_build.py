@@ -195,7 +195,7 @@ def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
     new = self._twin()
     data = new._store._live()
     rest = {}
-    quick = new._device is None and type(self).__tensorclass_options__.validate != "values"
+    quick = type(data) is dict and new._device is None and type(self).__tensorclass_options__.validate != "values"
     for name, value in changes.items():
         old = data.get(name)
         if quick and like(old, value):

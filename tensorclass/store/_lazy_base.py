@@ -212,7 +212,7 @@ class LazyBase(TensorDictBase):
         return entries.Entries(self)
 
     def _entries(self) -> Any:
-        return entries.Entries(self)
+        return entries.Snapshot(self)
 
     def _live(self) -> Any:
         return entries.Entries(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import torch
@@ -16,15 +16,14 @@ from ..ops._compare import same_object
 from ._dict import TensorDict, missing
 
 
-class Entries(MutableMapping[str, Any]):
-    """The entries of a lazy stack as a mapping; the keys are a snapshot, a value is stacked when it is read."""
+class Entries(Mapping[str, Any]):
+    """The entries of a lazy stack, to be read; the keys are a snapshot, a value is stacked when it is read."""
 
-    __slots__ = ("_known", "_replaced", "_stack")
+    __slots__ = ("_known", "_stack")
 
     def __init__(self, stack: Any) -> None:
         self._stack = stack
         self._known: dict[str, None] | None = None
-        self._replaced: dict[str, Any] = {}
 
     @property
     def _keys(self) -> dict[str, None]:
@@ -34,15 +33,7 @@ class Entries(MutableMapping[str, Any]):
         return self._known
 
     def __getitem__(self, key: str) -> Any:
-        return self._replaced[key] if key in self._replaced else read(self._stack, key)
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self._keys[key] = None
-        self._replaced[key] = value
-
-    def __delitem__(self, key: str) -> None:
-        del self._keys[key]
-        self._replaced.pop(key, None)
+        return read(self._stack, key)
 
     def __contains__(self, key: object) -> bool:
         return key in self._keys
@@ -59,6 +50,27 @@ class Entries(MutableMapping[str, Any]):
     def copy(self) -> dict[str, Any]:
         """A plain dict of all entries."""
         return dict(self)
+
+
+class Snapshot(Entries, MutableMapping[str, Any]):
+    """The same, to be kept and changed by whoever asked for it; the stack does not change."""
+
+    __slots__ = ("_replaced",)
+
+    def __init__(self, stack: Any) -> None:
+        super().__init__(stack)
+        self._replaced: dict[str, Any] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        return self._replaced[key] if key in self._replaced else super().__getitem__(key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._keys[key] = None
+        self._replaced[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self._keys[key]
+        self._replaced.pop(key, None)
 
 
 class Uneven:
