@@ -242,6 +242,9 @@ class TensorDict(TensorDictBase):
     def _live(self) -> dict[str, Any]:
         return self._data
 
+    def _outline(self) -> dict[str, Any]:
+        return self._data
+
     @classmethod
     def _join_objects(cls, key: str, values: list[Any], dim: int, how: Join) -> Any:
         """One value for each element; a concatenation of equal values keeps the one."""

@@ -119,7 +119,10 @@ class LazyStackedTensorDict(LazyShapes):
     def _require_member(self, member: Any) -> None:
         if not isinstance(member, TensorCollection):
             raise TypeError(f"lazy stack: a member is a container, got a {type(member).__name__}: {member!r:.60}")
-        require_alike(self._members[0] if self._members else self._template, member, len(self._members), False)
+        first = self._members[0] if self._members else self._template
+        if member._batch_size == first._batch_size and member._device == first._device:
+            return
+        require_alike(first, member, len(self._members), False)
         due = self._inner_size(self._batch_size)
         if any([n not in (-1, m) for n, m in zip(due, member._batch_size, strict=True)]):
             raise BatchSizeError(

@@ -220,11 +220,12 @@ class LazyBase(TensorDictBase):
     def _outline(self) -> dict[str, Any]:
         if not self._members:
             return {}
-        first = self._members[0]._outline()
-        found = {key: first[key] for key in entries.common_keys(self._members)}
+        tables = [member._outline() for member in self._members]
+        first = tables[0]
+        found = {key: first[key] for key in entries.shared_keys(tables)}
         for key, value in found.items():
             if isinstance(value, TensorCollection):
-                values = [member._outline()[key] for member in self._members]
+                values = [table[key] for table in tables]
                 if all([isinstance(value, TensorCollection) for value in values]):
                     found[key] = self._restack(values, self.stack_dim)
         return found

@@ -91,9 +91,11 @@ class Uneven:
 
 def common_keys(members: Sequence[Any]) -> list[str]:
     """The keys that every member has, in the order of the first."""
-    if not members:
-        return []
-    tables = [member._outline() for member in members]
+    return shared_keys([member._outline() for member in members]) if members else []
+
+
+def shared_keys(tables: Sequence[dict[str, Any]]) -> list[str]:
+    """The keys that every dict has, in the order of the first."""
     first = tables[0]
     keys = list(first)
     different = [table for table in tables[1:] if table.keys() != first.keys()]
@@ -214,7 +216,7 @@ def _kinds(key: str, values: Sequence[Any]) -> StructureError:
 def common_size(sizes: Sequence[torch.Size]) -> tuple[int, ...]:
     """The size that all share, -1 where they differ."""
     first = sizes[0]
-    if all([size == first for size in sizes]):
+    if sizes.count(first) == len(sizes):
         return tuple(first)
     return tuple([n if all([size[d] == n for size in sizes]) else -1 for d, n in enumerate(first)])
 

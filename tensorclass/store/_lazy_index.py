@@ -75,7 +75,7 @@ class LazyIndex(LazyWrites):
             alone = len(tensors) == 1
             name = self._dim_name if alone and part.ndim == 1 else None
             return Pick(parts, at, part if alone else None, rest, before, name)
-        rows = list(range(len(self._members))[part])
+        rows = list(range(len(self._members))[_forward(part)])
         if not tensors:
             return Pick(parts, at, rows, rest, before, self._dim_name)
         wide = max(parts[i].ndim for i in tensors)
@@ -123,6 +123,10 @@ class LazyIndex(LazyWrites):
         quick = self._quick(index)
         if quick is not None:
             return quick
+        if type(index) is slice and self.stack_dim == 0:
+            rows = self._members[_forward(index)]
+            if rows:
+                return self._with([member._twin() for member in rows])
         pick = self._pick(index)
         if pick is None:
             return self._unstacked()._index(index)
@@ -239,6 +243,13 @@ def _at(member: Any, rest: tuple[Any, ...]) -> Any:
 def _fresh(member: Any, rest: tuple[Any, ...]) -> Any:
     """As `_at`, but always a new container around the same tensors."""
     return member._twin() if _is_whole(rest) else member._index(rest)
+
+
+def _forward(part: slice) -> slice:
+    """A slice over the members, which runs forward as over a tensor's dim."""
+    if part.step is not None and part.step < 1:
+        raise ValueError(f"lazy stack: a slice has a step of at least one, got {part}; reverse the order with `flip`")
+    return part
 
 
 def _is_whole(rest: tuple[Any, ...]) -> bool:

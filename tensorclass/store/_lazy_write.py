@@ -20,7 +20,7 @@ from ..ops._inplace import Copy, InplaceOps, _require_writable, _scalar_like
 from ..ops._join import JoinOps
 from ..ops._mapping import MappingOps
 from . import _lazy_entries as entries
-from ._dict import mismatch
+from ._dict import TensorDict, mismatch
 from ._lazy_base import LazyBase
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import UnbatchedTensor
@@ -201,10 +201,30 @@ class LazyWrites(LazyBase):
         if parts is not None:
             return self._plan_at(parts, source, prefix, wanted)
         plan: list[Copy] = []
+        if type(source) is dict and len(source) == 1 and wanted is None and self._plan_rows(source, prefix, plan):
+            return plan
         shares = self._spread_source(source, self._batch_size, self.stack_dim, ())
         for member, share in zip(self._members, shares, strict=True):
             plan += member._plan(share, prefix, None, None, wanted)
         return plan
+
+    def _plan_rows(self, source: dict[Any, Any], prefix: Path, plan: list[Copy]) -> bool:
+        """The common plan: one tensor with a row for each member's; False where the general way has to look closer."""
+        key, value = next(iter(source.items()))
+        path = unravel_key_to_tuple(key)
+        if path[1:] or type(value) is not Tensor or value.ndim <= self.stack_dim:
+            return False
+        rows = value.unbind(self.stack_dim)
+        leaves = [member._data.get(path[0]) if isinstance(member, TensorDict) else None for member in self._members]
+        if len(rows) != len(leaves):
+            return False
+        for leaf, row in zip(leaves, rows, strict=True):
+            if type(leaf) is not Tensor or leaf.shape != row.shape or leaf.dtype is not row.dtype:
+                return False
+        for leaf, row in zip(leaves, rows, strict=True):
+            _require_writable(leaf, (*prefix, *path))  # type: ignore[arg-type]  # a tensor: the loop above says so
+            plan.append((leaf, row, (*prefix, *path)))  # type: ignore[arg-type]  # as above
+        return True
 
     def _plan_at(self, parts: Any, source: Any, prefix: Path, wanted: list[Path] | None) -> list[Copy]:
         """The writes of a value at an index over the batch dims of the stack."""
@@ -214,6 +234,10 @@ class LazyWrites(LazyBase):
         self._write(self._plan_at(index, value, (), wanted), non_blocking)
 
     def _set_index(self, index: Any, value: Any) -> None:
+        member = self._quick(index) if type(index) is int else None
+        if member is not None:
+            InplaceOps._set_index(member, slice(None) if member._batch_size else ..., value)
+            return
         if isinstance(value, (TensorCollection, Mapping)):
             self._require_same_keys(value, "index assignment")
         self._set_at(index, value, None, False)

@@ -174,6 +174,7 @@ CASES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("`a`", "int64", "0.5"),
     ),
     "index out of range": (lambda: even()[3], ("3", "out of range", "3")),
+    "slice that runs backwards": (lambda: even()[::-1], ("step", "-1", "flip")),
     "index tensor out of range": (lambda: even()[torch.tensor([5])], ("5", "3 members")),
     "index beyond the smallest": (lambda: ragged()[:, 2], ("2", "out of range", "dim 1")),
     "too many indices": (lambda: even()[0, 0, 0], ("3 indices", "2 batch dims")),

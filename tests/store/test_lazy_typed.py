@@ -259,6 +259,19 @@ def test_a_frozen_class_refuses_writes():
     assert batch[1].x.tolist() == [1, 1, 1]
 
 
+def test_frozen_members_of_an_untyped_stack_refuse_writes():
+    """The stack itself is not frozen, but what it holds is."""
+    stack = LazyStackedTensorDict(Fixed(torch.zeros(2)), Fixed(torch.zeros(2)))
+    for write in (
+        lambda: stack.set_("x", torch.ones(2, 2)),
+        lambda: stack.__setitem__(0, stack[1]),
+        lambda: stack.set("x", torch.ones(2, 2)),
+    ):
+        with pytest.raises(FrozenError):
+            write()
+    assert not stack["x"].any()
+
+
 def test_ragged_fields_are_joined_when_they_are_read():
     """The lengths of all elements, of all members."""
     batch = lazy_stack([Text(tokens=[torch.ones(1), torch.ones(2)]), Text(tokens=[torch.ones(3), torch.ones(0)])])
