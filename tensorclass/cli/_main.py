@@ -1,0 +1,71 @@
+"""Takes the command line apart and hands it to the file of the subcommand."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A subcommand: its module in this folder has `configure(parser)` and `run(arguments) -> exit status`."""
+
+    module: str
+    summary: str
+
+
+COMMANDS: dict[str, Command] = {}
+"""By name; a module is imported when its command is called, so that no command pays for another's imports."""
+
+
+class CommandError(Exception):
+    """What a user of the command line can put right; printed without a traceback, exit status 2."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit status.
+
+    Args:
+        argv: The arguments; by default those of the process.
+
+    >>> main(["--version"])
+    tensorclass 0.1.0
+    0
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = _parser(arguments[0] if arguments else "")
+    try:
+        parsed = parser.parse_args(arguments)
+    except SystemExit as stop:  # argparse has printed what is wrong
+        return stop.code if isinstance(stop.code, int) else 2
+    if parsed.version:
+        print(f"tensorclass {_version()}")
+        return 0
+    run: Callable[[argparse.Namespace], int] | None = getattr(parsed, "run", None)
+    if run is None:
+        parser.print_help()
+        return 2
+    try:
+        return run(parsed)
+    except CommandError as error:
+        print(f"tensorclass: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser(called: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tensorclass", description="Typed batches and pipelines for PyTorch.")
+    parser.add_argument("--version", action="store_true", help="print the version")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        sub = commands.add_parser(name, help=command.summary, description=command.summary)
+        if name == called:
+            module = import_module(f".{command.module}", __package__)
+            module.configure(sub)
+            sub.set_defaults(run=module.run)
+    return parser
+
+
+def _version() -> str:
+    return import_module("importlib.metadata").version("tensorclass")  # type: ignore[no-any-return]  # a str

@@ -1,0 +1,57 @@
+"""The command line as a whole: help, version, targets, errors without tracebacks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tensorclass.cli import main
+from tensorclass.cli._main import CommandError
+from tensorclass.cli._target import load_target
+
+
+def test_help_lists_the_commands(capsys):
+    """Without a command the help is printed and the status says that nothing ran."""
+    assert main([]) == 2
+    assert "commands" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    """The version of the installed package."""
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("tensorclass ")
+
+
+def test_unknown_command(capsys):
+    """Argparse names the choices."""
+    assert main(["chek"]) == 2
+    assert "invalid choice" in capsys.readouterr().err
+
+
+def test_target_in_a_file(tmp_path):
+    """A file and a dotted attribute; the file's folder is on the path while it loads."""
+    (tmp_path / "other_part.py").write_text("size = 3\n")
+    file = tmp_path / "program_of_targets.py"
+    file.write_text("import other_part\n\nclass Holder:\n    size = other_part.size\n")
+    assert load_target(f"{file}:Holder.size") == 3
+    assert str(tmp_path) not in sys.path
+    with pytest.raises(CommandError, match="did you mean `Holder`"):
+        load_target(f"{file}:Holdr")
+
+
+def test_target_in_a_module():
+    """A module by its dotted name; one that is missing is named."""
+    assert load_target("collections.abc:Mapping").__name__ == "Mapping"
+    with pytest.raises(CommandError, match="no module `no_such_module`"):
+        load_target("no_such_module:x")
+    with pytest.raises(CommandError, match="no file"):
+        load_target("no/such/file.py:x")
+
+
+def test_the_command_starts_without_torch():
+    """What needs no torch does not wait for it."""
+    code = "import sys; from tensorclass.cli import main; main(['--version']); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
