@@ -13,6 +13,7 @@ from tests._sources import Source, sources
 # Rooms of one column do not know each other.
 COLUMNS = (
     ("errors", "_config"),
+    ("_dims",),
     ("_schema", "core"),
     ("ops",),
     ("store",),

@@ -4,15 +4,17 @@ Nothing here knows a container: a tensorclass is a class with `__tensorclass_sch
 `__tensor_collection__`.
 """
 
+from .._dims import AnyDim as AnyDim
+from .._dims import Bindings as Bindings
+from .._dims import Dim as Dim
+from .._dims import Dims as Dims
+from .._dims import FloorDiv as FloorDiv
+from .._dims import Polynomial as Polynomial
+from .._dims import Variadic as Variadic
+from .._dims import parse_dims as parse_dims
 from ._annotations import is_collection as is_collection
 from ._annotations import is_tensorclass as is_tensorclass
-from ._bindings import Bindings as Bindings
 from ._check import Options as Options
-from ._dims import AnyDim as AnyDim
-from ._dims import Dim as Dim
-from ._dims import Dims as Dims
-from ._dims import Variadic as Variadic
-from ._dims import parse_dims as parse_dims
 from ._dtypes import FAMILIES as FAMILIES
 from ._dtypes import DTypeFamily as DTypeFamily
 from ._dtypes import Shape as Shape
@@ -26,8 +28,6 @@ from ._markers import PerElement as PerElement
 from ._markers import PerElementValues as PerElementValues
 from ._markers import Ragged as Ragged
 from ._markers import Shared as Shared
-from ._polynomial import FloorDiv as FloorDiv
-from ._polynomial import Polynomial as Polynomial
 from ._resolve import build_schema as build_schema
 from ._resolve import substitute as substitute
 from ._schema import Change as Change

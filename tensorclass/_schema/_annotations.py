@@ -13,7 +13,7 @@ import torch
 import typing_extensions
 from torch import Tensor
 
-from ._dims import AnyDim, Dim, Dims, parse_dims
+from .._dims import AnyDim, Dim, Dims, parse_dims
 from ._dtypes import FAMILIES, Bool, DTypeFamily, Num, Shape, Shaped, TensorSpec, dtype_name, family_of, is_ragged
 from ._markers import PerElement, RaggedMark, SharedMark
 from ._spec import Kind, type_name

@@ -11,11 +11,10 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from .._dims import Bindings, Dims
 from ..errors import Problem
 from ._annotations import is_collection, is_tensorclass
-from ._bindings import Bindings
 from ._convert import Inexact, preferred_dtype, to_tensor
-from ._dims import Dims
 from ._dtypes import Float, TensorSpec, family_of, is_ragged
 from ._spec import TENSOR_KINDS, FieldSpec, describe_tensor, short, type_name
 

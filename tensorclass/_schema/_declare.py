@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._dims import Bindings
 from ..errors import SchemaError
 from ._annotations import Parsed, WrongDeclaration, is_collection, is_tensorclass, parse_annotation
-from ._bindings import Bindings
 from ._convert import NUMBERS, Inexact, to_tensor
 from ._fields import MISSING, FieldInfo
 from ._spec import TENSOR_KINDS, FieldSpec, Kind, describe_tensor, short, type_name

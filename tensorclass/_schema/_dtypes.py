@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
+from .._dims import FAMILY_DTYPES, Dims, parse_dims
 from ..errors import DimSyntaxError, SchemaError
-from ._dims import Dims, parse_dims
 
 
 def is_ragged(array: type) -> bool:
@@ -123,59 +123,47 @@ def _parse(where: str, text: str) -> Dims:
         raise SchemaError(f"{where}: {reason}") from None
 
 
-def _family(name: str, *dtypes: str) -> DTypeFamily:
+def _family(name: str) -> DTypeFamily:
+    dtypes = FAMILY_DTYPES[name]
+    if dtypes is None:
+        return DTypeFamily(name, None)
     # Newer dtypes are empty families on older versions of torch: nothing has that dtype there.
     found = (getattr(torch, dtype, None) for dtype in dtypes)
     return DTypeFamily(name, frozenset(dtype for dtype in found if dtype is not None))
 
 
-def _union(name: str, *families: DTypeFamily) -> DTypeFamily:
-    return DTypeFamily(name, frozenset().union(*(family.dtypes or () for family in families)))
+FAMILIES: dict[str, DTypeFamily] = {name: _family(name) for name in FAMILY_DTYPES}
 
-
-Float8e4m3fn = _family("Float8e4m3fn", "float8_e4m3fn")
-Float8e4m3fnuz = _family("Float8e4m3fnuz", "float8_e4m3fnuz")
-Float8e5m2 = _family("Float8e5m2", "float8_e5m2")
-Float8e5m2fnuz = _family("Float8e5m2fnuz", "float8_e5m2fnuz")
-Float8e8m0fnu = _family("Float8e8m0fnu", "float8_e8m0fnu")
-BFloat16 = _family("BFloat16", "bfloat16")
-Float16 = _family("Float16", "float16")
-Float32 = _family("Float32", "float32")
-Float64 = _family("Float64", "float64")
-Complex32 = _family("Complex32", "complex32")
-Complex64 = _family("Complex64", "complex64")
-Complex128 = _family("Complex128", "complex128")
-Int8 = _family("Int8", "int8")
-Int16 = _family("Int16", "int16")
-Int32 = _family("Int32", "int32")
-Int64 = _family("Int64", "int64")
-UInt8 = _family("UInt8", "uint8")
-UInt16 = _family("UInt16", "uint16")
-UInt32 = _family("UInt32", "uint32")
-UInt64 = _family("UInt64", "uint64")
-Bool = _family("Bool", "bool")
-
-Float = _union(
-    "Float", Float8e4m3fn, Float8e4m3fnuz, Float8e5m2, Float8e5m2fnuz, Float8e8m0fnu,
-    BFloat16, Float16, Float32, Float64,
-)  # fmt: skip
-Complex = _union("Complex", Complex32, Complex64, Complex128)
-Int = _union("Int", Int8, Int16, Int32, Int64)
-UInt = _union("UInt", UInt8, UInt16, UInt32, UInt64)
-Inexact = _union("Inexact", Float, Complex)
-Integer = _union("Integer", Int, UInt)
-Real = _union("Real", Float, Integer)
-Num = _union("Num", Real, Complex)
-Shaped = DTypeFamily("Shaped", None)
-
-FAMILIES: dict[str, DTypeFamily] = {
-    family.name: family
-    for family in (
-        Float8e4m3fn, Float8e4m3fnuz, Float8e5m2, Float8e5m2fnuz, Float8e8m0fnu, BFloat16, Float16, Float32, Float64,
-        Complex32, Complex64, Complex128, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Bool,
-        Float, Complex, Int, UInt, Inexact, Integer, Real, Num, Shaped,
-    )
-}  # fmt: skip
+Float8e4m3fn = FAMILIES["Float8e4m3fn"]
+Float8e4m3fnuz = FAMILIES["Float8e4m3fnuz"]
+Float8e5m2 = FAMILIES["Float8e5m2"]
+Float8e5m2fnuz = FAMILIES["Float8e5m2fnuz"]
+Float8e8m0fnu = FAMILIES["Float8e8m0fnu"]
+BFloat16 = FAMILIES["BFloat16"]
+Float16 = FAMILIES["Float16"]
+Float32 = FAMILIES["Float32"]
+Float64 = FAMILIES["Float64"]
+Complex32 = FAMILIES["Complex32"]
+Complex64 = FAMILIES["Complex64"]
+Complex128 = FAMILIES["Complex128"]
+Int8 = FAMILIES["Int8"]
+Int16 = FAMILIES["Int16"]
+Int32 = FAMILIES["Int32"]
+Int64 = FAMILIES["Int64"]
+UInt8 = FAMILIES["UInt8"]
+UInt16 = FAMILIES["UInt16"]
+UInt32 = FAMILIES["UInt32"]
+UInt64 = FAMILIES["UInt64"]
+Bool = FAMILIES["Bool"]
+Float = FAMILIES["Float"]
+Complex = FAMILIES["Complex"]
+Int = FAMILIES["Int"]
+UInt = FAMILIES["UInt"]
+Inexact = FAMILIES["Inexact"]
+Integer = FAMILIES["Integer"]
+Real = FAMILIES["Real"]
+Num = FAMILIES["Num"]
+Shaped = FAMILIES["Shaped"]
 
 _BY_DTYPES = {family.dtypes: family for family in FAMILIES.values() if family.dtypes}
 

@@ -6,8 +6,7 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
-from ._dims import AnyDim, Dim, Dims, Token, Variadic
-from ._polynomial import Polynomial
+from .._dims import AnyDim, Dim, Dims, Polynomial, Token, Variadic
 from ._spec import TENSOR_KINDS, FieldSpec
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 
+from .._dims import parse_dims
 from ..errors import DimSyntaxError, SchemaError
-from ._dims import parse_dims
 from ._dtypes import FAMILIES, Bool, DTypeFamily, Integer, TensorSpec, family_of
 from ._fields import JOINS
 from ._spec import FieldSpec, Kind, TypeName, decode_default

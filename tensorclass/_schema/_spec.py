@@ -13,7 +13,7 @@ import torch
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from torch import Tensor
 
-from ._dims import Dims
+from .._dims import Dims
 from ._dtypes import DTypeFamily, TensorSpec, dtype_name
 from ._fields import MISSING
 

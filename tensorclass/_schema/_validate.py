@@ -8,11 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._dims import Bindings, Dims
 from ..errors import BatchSizeError, Problem, SchemaError, UnknownFieldError, did_you_mean
 from ._annotations import is_collection
-from ._bindings import Bindings
 from ._check import DEFAULT_OPTIONS, Checker, Options
-from ._dims import Dims
 from ._dtypes import Float, dtype_name, is_ragged
 from ._fields import MISSING
 from ._schema import Schema, unknown_field

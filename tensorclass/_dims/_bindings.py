@@ -7,7 +7,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 from ..errors import Problem
-from ._dims import AnyDim, Dim, Dims, Variadic
+from ._grammar import AnyDim, Dim, Dims, Variadic
 from ._polynomial import Polynomial
 
 
@@ -27,7 +27,7 @@ class Bindings:
 
     One unknown of a linear size is solved; a size with more unknowns waits until they are known.
 
-    >>> from tensorclass._schema import parse_dims
+    >>> from tensorclass._dims import parse_dims
     >>> bindings = Bindings()
     >>> bindings.bind("image", parse_dims("3 h w"), (3, 8, 8))
     []

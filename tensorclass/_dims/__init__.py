@@ -1,0 +1,15 @@
+"""What is known about dims and dtypes without torch: the grammar, its sizes, bindings, the names of dtype families.
+
+The mypy plugin and the command line read declarations with this room alone, so nothing here imports torch.
+"""
+
+from ._bindings import Bindings as Bindings
+from ._families import FAMILY_DTYPES as FAMILY_DTYPES
+from ._grammar import AnyDim as AnyDim
+from ._grammar import Dim as Dim
+from ._grammar import Dims as Dims
+from ._grammar import Token as Token
+from ._grammar import Variadic as Variadic
+from ._grammar import parse_dims as parse_dims
+from ._polynomial import FloorDiv as FloorDiv
+from ._polynomial import Polynomial as Polynomial
