@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 import torch
 from torch import nn
@@ -24,6 +24,7 @@ from ._stage import Stage, TensorClassModule, default_name, fields_text
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
 Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
 State = TypeVar("State")
+Probing = bool | Literal["run"]
 
 
 class TensorClassSequential(nn.Module, Generic[In, Out]):
@@ -38,6 +39,8 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
         modules: `TensorClassModule`s in the order in which they run.
         input: The tensorclass that the pipeline takes.
         output: The tensorclass that it returns; by default `input`, with the `produced()` fields filled in.
+        probe: Whether every module is tried on fake tensors too: `True`, `False` for the declarations alone, or
+            `"run"` to run copies of the modules on real ones.
 
     Raises:
         BuildError: with every finding of the check in `.diagnostics`; docs/errors.md explains the codes.
@@ -68,12 +71,18 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
 
     @overload
     def __init__(
-        self: TensorClassSequential[State, State], *modules: TensorClassModule, input: type[State]
-    ) -> None: ...
+        self: TensorClassSequential[State, State], *modules: TensorClassModule, input: type[State],
+        probe: Probing = ...,
+    ) -> None: ...  # fmt: skip
     @overload
-    def __init__(self, *modules: TensorClassModule, input: type[In], output: type[Out]) -> None: ...
-    def __init__(self, *modules: TensorClassModule, input: type[Any], output: type[Any] | None = None) -> None:
+    def __init__(
+        self, *modules: TensorClassModule, input: type[In], output: type[Out], probe: Probing = ...
+    ) -> None: ...
+    def __init__(
+        self, *modules: TensorClassModule, input: type[Any], output: type[Any] | None = None, probe: Probing = True
+    ) -> None:
         super().__init__()
+        self._probe = _as_probing(probe)
         self.input_class = _as_class(input, "input")
         self.output_class = input if output is None else _as_class(output, "output")
         self._stages = self._register(_as_stages(modules))
@@ -101,6 +110,19 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
     def _check(self) -> Report:
         targets = [self._target(stage) for stage in self._stages]
         return check(self._stages, targets, self.input_class, self.output_class)
+
+    def check(self, *, values: bool = False) -> Report:
+        """Check the pipeline again as it is now: its submodules may have been replaced or trained.
+
+        Args:
+            values: Whether copies of the modules are also run on real values, to see whether one element of the batch
+                influences another.
+
+        Raises:
+            BuildError: with every finding in `.diagnostics`.
+        """
+        self._build(self._check(), warn=True)
+        return self._report
 
     def _build(self, report: Report, warn: bool) -> None:
         self.diagnostics = report.diagnostics
@@ -270,6 +292,12 @@ def _frame_of(traceback: TracebackType | None, program: Program) -> tuple[FrameT
             return traceback.tb_frame, traceback.tb_lineno
         traceback = traceback.tb_next
     return None
+
+
+def _as_probing(probe: object) -> Probing:
+    if isinstance(probe, bool) or probe == "run":
+        return probe
+    raise BuildError(f'probe= takes True, False or "run"; got {probe!r}')
 
 
 def _as_class(cls: object, role: str) -> type[Any]:
