@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Union, get_args, get_origin
 
 from torch import nn
+
+from ..errors import nearest
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -31,13 +33,25 @@ def signature_of(module: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def arity_problem(signature: inspect.Signature, count: int) -> str | None:
-    """Why `count` positional arguments do not fit, as "takes 1 argument"; None when they do."""
+def arity_problem(signature: inspect.Signature, count: int, names: Sequence[str] = ()) -> str | None:
+    """Why positional arguments, or keyword arguments of these names, do not fit; None when they do.
+
+    >>> arity_problem(inspect.signature(lambda query, key: 0), 2, ["query", "kee"])
+    'has no parameter `kee` (the nearest is `key`)'
+    """
     try:
-        signature.bind(*range(count))
-    except TypeError:
-        return _takes(signature)
+        signature.bind(**dict.fromkeys(names)) if names else signature.bind(*range(count))
+    except TypeError as error:
+        return _takes_named(signature, names, error) if names else _takes(signature)
     return None
+
+
+def _takes_named(signature: inspect.Signature, names: Sequence[str], error: TypeError) -> str:
+    unknown = next((name for name in names if name not in signature.parameters), None)
+    if unknown is None:
+        return f"can't be called by these keywords: {error}"
+    near = nearest(unknown, signature.parameters)
+    return f"has no parameter `{unknown}`" + (f" (the nearest is `{near}`)" if near else "")
 
 
 def _takes(signature: inspect.Signature) -> str:
@@ -53,9 +67,9 @@ def _takes(signature: inspect.Signature) -> str:
     return f"takes {many} argument" + ("s" if many != "1" else "")
 
 
-def admits_none(module: Callable[..., Any], signature: inspect.Signature | None, position: int) -> bool:
-    """Whether the parameter at a position says that it may be None: by its default or by its annotation."""
-    parameter = _parameter(signature, position)
+def admits_none(module: Callable[..., Any], signature: inspect.Signature | None, place: int | str) -> bool:
+    """Whether the parameter at a position, or of a name, may be None: by its default or by its annotation."""
+    parameter = _parameter(signature, place)
     if parameter is None:
         return False
     if parameter.default is None:
@@ -66,9 +80,11 @@ def admits_none(module: Callable[..., Any], signature: inspect.Signature | None,
     return _is_optional(_resolved(module, parameter.name, annotation))
 
 
-def _parameter(signature: inspect.Signature | None, position: int) -> inspect.Parameter | None:
+def _parameter(signature: inspect.Signature | None, position: int | str) -> inspect.Parameter | None:
     if signature is None:
         return None
+    if isinstance(position, str):
+        return signature.parameters.get(position)
     parameters = list(signature.parameters.values())
     positional = [p for p in parameters if p.kind in _POSITIONAL]
     if position < len(positional):

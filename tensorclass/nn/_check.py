@@ -38,6 +38,8 @@ class Report:
     inputs: dict[Path, Place]
     reads: tuple[tuple[Use | None, ...], ...]
     writes: tuple[tuple[Use | None, ...], ...]
+    gates: tuple[tuple[int, ...], ...] = ()
+    """The in fields of each module, by position, without which it is skipped (`partial=True`)."""
 
 
 def check(stages: Sequence[Stage], modules: Sequence[Callable[..., Any]], input: type, output: type) -> Report:
@@ -71,6 +73,7 @@ class Checker:
         self.output_scopes = self.scopes if output is input else {}
         self.written: list[Place] = []
         self.missed: set[Path] = set()
+        self.gates: list[list[int]] = [[] for _ in stages]
 
     def run(self) -> Report:
         """All modules in order, then the output, then what is left over."""
@@ -85,7 +88,8 @@ class Checker:
         self._unused()
         self._shared()
         self._narrowed()
-        return Report(tuple(self.found), self.state, self.inputs, tuple(reads), tuple(writes))
+        gates = tuple(map(tuple, self.gates))
+        return Report(tuple(self.found), self.state, self.inputs, tuple(reads), tuple(writes), gates)
 
     # ---- one module ----------------------------------------------------------------------------------------------
 
@@ -127,19 +131,23 @@ class Checker:
         return f"add a module that writes `{slot.label}`, or declare `{slot.name}` in {self.input.__name__}"
 
     def _optional(self, index: int, position: int, slot: Slot, place: Place) -> None:
-        module = self.modules[index]
-        if admits_none(module, signature_of(module), position):
+        module, names = self.modules[index], self.stages[index].how.parameters
+        if admits_none(module, signature_of(module), names[position] if names else position):
+            return
+        if self.stages[index].partial:
+            self.gates[index].append(position)
             return
         self._report(
             index, "E104",
             f"{self._who(index)} reads the optional `{slot.name}`, and its parameter {position} does not admit None",
             slot, (self._origin(place),),
-            "give the parameter the default None or annotate it `Tensor | None`; or make the field required",
+            "give the parameter the default None or annotate it `Tensor | None`; make the field required; or let "
+            "`partial=True` skip the module",
         )  # fmt: skip
 
     def _arity(self, index: int, stage: Stage) -> None:
         signature = signature_of(self.modules[index])
-        problem = None if signature is None else arity_problem(signature, len(stage.reads))
+        problem = None if signature is None else arity_problem(signature, len(stage.reads), stage.how.parameters)
         if problem is not None:
             names = ", ".join(slot.label for slot in stage.reads) or "none"
             count = f"{len(stage.reads)} in field" + ("s" if len(stage.reads) != 1 else "")
@@ -148,8 +156,10 @@ class Checker:
             self._report(index, "E110", message, None, (f"in_fields: {names}", f"signature: {signature}"), hint)
 
     def _write(self, index: int, slot: Slot, scope: Scope) -> Place:
-        before = self.state.overwritten(slot.path)
-        if before is not None and not self.stages[index].update:
+        stage, before = self.stages[index], self.state.overwritten(slot.path)
+        if before is not None and before.optional and before.writer == INPUT and stage.skip_existing:
+            before = None  # written only where it is not there
+        if before is not None and not stage.update:
             if before.writer == INPUT:
                 message = f"{self._who(index)} overwrites `{slot.name}` of the input {self.input.__name__}"
                 hint = "write to a field with another name, or say that it is meant with `update=True`"
@@ -160,7 +170,8 @@ class Checker:
                 self._report(index, "E106", message, slot, (self._origin(before),), hint)
             before.used = True  # said already
         place = self.state.write(slot, index, scope)
-        place.used = slot.path in self.missed or (before is not None and not self.stages[index].update)
+        place.optional = bool(self.gates[index]) and (before is None or before.optional)
+        place.used = slot.path in self.missed or (before is not None and not stage.update) or bool(slot.within)
         self.written.append(place)
         return place
 

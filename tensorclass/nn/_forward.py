@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from ..classes._compile import compile_function
+from ._how import moved
 from ._narrow import narrowing
 from ._results import TENSORS, fill, outputs, single
 from ._slots import Slot, fields_of, specs_along
@@ -52,6 +54,7 @@ class Writer:
     stages: Sequence[Stage]
     input: type
     output: type
+    gates: Sequence[Sequence[int]]
     checked: bool = False
     lines: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
@@ -59,12 +62,14 @@ class Writer:
     state: dict[Path, str] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
     written: set[Path] = field(default_factory=set)
+    conditional: set[Path] = field(default_factory=set)
 
     def source(self) -> str:
         """The text: one pass finds the last use of each variable, the second writes."""
         self._body()
         last = self.last
         self.lines, self.calls, self.state, self.last, self.written = [], {}, {}, {}, set()
+        self.conditional = set()
         self._body(last)
         return "\n".join(["def forward(self, batch):", *("    " + line for line in self.lines)]) + "\n"
 
@@ -72,6 +77,10 @@ class Writer:
         self.names.update(Input=self.input, Output=self.output)
         self.lines += ["if not isinstance(batch, Input): wrong_input(batch)", *self.names.get("_narrowing", ())]
         self.lines.append("M = self._modules")
+        for inner in dict.fromkeys(stage.name.rpartition(".")[0] for stage in self.stages):
+            if inner:  # its modules are called one by one, so that its own hooks would stay silent
+                owner = module_source(inner)
+                self.lines.append(f"if {owner}._forward_hooks or {owner}._forward_pre_hooks: hooked({inner!r})")
         for index, stage in enumerate(self.stages):
             self._stage(index, stage)
             self._drop(index, last)
@@ -81,11 +90,27 @@ class Writer:
 
     def _stage(self, index: int, stage: Stage) -> None:
         arguments = [self._load(index, position, slot) for position, slot in enumerate(stage.reads)]
-        targets = [self._target(slot, index, position) for position, slot in enumerate(stage.writes)]
-        call = f"{self._callee(index, stage)}({', '.join(arguments)})"
-        label = f"module {index} `{stage.name}`"
+        tests = [f"{arguments[position]} is not None" for position in self.gates[index]]
+        filled = stage.skip_existing and not stage.update and all(self._fillable(slot) for slot in stage.written)
+        before = [self._before(slot, index, filled) for slot in stage.writes] if tests or filled else []
+        targets = [self._target(slot, index) for slot in stage.writes]
+        if filled:
+            kept = [target for slot, target in zip(stage.writes, targets, strict=True) if slot is not None]
+            tests.append(f"({' or '.join(f'{name} is None' for name in kept)})")
+        self.lines += [f"{target} = {value}" for target, value in zip(targets, before, strict=False)]
+        start = len(self.lines) + bool(tests)
+        if tests:
+            self.lines.append(f"if {' and '.join(tests)}:")
+        self._call(index, stage, arguments, targets)
+        if tests:
+            self.lines[start:] = ["    " + line for line in self.lines[start:]]
+            self.conditional.update(slot.path for slot in stage.written)
+
+    def _call(self, index: int, stage: Stage, arguments: list[str], targets: list[str]) -> None:
+        self.names |= {f"W{index}": stage.writes, f"L{index}": f"module {index} `{stage.name}`"}
+        self.names[f"D{index}"] = stage.how.device
+        call = stage.how.source(self._callee(index, stage), arguments, f"D{index}")
         self.calls[len(self.lines) + 2] = Call(index, tuple(arguments))
-        self.names[f"W{index}"], self.names[f"L{index}"] = stage.writes, label
         if len(targets) == 1:
             self.lines.append(f"{targets[0]} = {call}")
             if self._is_tensor(stage.writes[0]):
@@ -102,9 +127,25 @@ class Writer:
         if stage.function is not None:
             self.names[f"f{index}"] = stage.function
             return f"f{index}"
-        return f"M[{stage.name!r}]" + (f".{stage.method}" if stage.method is not None else "")
+        return module_source(stage.name) + (f".{stage.method}" if stage.method is not None else "")
 
-    def _load(self, index: int, position: int, slot: Slot) -> str:
+    def _fillable(self, slot: Slot) -> bool:
+        """Whether the batch may come with a value for a field that a module writes."""
+        if slot.within or not has_path(self.input, slot.path) or slot.path in self.written:
+            return False
+        spec = specs_along(self.input, slot.path)[-1]
+        return spec.optional or (spec.produced and self.output is self.input)
+
+    def _before(self, slot: Slot | None, index: int, filled: bool) -> str:
+        """What an out field is when its module is skipped: what it was."""
+        if slot is None:
+            return "None"
+        if filled:
+            return f"existing(batch, {slot.path!r})"
+        known = slot.path in self.state or self._in_input(slot.path) or self._enclosing(slot.path) != "batch"
+        return self._load(index, None, slot) if known else "None"
+
+    def _load(self, index: int, position: int | None, slot: Slot) -> str:
         """The variable of an in field; a field of the input gets one where it is first read."""
         known = self.state.get(slot.path)
         if known is None:
@@ -115,12 +156,12 @@ class Writer:
             self.lines.append(f"{known} = {attribute(base, slot.path[start:], owner)}")
             self.state[slot.path] = known
             self._use(base, index)
-            if self.checked and base == "batch":
+            if self.checked and base == "batch" and position is not None:
                 self.lines.append(f"seen.read({index}, {position}, {known})")
         self._use(known, index)
         return known
 
-    def _target(self, slot: Slot | None, index: int, position: int) -> str:
+    def _target(self, slot: Slot | None, index: int) -> str:
         if slot is None:
             name = f"v{len(self.last)}"
             self._use(name, index)
@@ -176,7 +217,12 @@ class Writer:
                 entries.append(f"{name!r}: {self._final(path, end)}")
             elif any(other[: len(path)] == path for other in self.written):
                 entries.append(f"{name!r}: {self._filled(path, f'{base}.{name}', end)}")
-        return f"fill({base}, {{{', '.join(entries)}}})"
+        return self._fill(base, entries)
+
+    def _fill(self, base: str, entries: list[str]) -> str:
+        """Fields that a skipped module did not write stay what they were."""
+        values = f"{{{', '.join(entries)}}}"
+        return f"fill({base}, {f'present({values})' if self.conditional else values})"
 
     def _constructed(self, cls: Any, alias: str, prefix: Path, end: int, extra: str = "") -> str:
         given: list[tuple[str, str]] = []
@@ -187,7 +233,7 @@ class Writer:
                 (given if spec.init else later).append((name, value))
         arguments = "".join(f"{name}={value}, " for name, value in given)
         made = f"{alias}({arguments}batch_size=batch._batch_size{extra})"
-        return f"fill({made}, {{{', '.join(f'{n!r}: {v}' for n, v in later)}}})" if later else made
+        return self._fill(made, [f"{n!r}: {v}" for n, v in later]) if later else made
 
     def _value(self, path: Path, nested: type | None, end: int) -> str | None:
         """The source of an output field; None when the constructor's default is meant."""
@@ -211,13 +257,45 @@ class Writer:
         return attribute(base, path[self._depth_of(base) :], self._owner_of(base))
 
     def _in_input(self, path: Path) -> bool:
-        cls: Any = self.input
-        for part in path:
-            spec = fields_of(cls).get(part) if cls is not None else None
-            if spec is None or spec.produced:
-                return False
-            cls = spec.nested
-        return True
+        return has_path(self.input, path) and not any(spec.produced for spec in specs_along(self.input, path))
+
+
+def has_path(cls: Any, path: Path) -> bool:
+    """Whether a class declares a path."""
+    for part in path:
+        spec = fields_of(cls).get(part) if cls is not None else None
+        if spec is None:
+            return False
+        cls = spec.nested
+    return True
+
+
+def module_source(name: str) -> str:
+    """The source of a registered module; every dot is a module that holds the next."""
+    return "M" + "._modules".join(f"[{part!r}]" for part in name.split("."))
+
+
+def hooked(name: str) -> NoReturn:
+    """A hook of a nested pipeline would be passed over."""
+    raise RuntimeError(
+        f"the nested pipeline `{name}` has forward hooks, which would not run: its modules are called one by one as "
+        "modules of the outer pipeline; register the hooks on them"
+    )
+
+
+def existing(batch: Any, path: Path) -> Any:
+    """The value at a path of a batch, None where nothing has been written."""
+    for part in path:
+        spec = type(batch).__tensorclass_schema__.fields[part]
+        batch = None if spec.produced and part not in batch._store._live() else getattr(batch, part)
+        if batch is None:
+            break
+    return batch
+
+
+def present(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields that were written."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def attribute(base: str, path: Path, owner: Any) -> str:
@@ -237,6 +315,12 @@ def dig(value: Any, path: Path) -> Any:
     return value
 
 
+HELPERS = {
+    "Tensor": Tensor, "single": single, "outputs": outputs, "fill": fill, "dig": dig, "hooked": hooked, "moved": moved,
+    "existing": existing, "present": present, "checkpoint": checkpoint,
+}  # fmt: skip
+
+
 def generate(
     stages: Sequence[Stage], input: type, output: type, report: Any, wrong_input: Callable[[Any], None],
     seen: Any = None,
@@ -252,8 +336,8 @@ def generate(
         seen: Compares values with declarations, for the first call.
     """
     checks, names = narrowing(report)
-    helpers = {"Tensor": Tensor, "single": single, "outputs": outputs, "fill": fill, "dig": dig, "seen": seen}
-    writer = Writer(stages, input, output, seen is not None, names={**helpers, **names, "_narrowing": checks})
+    writer = Writer(stages, input, output, report.gates, seen is not None)
+    writer.names.update(HELPERS, seen=seen, _narrowing=checks, **names)
     source = writer.source()
     usable = {name: value for name, value in writer.names.items() if name.isidentifier()}
     run = compile_function(source, "forward", output, {**usable, "wrong_input": wrong_input})

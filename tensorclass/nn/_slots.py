@@ -19,6 +19,8 @@ class Slot:
     """One in or out field of a module: a place in the state of a pipeline, known by its path."""
 
     ref: FieldRef
+    within: str = ""
+    """The nested pipeline to which the place is private, as `inner/`; empty for a place of the whole pipeline."""
 
     @property
     def owner(self) -> type:
@@ -28,7 +30,7 @@ class Slot:
     @property
     def path(self) -> tuple[str, ...]:
         """Where the value stands; slots of different classes are the same place when their paths are equal."""
-        return self.ref._path
+        return (self.within + self.ref._path[0], *self.ref._path[1:]) if self.within else self.ref._path
 
     @property
     def spec(self) -> FieldSpec:
@@ -48,7 +50,7 @@ class Slot:
     @cached_property
     def optional(self) -> bool:
         """Whether reading the field, or a class on the way to it, may give None."""
-        return any(spec.optional for spec in specs_along(self.owner, self.path))
+        return any(spec.optional for spec in specs_along(self.owner, self.ref._path))
 
     def __str__(self) -> str:
         return f"{self.label}: {self.spec}"

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from typing_extensions import Self
 
 from ..errors import BuildError
 from ._diagnostics import Location, location_of_caller
+from ._how import How, as_device, by_keyword
 from ._results import build_alone, outputs, reraise
 from ._slots import Slot, as_slots, is_tensorclass_type
 
@@ -29,6 +32,11 @@ class Stage:
     """The callable, when it is no `nn.Module` and no method of one."""
     method: str | None
     """The method of the registered module that is called; None for the module itself."""
+    how: How
+    partial: bool = False
+    """Whether the module is skipped when an in field that it needs is None."""
+    skip_existing: bool = False
+    """Whether the module is skipped when its out fields are filled in already."""
 
     @property
     def written(self) -> tuple[Slot, ...]:
@@ -47,10 +55,13 @@ class TensorClassModule(nn.Module):
         module: An `nn.Module`, a function, a bound method or any other callable that takes the values of `in_fields`
             by position, tensors of shape `[*batch, *event]`, and returns the value of `out_fields`: one value, a tuple
             in their order, or a mapping with their last names as keys.
-        in_fields: What is read: `Digits.image`, or a sequence of fields.
+        in_fields: What is read: `Digits.image`, a sequence of fields, or a mapping from the names of parameters to
+            fields, which are then passed by keyword.
         out_fields: What is written; in a sequence, None drops an output.
         name: The name in a sequence; by default the name of the function or class with its index.
         update: Whether the module may overwrite fields of the input or of modules before it.
+        device: Where the module runs: it is moved there, as `nn.Module.to` does, and so are its inputs at each call.
+        checkpoint: Whether the module runs again in the backward pass instead of keeping its activations.
 
     Raises:
         BuildError: for arguments that are no callable or no fields.
@@ -70,7 +81,7 @@ class TensorClassModule(nn.Module):
 
     def __init__(
         self, module: Callable[..., Any], in_fields: Any, out_fields: Any, *, name: str | None = None,
-        update: bool = False,
+        update: bool = False, device: torch.device | str | int | None = None, checkpoint: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         _check_callable(module)
@@ -78,8 +89,12 @@ class TensorClassModule(nn.Module):
         self.name = _check_name(name)
         self.update = update
         self.location = location_of_caller()
-        self._reads = tuple(slot for slot in as_slots(in_fields, "in_fields") if slot is not None)
-        self._writes = as_slots(out_fields, "out_fields", droppable=True)
+        fields, parameters = by_keyword(in_fields)
+        self._how = How(parameters, as_device(device), checkpoint)
+        self._reads = tuple(slot for slot in as_slots(fields, "in_fields") if slot is not None)
+        self._writes = self._declared = as_slots(out_fields, "out_fields", droppable=True)
+        if self._how.device is not None and isinstance(module, nn.Module):
+            module.to(self._how.device)
 
     @property
     def in_fields(self) -> tuple[Any, ...]:
@@ -90,6 +105,24 @@ class TensorClassModule(nn.Module):
     def out_fields(self) -> tuple[Any, ...]:
         """The references that are written; None where an output is dropped."""
         return tuple(None if slot is None else slot.ref for slot in self._writes)
+
+    def select_out_fields(self, *fields: Any) -> Self:
+        """Drop every output but these, in place; `reset_out_fields` brings them back.
+
+        Raises:
+            BuildError: for a field that the module does not write.
+        """
+        wanted = as_slots(fields, "fields")
+        unknown = [str(slot) for slot in wanted if slot not in self._declared]
+        if unknown or not wanted:
+            raise BuildError(f"{self._label()} writes {fields_text(self._declared)}, not {unknown or 'no field'}")
+        self._writes = tuple(slot if slot in wanted else None for slot in self._declared)
+        return self
+
+    def reset_out_fields(self) -> Self:
+        """Keep every output again."""
+        self._writes = self._declared
+        return self
 
     def forward(self, batch: Any) -> Any:
         """Read the in fields of a batch, call the module, and build the class of the out fields.
@@ -104,7 +137,7 @@ class TensorClassModule(nn.Module):
             )
         values = [_read(batch, slot, self._label()) for slot in self._reads]
         try:
-            result = self.module(*values)
+            result = self._how.call(self.module, values)
         except Exception as error:  # whatever the user's callable raises
             reraise(error, self._label(), self._reads, values)
         written = outputs(result, self._writes, self._label())
@@ -117,7 +150,8 @@ class TensorClassModule(nn.Module):
         method = self.module.__name__ if isinstance(owner, nn.Module) else None
         registered = self.module if isinstance(self.module, nn.Module) else owner if method is not None else None
         function = self.module if registered is None else None
-        return Stage(name, self._reads, self._writes, self.update, self.location, function, method), registered
+        stage = Stage(name, self._reads, self._writes, self.update, self.location, function, method, self._how)
+        return stage, registered
 
     def _label(self) -> str:
         return f"module `{self.name or default_name(self.module)}`"

@@ -311,7 +311,7 @@ ARGUMENTS = [
     (lambda: step(flatten, Digits.image, (None,)), ["would write nothing"]),
     (lambda: step(flatten, Digits.image, ()), ["would write nothing"]),
     (lambda: step(flatten, Digits.image, (Hidden.flat, Hidden.flat)), ["names `flat` twice"]),
-    (lambda: step(flatten, {"x": Digits.image}, Hidden.flat), ["of type dict"]),
+    (lambda: step(flatten, {"x y": Digits.image}, Hidden.flat), ["the name of a parameter"]),
     (lambda: step(flatten, Digits.is_empty, Hidden.flat), ["in_fields takes references to fields"]),
     (lambda: step(nn.Linear, Digits.image, Hidden.flat), ["got the class Linear", "`Linear(...)`"]),
     (lambda: step(torch.zeros(3), Digits.image, Hidden.flat), ["Tensor, which can't be called"]),
