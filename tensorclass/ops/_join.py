@@ -278,7 +278,7 @@ class Join:
     def containers(self, key: str, values: list[Any], dim: int) -> Any:
         """Join nested containers, which may have more batch dims than their holder."""
         inner = Join(self.op, self.torch_fn, self.new_dim, (*self.path, key))
-        inner.require_same_class(values)
+        values = inner.of_one_class(values)
         size = joined_size([value._batch_size for value in values], dim, inner)
         return type(values[0])._join(values, dim, size, joined_names(values, dim, inner), inner)
 
@@ -333,8 +333,11 @@ class Join:
         only += [f"`{self.at(k)}` only at position {position}" for k in theirs if k not in mine]
         return StructureError(f"{self.op} joins containers of the same keys: {', '.join(only)}")
 
-    def require_same_class(self, items: Sequence[Any]) -> None:
-        """Refuse containers of different classes."""
+    def of_one_class(self, items: list[Any]) -> list[Any]:
+        """The containers, lazy stacks made dense beside dense containers; refused when the classes differ."""
+        if all([type(item) is type(items[0]) for item in items]):
+            return items
+        items = [item._unstacked() if item._stacked else item for item in items]
         for position, item in enumerate(items):
             if type(item) is not type(items[0]):
                 where = f" at `{join_path(self.path)}`" if self.path else ""
@@ -342,6 +345,7 @@ class Join:
                     f"{self.op} joins containers of one class{where}: {type(items[0]).__name__} at position 0, "
                     f"{type(item).__name__} at position {position}"
                 )
+        return items
 
 
 def joined_size(sizes: Sequence[torch.Size], dim: int, how: Join) -> torch.Size:
@@ -440,10 +444,10 @@ def stack(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
         if plain is not None:
             return plain
     how = Join("stack", torch.stack, True)
-    how.require_same_class(items)
+    items = how.of_one_class(items)
     size = joined_size([item._batch_size for item in items], at, how)
     names = joined_names(items, at, how)
-    result: C = _deliver(type(first)._join(items, at, size, names, how), out)
+    result: C = _deliver(type(items[0])._join(items, at, size, names, how), out)
     return result
 
 
@@ -466,9 +470,9 @@ def cat(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
         if plain is not None:
             return plain
     how = Join("cat", torch.cat, False)
-    how.require_same_class(items)
+    items = how.of_one_class(items)
     size = joined_size([item._batch_size for item in items], at, how)
-    result: C = _deliver(type(first)._join(items, at, size, joined_names(items, at, how), how), out)
+    result: C = _deliver(type(items[0])._join(items, at, size, joined_names(items, at, how), how), out)
     return result
 
 

@@ -299,6 +299,20 @@ def test_views_of_elements_write_through():
     assert not any(part["a"].any() for part in parts)
 
 
+def test_joins_with_dense_containers():
+    """A lazy stack beside a dense container joins as its dense form, nested ones too; classes stay apart."""
+    one = lazy_stack([TensorDict(a=torch.zeros(3)), TensorDict(a=torch.ones(3))])
+    two = TensorDict(a=torch.full((2, 3), 2.0), batch_size=[2])
+    for parts in ([one, two], [two, one]):
+        wanted = torch.stack([part["a"] for part in parts])
+        assert torch.equal(torch.stack(parts)["a"], wanted)
+        assert torch.equal(torch.cat(parts)["a"], wanted.flatten(0, 1))
+    holders = [TensorDict(n=part, batch_size=[2]) for part in (one, two)]
+    assert torch.equal(torch.cat(holders)["n", "a"], torch.cat([one["a"], two["a"]]))
+    with pytest.raises(StructureError, match="shapes of `a` differ"):
+        torch.cat([two, lazy_stack([TensorDict(a=torch.zeros(3)), TensorDict(a=torch.zeros(4))])])
+
+
 def test_joins_stay_lazy():
     """Stacks along one dim join member by member; cat along it puts members behind each other."""
     one, two = lazy_stack(members()), lazy_stack(members())
