@@ -36,6 +36,7 @@ from ._schema import SchemaDiff as SchemaDiff
 from ._schema import schema as schema
 from ._schema import schema_of as schema_of
 from ._spec import FieldSpec as FieldSpec
+from ._spec import FieldValidator as FieldValidator
 from ._spec import Kind as Kind
 from ._spec import TypeName as TypeName
 from ._validate import cast_problem as cast_problem

@@ -14,9 +14,10 @@ from torch import Tensor
 from .._dims import Bindings, Dims
 from ..errors import Problem
 from ._annotations import is_collection, is_tensorclass
+from ._constraints import broken
 from ._convert import Inexact, preferred_dtype, to_tensor
 from ._dtypes import Float, TensorSpec, family_of, is_ragged
-from ._spec import TENSOR_KINDS, FieldSpec, describe_tensor, short, type_name
+from ._spec import TENSOR_KINDS, FieldSpec, FieldValidator, describe_tensor, short, type_name
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,30 @@ class Checker:
         """Note a problem of a field."""
         self.problems.append(Problem(path or spec.name, str(spec), given, hint))
 
+    def coercion(self, spec: FieldSpec) -> str:
+        """The conversion policy of a field: its own, or that of the class."""
+        if spec.coerce is not None:
+            return spec.coerce
+        return "cast" if self.options.autocast else "strict" if self.options.nocast else "exact"
+
     def convert(self, spec: FieldSpec, value: object) -> object:
         """A number or numpy array as the declared tensor, where that is exact; anything else as it is."""
-        if spec.spec is None or value is None or (isinstance(value, Tensor) and not self.options.autocast):
+        for validator in spec.validators:
+            if validator.before and value is not None and self.options.validate != "off":
+                value = self._run(spec, validator, value)
+        return self.convert_plainly(spec, value)
+
+    def convert_plainly(self, spec: FieldSpec, value: object) -> object:
+        """The same, without the validators that run before it."""
+        policy = self.coercion(spec)
+        if spec.spec is None or value is None or (isinstance(value, Tensor) and policy != "cast"):
             return value
-        if self.options.nocast:
+        if policy == "strict":
             return value
         if spec.kind == "ragged":
             return self._convert_elements(spec, value)
         try:
-            converted = to_tensor(spec.spec, value, self.options.autocast)
+            converted = to_tensor(spec.spec, value, policy == "cast")
         except Inexact as error:
             self.add(spec, describe(value), str(error))
             return None
@@ -68,6 +83,32 @@ class Checker:
 
     def check(self, spec: FieldSpec, value: Any) -> object:
         """The value of a field as it is stored; what does not fit is noted in `problems`."""
+        before = len(self.problems)
+        stored = self._stored(spec, value)
+        if not spec.validators or self.options.validate == "off":
+            return stored
+        for validator in spec.validators:
+            if stored is None or len(self.problems) > before:
+                break
+            if not validator.before:
+                changed = self._run(spec, validator, stored)
+                if changed is not stored and len(self.problems) == before:
+                    stored = self._stored(spec, self.convert_plainly(spec, changed))
+        return stored
+
+    def _run(self, spec: FieldSpec, validator: FieldValidator, value: object) -> object:
+        """What a validator makes of a value; what it raises is noted."""
+        try:
+            result = validator.function(value)
+        except (ValueError, AssertionError) as error:
+            self.add(spec, describe(value), str(error) or f"`{validator.name}` refuses it")
+            return value
+        if result is None:
+            self.add(spec, describe(value), f"the validator `{validator.name}` returned None: return the value")
+            return value
+        return result
+
+    def _stored(self, spec: FieldSpec, value: Any) -> object:
         if value is None and (spec.optional or spec.kind == "any"):
             return None
         if value is None and spec.kind != "value":
@@ -99,7 +140,7 @@ class Checker:
             self.add(spec, describe_tensor(value), dtype_hint(spec.spec, value.dtype))
         batch = torch.Size() if spec.kind == "shared" else self.batch_size
         if self._shape(spec, value, batch, off) and self.options.validate == "values":
-            self._values(spec, value)
+            self._values(spec, value, len(batch))
 
     def _shape(self, spec: FieldSpec, value: Tensor, batch: torch.Size, off: bool) -> bool:
         assert spec.spec is not None  # tensor kinds have one
@@ -137,15 +178,9 @@ class Checker:
         mend = _mend_rank(spec, value, batch)
         return f"{text}\n{mend}" if mend else text
 
-    def _values(self, spec: FieldSpec, value: Tensor) -> None:
-        for mark in spec.metadata:
-            for name, (sign, holds) in _BOUNDS.items():
-                bound = getattr(mark, name, None)
-                if bound is not None and not value.is_meta and value.numel():
-                    wrong = ~holds(value, bound)  # nan compares false and so is wrong
-                    if bool(wrong.any()):
-                        hint = f"every element is {sign} {bound}; not so: {_first_wrong(value, wrong)}"
-                        self.add(spec, describe_tensor(value), hint)
+    def _values(self, spec: FieldSpec, value: Tensor, start: int) -> None:
+        for hint in broken(spec.metadata, value, start):
+            self.add(spec, describe_tensor(value), hint)
 
     # ---- one length per element ----------------------------------------------------------------------------------
 
@@ -157,7 +192,7 @@ class Checker:
         if not isinstance(value, np.ndarray | Tensor) or (isinstance(value, Tensor) and value.is_nested):
             return value
         try:
-            converted = to_tensor(spec.spec, value, self.options.autocast)
+            converted = to_tensor(spec.spec, value, self.coercion(spec) == "cast")
         except Inexact as error:
             self.add(spec, describe(value), str(error))
             return value
@@ -213,7 +248,7 @@ class Checker:
                 self.add(spec, given, f"elements differ in length alone, and {other}", path)
         if self.options.validate == "values":
             for value in elements.values():
-                self._values(spec, value)
+                self._values(spec, value, 0)
 
     def _ragged_element(self, spec: FieldSpec, declared: TensorSpec, path: str, value: Tensor) -> None:
         if not declared.dtype.accepts(value.dtype):
@@ -252,12 +287,12 @@ class Checker:
         if self.options.validate == "off":
             return value
         if isinstance(value, Tensor):
-            if not (self.options.autocast and value.numel() == 1):
+            if not (self.coercion(spec) == "cast" and value.numel() == 1):
                 self._tensor_as_value(spec, value)
                 return value
             value = value.item()
         try:
-            return spec.adapter.validate_python(value, strict=False if self.options.autocast else None)
+            return spec.adapter.validate_python(value, strict=False if self.coercion(spec) == "cast" else None)
         except ValidationError as error:
             self._pydantic(spec, error, spec.name)
         return value
@@ -309,7 +344,7 @@ class Checker:
         if self.options.validate == "off" or len(self.problems) > 20:
             return value
         try:
-            return spec.adapter.validate_python(value, strict=False if self.options.autocast else None)
+            return spec.adapter.validate_python(value, strict=False if self.coercion(spec) == "cast" else None)
         except ValidationError as error:
             self._pydantic(spec, error, path)
         return value
@@ -323,19 +358,6 @@ def ragged_hint(spec: FieldSpec) -> str:
 def _behind(spec: FieldSpec, hint: str) -> str:
     assert spec.dims is not None  # which the hint is about
     return f"behind `{spec.dims.tokens[0]}`, which differs from element to element: {hint}"
-
-
-_BOUNDS: dict[str, tuple[str, Any]] = {
-    "ge": (">=", torch.ge),
-    "gt": (">", torch.gt),
-    "le": ("<=", torch.le),
-    "lt": ("<", torch.lt),
-}
-
-
-def _first_wrong(value: Tensor, wrong: Tensor) -> str:
-    first = [int(i) for i in wrong.nonzero()[0]]
-    return f"{int(wrong.sum())} of {value.numel()} elements, first {value[tuple(first)].item()} at {first}"
 
 
 def is_stack(value: object) -> bool:

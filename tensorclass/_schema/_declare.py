@@ -12,6 +12,7 @@ from torch import Tensor
 from .._dims import Bindings
 from ..errors import SchemaError
 from ._annotations import Parsed, WrongDeclaration, is_collection, is_tensorclass, parse_annotation
+from ._constraints import broken, check_constraints
 from ._convert import NUMBERS, Inexact, to_tensor
 from ._fields import MISSING, FieldInfo
 from ._spec import TENSOR_KINDS, FieldSpec, Kind, describe_tensor, short, type_name
@@ -59,13 +60,17 @@ def _plain(row: Row) -> FieldSpec:
     return FieldSpec(
         name=row.name, kind="value", annotation=row.annotation, declared=row.annotation, default=info.default,
         default_factory=info.default_factory, doc=info.doc, fill=info.fill, init=info.init, kw_only=row.kw_only,
-        repr=info.repr, compare=info.compare, options=info.metadata,
+        repr=info.repr, compare=info.compare, options=info.metadata, coerce=info.coerce,
     )  # fmt: skip
 
 
 def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed) -> FieldSpec:
-    """The field with another annotation."""
-    return spec.replace(
+    """The field with another annotation.
+
+    Raises:
+        WrongDeclaration: for constraints that it can't have.
+    """
+    changed = spec.replace(
         kind=parsed.kind,
         annotation=parsed.annotation,
         declared=declared,
@@ -74,6 +79,8 @@ def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed) -> FieldSpec:
         optional=parsed.optional,
         metadata=parsed.metadata,
     )
+    check_constraints(changed)
+    return changed
 
 
 def default_join(kind: Kind) -> str:
@@ -201,6 +208,8 @@ def _tensor_default(spec: FieldSpec, default: Any) -> Tensor:
             f"the default {describe_tensor(value)}",
             f"{found[0].hint}; a default has the event shape, it is spread over the batch",
         )
+    for hint in broken(spec.metadata, value, 0):
+        raise WrongDeclaration(f"the default {short(default)}", hint)
     return value
 
 

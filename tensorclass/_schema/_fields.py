@@ -11,6 +11,8 @@ from ..errors import SchemaError
 
 JoinPolicy = Literal["stack", "same", "fill", "pad", "ragged"]
 JOINS = ("stack", "same", "fill", "pad", "ragged")
+Coercion = Literal["strict", "exact", "cast"]
+COERCIONS = ("strict", "exact", "cast")
 
 
 class Missing:
@@ -51,6 +53,7 @@ class FieldInfo:
     repr: bool = True
     compare: bool = True
     produced: bool = False
+    coerce: str | None = None
 
 
 def field(
@@ -65,6 +68,7 @@ def field(
     metadata: Mapping[Any, Any] | None = None,
     repr: bool = True,
     compare: bool = True,
+    coerce: Coercion | None = None,
 ) -> Any:
     """Options of one field, as `dataclasses.field` has them, and what joining batches does with it.
 
@@ -83,9 +87,12 @@ def field(
         metadata: Anything of yours.
         repr: Whether `repr` shows the field.
         compare: Whether `==` compares the field.
+        coerce: What happens to a value of another type: "strict" refuses it, "exact" converts numbers and arrays where
+            that is exact, "cast" converts whatever it can. By default what the class says: "strict" with `nocast`,
+            "cast" with `autocast`, else "exact".
 
     Raises:
-        SchemaError: when both defaults are given, or the policy is not one of these.
+        SchemaError: when both defaults are given, or a policy is not one of these.
 
     >>> from tensorclass import TensorClass, field
     >>> class Note(TensorClass):
@@ -97,9 +104,10 @@ def field(
         raise SchemaError("field(): give `default` or `default_factory`, not both")
     if default_factory is not MISSING and not callable(default_factory):
         raise SchemaError(f"field(): `default_factory` is a function without arguments, got {default_factory!r}")
-    _check_join(join)
+    _check_policy("join", join, JOINS)
+    _check_policy("coerce", coerce, COERCIONS)
     frozen = MappingProxyType(dict(metadata or {}))
-    return FieldInfo(default, default_factory, init, kw_only, join, fill, doc, frozen, repr, compare)
+    return FieldInfo(default, default_factory, init, kw_only, join, fill, doc, frozen, repr, compare, coerce=coerce)
 
 
 def produced(doc: str | None = None, *, init: Literal[False] = False) -> Any:
@@ -121,9 +129,9 @@ def produced(doc: str | None = None, *, init: Literal[False] = False) -> Any:
     return FieldInfo(init=False, doc=doc, produced=True)
 
 
-def _check_join(join: object) -> None:
-    if join is not None and join not in JOINS:
-        raise SchemaError(f"field(join={join!r}): the policies are {', '.join(map(repr, JOINS))}")
+def _check_policy(name: str, given: object, known: tuple[str, ...]) -> None:
+    if given is not None and given not in known:
+        raise SchemaError(f"field({name}={given!r}): the policies are {', '.join(map(repr, known))}")
 
 
 def as_field_info(value: Any) -> FieldInfo:

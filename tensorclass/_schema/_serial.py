@@ -108,7 +108,8 @@ def _read_field(row: Mapping[str, Any], nested: Callable[[str], Schema]) -> Fiel
     return FieldSpec(
         name=row["name"], kind=kind, annotation=_read_type(row), spec=_read_spec(row), join=join, doc=row.get("doc"),
         nested_schema_=nested(row["class"]) if "class" in row else None, optional=bool(row["optional"]),
-        produced=bool(row.get("produced", False)), init=bool(row["init"]), kw_only=bool(row["kw_only"]), **options,
+        produced=bool(row.get("produced", False)), init=bool(row["init"]), kw_only=bool(row["kw_only"]),
+        coerce=row.get("coerce"), **options,
     )  # fmt: skip
 
 

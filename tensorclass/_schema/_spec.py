@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import torch
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
@@ -24,6 +24,10 @@ Kind = Literal[
     "tensor", "shared", "ragged", "nested", "collection", "value", "per_element", "any", "pending", "init_var"
 ]
 TENSOR_KINDS = ("tensor", "shared")
+_STRICT = ConfigDict(
+    arbitrary_types_allowed=True, strict=True, ser_json_bytes="base64", val_json_bytes="base64",
+    ser_json_inf_nan="strings",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +51,14 @@ class ObjectDefault:
         return f"<{self.text}>"
 
 
+class FieldValidator(NamedTuple):
+    """A check of the user's: `function(value)` gives the value to store, or raises a ValueError."""
+
+    name: str
+    before: bool
+    function: Callable[[Any], Any]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class FieldSpec:
     """One field: its name, kind, type and options.
@@ -55,7 +67,7 @@ class FieldSpec:
     "nested" (a tensorclass), "collection" (an untyped container), "value" (one Python value for the batch),
     "per_element" (one for each element) or "any". `annotation` is the type without `None` and metadata, `declared` the
     type as written, `metadata` what `Annotated` carries besides dtype and dims, `options` the mapping given to
-    `field(metadata=...)`.
+    `field(metadata=...)`, `coerce` its conversion policy, `validators` what the class decorated with `field_validator`.
     """
 
     name: str
@@ -78,6 +90,8 @@ class FieldSpec:
     compare: bool = True
     metadata: tuple[Any, ...] = ()
     options: Mapping[Any, Any] = dataclasses.field(default_factory=dict)
+    coerce: str | None = None
+    validators: tuple[FieldValidator, ...] = dataclasses.field(default=(), repr=False)
 
     @property
     def dtype(self) -> DTypeFamily | None:
@@ -116,7 +130,7 @@ class FieldSpec:
         if isinstance(kind, TypeName):
             kind = Any
         try:
-            return TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True, strict=True))
+            return TypeAdapter(kind, config=_STRICT)
         except PydanticUserError:  # models and dataclasses bring a config of their own
             return TypeAdapter(kind)
 
@@ -175,6 +189,8 @@ class FieldSpec:
             entry["fill"] = encode_default(self.fill)
         if self.produced:
             entry["produced"] = True
+        if self.coerce is not None:
+            entry["coerce"] = self.coerce
         if self.has_default:
             entry["default"] = encode_default(self.default, self.default_factory)
         return entry if self.doc is None else {**entry, "doc": self.doc}
@@ -191,12 +207,13 @@ class FieldSpec:
         """What makes two fields equal, a nested class aside: `to_dict` without docs, dims in normal form."""
         entry = self.to_dict()
         entry.pop("doc", None)
+        entry.pop("coerce", None)  # about what comes in, not about the data
         if self.spec is not None and self.spec.dims is not None:
             entry["dims"] = self.spec.dims.canonical
         return entry
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "adapter"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("adapter", "validators")}
 
 
 _ENTRIES = frozenset(entry.name for entry in dataclasses.fields(FieldSpec))

@@ -51,11 +51,11 @@ def check_fields(
     refused = {problem.path for problem in checker.problems}
     fields = schema.fields
     found = {name: checker.check(fields[name], value) for name, value in present.items() if name not in refused}
+    checker.problems += checker.bindings.finish()
+    if checker.problems:  # before defaults are spread over a batch size that may be wrong
+        raise SchemaError.of(schema.name, _in_order(checker.problems, schema))
     ordered = {name: found.get(name, MISSING) for name in fields}
     result = {name: _filled(fields[name], value, checker.batch_size) for name, value in ordered.items()}
-    checker.problems += checker.bindings.finish()
-    if checker.problems:
-        raise SchemaError.of(schema.name, _in_order(checker.problems, schema))
     return {name: value for name, value in result.items() if value is not MISSING}, checker.batch_size
 
 
@@ -87,7 +87,8 @@ def check_field(
         raise UnknownFieldError(unknown_field(schema, name))
     checker = Checker(options, torch.Size(batch_size))
     _bind_others(checker, schema, name, others)
-    result = checker.check(spec, checker.convert(spec, value)) if value is not None else checker.check(spec, None)
+    converted = checker.convert(spec, value) if value is not None else None
+    result = None if checker.problems else checker.check(spec, converted)
     problems = checker.problems or checker.bindings.finish()
     if problems:
         raise SchemaError.of(schema.name, problems)

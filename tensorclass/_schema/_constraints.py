@@ -1,0 +1,184 @@
+"""Constraints of annotated-types on fields: which fields can have them, and which elements of a tensor break them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from numbers import Real
+from typing import Any, get_origin
+
+import torch
+from annotated_types import Ge, GroupedMetadata, Gt, Le, Lt, MaxLen, MinLen, MultipleOf, Predicate, Timezone
+from pydantic.fields import FieldInfo
+from torch import Tensor
+
+from .._dims import Dim
+from ._annotations import WrongDeclaration
+from ._dtypes import Bool, Complex
+from ._spec import TENSOR_KINDS, FieldSpec, type_name
+
+ORDER = {Ge: ("ge", ">=", torch.ge), Gt: ("gt", ">", torch.gt), Le: ("le", "<=", torch.le), Lt: ("lt", "<", torch.lt)}
+LENGTH = {MinLen: ("min_length", "at least"), MaxLen: ("max_length", "at most")}
+KNOWN = (*ORDER, *LENGTH, MultipleOf)
+UNORDERED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
+
+
+def flatten(metadata: Iterable[Any]) -> Iterator[Any]:
+    """The single constraints: `Interval`, `Len` and the `Field(...)` of pydantic are taken apart."""
+    for mark in metadata:
+        if isinstance(mark, FieldInfo):
+            yield from flatten(mark.metadata)
+        elif isinstance(mark, GroupedMetadata):
+            yield from flatten(mark)
+        else:
+            yield mark
+
+
+# ---- at class definition -----------------------------------------------------------------------------------------
+
+
+def check_constraints(spec: FieldSpec) -> None:
+    """Refuse constraints that a field of this kind can't have, or that nothing meets.
+
+    Raises:
+        WrongDeclaration: for the first of them.
+    """
+    if not spec.metadata:
+        return
+    marks = list(flatten(spec.metadata))
+    for mark in marks:
+        if spec.kind in (*TENSOR_KINDS, "ragged"):
+            _check_on_tensor(spec, mark)
+        elif isinstance(mark, KNOWN):
+            _check_on_value(spec, mark)
+    _check_bounds(marks)
+
+
+def _check_on_tensor(spec: FieldSpec, mark: Any) -> None:
+    assert spec.spec is not None  # tensor kinds have one
+    if isinstance(mark, Predicate | Timezone):
+        raise WrongDeclaration(f"{mark} on a tensor", f'check it with `@field_validator("{spec.name}")`')
+    if not isinstance(mark, KNOWN):
+        return
+    if isinstance(mark, tuple(LENGTH)):
+        _check_length(spec, mark)
+        return
+    family = spec.spec.dtype
+    if family.dtypes is not None and (family.is_within(Bool) or family.is_within(Complex)):
+        raise WrongDeclaration(f"{mark} on {family}", "numbers of this dtype have no order; drop the constraint")
+    bound = _bound(mark)
+    if not isinstance(bound, Real) or isinstance(bound, bool):
+        raise WrongDeclaration(f"{mark} on a tensor", f"the bound is a number, not a {type_name(type(bound))}")
+    if isinstance(mark, MultipleOf) and not bound > 0:
+        raise WrongDeclaration(str(mark), "the step is a number above 0")
+
+
+def _check_length(spec: FieldSpec, mark: Any) -> None:
+    dims = spec.dims
+    if dims is None or not len(dims):
+        if dims is not None:
+            raise WrongDeclaration(f"{mark} on a scalar", "a length is the size of the first event dim; declare one")
+        return
+    token, bound = dims.tokens[0], _bound(mark)
+    size = token.size.constant if isinstance(token, Dim) else None
+    if size is not None and (size < bound if isinstance(mark, MinLen) else size > bound):
+        raise WrongDeclaration(f'{mark} on the shape "{dims}"', f"its first event dim is always {size}")
+
+
+def _check_on_value(spec: FieldSpec, mark: Any) -> None:
+    if spec.kind == "per_element":
+        inner = type_name(spec.annotation)
+        raise WrongDeclaration(f"{mark} on PerElement[...]", f"write `PerElement[Annotated[{inner}, {mark}]]`")
+    if spec.kind != "value":
+        raise WrongDeclaration(f"{mark} on {spec}", "constraints are for tensors and Python values; drop it here")
+    kind = get_origin(spec.annotation) or spec.annotation
+    if not isinstance(kind, type):
+        return
+    bound = _bound(mark)
+    if isinstance(mark, tuple(LENGTH)):
+        fits = hasattr(kind, "__len__")
+    elif isinstance(mark, MultipleOf):
+        fits = hasattr(kind, "__mod__") and not issubclass(kind, UNORDERED)
+    else:
+        fits = kind.__ge__ is not object.__ge__ and not (isinstance(bound, Real) and issubclass(kind, UNORDERED))
+        fits = fits and (issubclass(kind, UNORDERED) or not isinstance(bound, UNORDERED))
+    if not fits:
+        what = "length" if isinstance(mark, tuple(LENGTH)) else "order against this bound"
+        raise WrongDeclaration(f"{mark} on {type_name(spec.annotation)}", f"such values have no {what}; drop it")
+
+
+def _check_bounds(marks: list[Any]) -> None:
+    """Nothing is above the upper bound's lower bound."""
+    low = [(_bound(mark), isinstance(mark, Gt)) for mark in marks if isinstance(mark, Ge | Gt)]
+    high = [(_bound(mark), isinstance(mark, Lt)) for mark in marks if isinstance(mark, Le | Lt)]
+    shortest = [_bound(mark) for mark in marks if isinstance(mark, MinLen)]
+    longest = [_bound(mark) for mark in marks if isinstance(mark, MaxLen)]
+    empty = any(a > b or (a == b and (open_a or open_b)) for a, open_a in low for b, open_b in high)
+    if empty or any(a > b for a in shortest for b in longest):
+        raise WrongDeclaration(" with ".join(str(m) for m in marks if isinstance(m, KNOWN)), "nothing meets both")
+
+
+def _bound(mark: Any) -> Any:
+    if isinstance(mark, MultipleOf):
+        return mark.multiple_of
+    return getattr(mark, (ORDER.get(type(mark)) or LENGTH[type(mark)])[0])
+
+
+# ---- on values ---------------------------------------------------------------------------------------------------
+
+
+def broken(metadata: Iterable[Any], value: Tensor, start: int) -> Iterator[str]:
+    """What elements of a tensor break, with their count and the first of them; nan breaks every bound.
+
+    Args:
+        metadata: What the annotation carries.
+        value: The tensor, batch dims included.
+        start: Where its event dims begin; a length is the size of the first.
+    """
+    for mark in flatten(metadata):
+        if not isinstance(mark, KNOWN) or value.is_meta:
+            continue
+        if isinstance(mark, tuple(LENGTH)):
+            yield from _wrong_length(mark, value, start)
+        elif value.is_complex() or value.dtype is torch.bool:
+            yield f"{mark} needs numbers with an order, here {value.dtype}"
+        elif value.numel():
+            yield from _wrong_elements(mark, value)
+
+
+def _wrong_length(mark: Any, value: Tensor, start: int) -> Iterator[str]:
+    bound, words = _bound(mark), LENGTH[type(mark)][1]
+    if value.ndim <= start:
+        yield f"the first event dim has {words} {bound} entries; every element is a scalar"
+    elif value.shape[start] < bound if isinstance(mark, MinLen) else value.shape[start] > bound:
+        yield f"the first event dim has {words} {bound} entries, here {value.shape[start]}"
+
+
+def _wrong_elements(mark: Any, value: Tensor) -> Iterator[str]:
+    bound, numbers = _bound(mark), _comparable(value.detach())
+    if isinstance(mark, MultipleOf):
+        text, wrong = f"a multiple of {bound}", ~_is_multiple(numbers, bound, value.dtype)
+    else:
+        _, sign, holds = ORDER[type(mark)]
+        text, wrong = f"{sign} {bound}", ~holds(numbers, bound)  # nan compares false and so is wrong
+    if bool(wrong.any()):
+        first = [int(i) for i in wrong.nonzero()[0]]
+        count = f"{int(wrong.sum())} of {value.numel()} elements, first {value[tuple(first)].item()} at {first}"
+        yield f"every element is {text}; not so: {count}"
+
+
+def _comparable(value: Tensor) -> Tensor:
+    """The numbers in a dtype for which torch has comparisons."""
+    if value.dtype in (torch.uint16, torch.uint32):
+        return value.to(torch.int64)
+    return (
+        value.double() if value.dtype is torch.uint64 or (value.is_floating_point() and value.itemsize == 1) else value
+    )
+
+
+def _is_multiple(value: Tensor, step: float, dtype: torch.dtype) -> Tensor:
+    """Exactly for integers; a float is a multiple when it is as close to one as its dtype can say."""
+    if not dtype.is_floating_point and float(step).is_integer():
+        return torch.remainder(value, int(step)) == 0
+    ratio = value.double() / step
+    eps = torch.finfo(dtype).eps if dtype.is_floating_point else 1e-12
+    return (ratio - ratio.round()).abs() <= 2 * eps * ratio.abs().clamp(min=1)
