@@ -354,6 +354,18 @@ class TypedContainer(Relaid):
     def _owners(self) -> Any:
         return self._store._owners()
 
+    @property
+    def _origin(self) -> Any:
+        return self._store._origin
+
+    @_origin.setter
+    def _origin(self, origin: Any) -> None:
+        self._store._origin = origin
+
+    @classmethod
+    def _over(cls, store: Any) -> Any:
+        return store if isinstance(store, TypedContainer) else cls._wrap(store)
+
 
 @dataclass_transform(eq_default=False, field_specifiers=(field, produced))
 class Meta(type):

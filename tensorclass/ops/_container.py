@@ -16,6 +16,7 @@ from ._new import NewOps
 from ._pointwise import PointwiseOps
 from ._reductions import ReductionOps
 from ._state import StateOps
+from ._undo import WriteBack
 
 Undo: TypeAlias = "Callable[[Any], object]"
 
@@ -87,16 +88,25 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, ConversionOps, 
 
     def __enter__(self) -> Self:
         frames = self._frames()
-        frames.append(frames[0])
+        undo = frames[0]
+        if undo is None:
+            origin = getattr(self, "_origin", None)  # see ops/_undo.py
+            undo = None if origin is None else WriteBack(self, origin)
+        frames.append(undo)
         frames[0] = None
         return self
 
     def __exit__(self, *exc: object) -> None:
         frames = self._frames()
         undo = frames.pop()
-        if undo is not None:
+        if undo is not None and not (isinstance(undo, WriteBack) and exc and exc[0] is not None):
             undo(self)
         frames[0] = None
+
+    @classmethod
+    def _over(cls, store: Any) -> Any:
+        """A container of this class over a store."""
+        return store
 
     def clear_refs_for_compile_(self) -> Self:
         """Drop what a compiled region can't hold; nothing here needs it, the name is kept for those who migrate."""

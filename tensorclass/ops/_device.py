@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -18,6 +19,19 @@ from ..errors import UnsupportedOperationError
 from ._apply import ApplyOps
 from ._casts import CastMethods
 from ._mapping import MappingOps
+from ._undo import CAST
+
+_CONVERSIONS: Final[dict[torch.dtype, Callable[[Tensor], Tensor]]] = {
+    torch.float64: Tensor.double,
+    torch.float32: Tensor.float,
+    torch.float16: Tensor.half,
+    torch.bfloat16: Tensor.bfloat16,
+    torch.int64: Tensor.long,
+    torch.int32: Tensor.int,
+    torch.complex64: Tensor.cfloat,
+    torch.complex128: Tensor.cdouble,
+}
+"""Methods that do what `to(dtype)` does, without its parsing of arguments, which takes as long as a small copy."""
 
 
 class DeviceOps(CastMethods, ApplyOps):
@@ -51,11 +65,13 @@ class DeviceOps(CastMethods, ApplyOps):
                 keys = [key if isinstance(key, tuple) else (key,) for key, value in items if isinstance(value, Tensor)]
                 chosen = [bool(cast_filter(key, leaf)) for key, leaf in zip(keys, leaves, strict=True)]
                 wanted = [a and b for a, b in zip(wanted, chosen, strict=True)]
-            leaves = [
-                v.to(dtype) if cast and v.dtype is not dtype else v for v, cast in zip(leaves, wanted, strict=True)
-            ]
+            convert = _CONVERSIONS.get(dtype)
+            if convert is None:
+                convert = partial(Tensor.to, dtype=dtype)
+            leaves = [convert(v) if cast else v for v, cast in zip(leaves, wanted, strict=True)]
         return self._make(leaves, self._batch_size, self._names, VALUES)
 
+    @CAST
     def to(
         self, *args: Tensor | TensorCollection | torch.dtype | Device, device: Device = None,
         dtype: torch.dtype | None = None, non_blocking: bool = False,

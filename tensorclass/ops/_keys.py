@@ -17,6 +17,7 @@ from ..core._views import LeafTest, default_is_leaf
 from ..errors import StructureError
 from ._mapping import UNSET, MappingOps
 from ._stacks import LazyOps
+from ._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
 
 
 class KeyOps(LazyOps):
@@ -143,6 +144,7 @@ class KeyOps(LazyOps):
             MappingOps.set(result, new, _shallow(value))
         return result
 
+    @FLATTENED_KEYS
     def flatten_keys(
         self, separator: str = KEY_SEPARATOR, inplace: bool = False, is_leaf: LeafTest = None
     ) -> Any:  # fmt: skip
@@ -165,6 +167,7 @@ class KeyOps(LazyOps):
             result._put(key, value)
         return self._adopt(result) if inplace else result
 
+    @UNFLATTENED_KEYS
     def unflatten_keys(self, separator: str = KEY_SEPARATOR, inplace: bool = False) -> Any:
         """A nested container; keys are cut at a separator.
 

@@ -18,6 +18,7 @@ from ..core._batch import infer_shape
 from ..errors import BatchDimError, BatchSizeError
 from ._inplace import InplaceOps
 from ._mapping import MappingOps
+from ._undo import FLIPPED, PERMUTED, RESHAPED, ROLLED
 
 Dims: TypeAlias = "int | str | Sequence[int] | Sequence[str] | Sequence[int | str]"
 
@@ -44,6 +45,7 @@ class ShapeOps(InplaceOps):
 
     # ---- another arrangement of the same elements ----------------------------------------------------------------
 
+    @RESHAPED
     def reshape(self, *shape: Any) -> Self:
         """Another batch shape with the same elements, as views where possible.
 
@@ -69,6 +71,7 @@ class ShapeOps(InplaceOps):
         ]
         return self._make(reshaped, new, self._names if new == size else None)
 
+    @RESHAPED
     def view(self, *shape: Any, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None) -> Self:
         """Another batch shape over the same memory, or, given a dtype, the same memory read as another dtype.
 
@@ -97,9 +100,11 @@ class ShapeOps(InplaceOps):
         if batch_size is not None and as_batch_size(batch_size) != target:
             raise BatchSizeError(f"view: batch_size {list(batch_size)} is not the shape {list(target)}")
         dims = len(self._batch_size)
-        names = self._names if target == self._batch_size else None
-        return self._reshaped(lambda leaf: leaf.view(target + leaf.shape[dims:]), target, names)
+        leaves = self._leaves()
+        viewed = [leaf.view(shape) for leaf, shape in zip(leaves, targets(leaves, target, dims), strict=True)]
+        return self._make(viewed, target, self._names if target == self._batch_size else None)
 
+    @RESHAPED
     def flatten(
         self, start_dim: int | str | None = None, end_dim: int | str | None = None, *, inplace: bool = False
     ) -> Self:
@@ -135,6 +140,7 @@ class ShapeOps(InplaceOps):
         result = self._reshaped(lambda leaf: leaf.flatten(first, last), new, _or_none(names))
         return self._become(result) if inplace else result
 
+    @RESHAPED
     def unflatten(self, dim: int | str, unflattened_size: Sequence[int], *, inplace: bool = False) -> Self:
         """Split one batch dim into several.
 
@@ -159,6 +165,7 @@ class ShapeOps(InplaceOps):
         result = self._reshaped(lambda leaf: leaf.reshape(new + leaf.shape[dims:]), new, _or_none(names))
         return self._become(result) if inplace else result
 
+    @RESHAPED
     def unsqueeze(self, dim: int) -> Self:
         """Insert a batch dim of size one.
 
@@ -175,6 +182,7 @@ class ShapeOps(InplaceOps):
         leaves = [leaf.unsqueeze(at) for leaf in self._leaves()]
         return self._make(leaves, torch.Size((*size[:at], 1, *size[at:])), names)
 
+    @RESHAPED
     def squeeze(self, dim: int | str | None = None) -> Self:
         """Drop a batch dim of size one, or all of them; a dim of another size stays.
 
@@ -194,6 +202,7 @@ class ShapeOps(InplaceOps):
 
     # ---- another order of the dims -------------------------------------------------------------------------------
 
+    @PERMUTED
     def permute(self, *dims: Any) -> Self:
         """Reorder the batch dims.
 
@@ -220,9 +229,10 @@ class ShapeOps(InplaceOps):
         for leaf in self._leaves():
             if leaf.ndim != len(full):
                 full = (*order, *range(ndim, leaf.ndim))
-            leaves.append(leaf.permute(*full))  # several times faster than one tuple
+            leaves.append(leaf.permute(*full) if full else leaf.permute(()))  # faster than one tuple, several times
         return self._make(leaves, torch.Size([size[d] for d in order]), names)
 
+    @PERMUTED
     def transpose(self, dim0: int | str, dim1: int | str) -> Self:
         """Swap two batch dims.
 
@@ -240,14 +250,17 @@ class ShapeOps(InplaceOps):
         names = self._names and tuple(self._names[d] for d in order)
         return self._reshaped(lambda leaf: leaf.transpose(a, b), new, names)
 
+    @PERMUTED
     def swapaxes(self, axis0: int | str, axis1: int | str) -> Self:
         """Swap two batch dims; another name of `transpose`."""
         return ShapeOps.transpose(self, axis0, axis1)
 
+    @PERMUTED
     def swapdims(self, axis0: int | str, axis1: int | str) -> Self:
         """Swap two batch dims; another name of `transpose`."""
         return ShapeOps.transpose(self, axis0, axis1)
 
+    @PERMUTED
     def movedim(self, source: Dims, destination: Dims) -> Self:
         """Move batch dims to other positions; the others keep their order.
 
@@ -266,10 +279,12 @@ class ShapeOps(InplaceOps):
         rest = iter(d for d in range(ndim) if d not in sources)
         return ShapeOps.permute(self, [next(rest) if d is None else d for d in order])
 
+    @PERMUTED
     def moveaxis(self, source: Dims, destination: Dims) -> Self:
         """Move batch dims; another name of `movedim`."""
         return ShapeOps.movedim(self, source, destination)
 
+    @FLIPPED
     def flip(self, dims: Dims) -> Self:
         """Reverse the order along batch dims.
 
@@ -283,14 +298,17 @@ class ShapeOps(InplaceOps):
         where = self._dims(dims, "flip")
         return self._reshaped(lambda leaf: leaf.flip(where), self._batch_size, self._names)
 
+    @FLIPPED
     def fliplr(self) -> Self:
         """Reverse the second batch dim."""
         return ShapeOps.flip(self, self._dim(1, "fliplr"))
 
+    @FLIPPED
     def flipud(self) -> Self:
         """Reverse the first batch dim."""
         return ShapeOps.flip(self, self._dim(0, "flipud"))
 
+    @ROLLED
     def roll(self, shifts: int | tuple[int, ...], dims: Dims | None = None, *, inplace: bool = False) -> Self:
         """Rotate the elements along batch dims; over the flattened batch when no dim is given.
 
@@ -442,14 +460,17 @@ class ShapeOps(InplaceOps):
             result = ShapeOps.unsqueeze(result, 0)
         return result
 
+    @RESHAPED
     def atleast_1d(self) -> Self:
         """A container with at least one batch dim; new dims come first."""
         return self._at_least(1)
 
+    @RESHAPED
     def atleast_2d(self) -> Self:
         """A container with at least two batch dims; new dims come first."""
         return self._at_least(2)
 
+    @RESHAPED
     def atleast_3d(self) -> Self:
         """A container with at least three batch dims; new dims come first."""
         return self._at_least(3)

@@ -101,12 +101,16 @@ class TensorDict(TensorDictBase):
     tensor([1., 1.])
     """
 
-    __slots__ = ("__weakref__", "_batch_size", "_data", "_device", "_lock", "_names", "_placed_keys", "_plain", "_undo")
+    __slots__ = (
+        "__weakref__", "_batch_size", "_data", "_device", "_lock", "_names", "_origin", "_placed_keys", "_plain",
+        "_undo",
+    )  # fmt: skip
 
     _data: dict[str, Any]
     _lock: Owners | None
     _plain: bool
     _undo: list[Any]
+    _origin: Any
     _placed_keys: frozenset[str]
 
     def __init__(

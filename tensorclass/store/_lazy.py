@@ -22,6 +22,7 @@ from ..ops._join import JoinOps
 from ..ops._keys import KeyOps
 from ..ops._mapping import UNSET, MappingOps
 from ..ops._operands import Pointwise
+from ..ops._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
 from . import _lazy_entries as entries
 from ._dict import TensorDict
 from ._lazy_base import Hook, check_members, empty_template, fixed_size, new_dim, require_alike
@@ -229,10 +230,12 @@ class LazyStackedTensorDict(LazyShapes):
     def _without(self, paths: set[tuple[str, ...]]) -> Any:
         return self._with([member._without(paths) for member in self._members])
 
+    @FLATTENED_KEYS
     def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: LeafTest = None) -> Any:
         """One level of keys in every member; stays lazy."""
         return self._each(lambda m: KeyOps.flatten_keys(m, separator, is_leaf=is_leaf), inplace)
 
+    @UNFLATTENED_KEYS
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
         """Nested keys in every member; stays lazy."""
         return self._each(lambda m: KeyOps.unflatten_keys(m, separator), inplace)

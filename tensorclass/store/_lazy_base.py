@@ -30,8 +30,8 @@ class LazyBase(TensorDictBase):
     """The primitives. Leaves are those of the members, one member after the other; batch leaves are stacked."""
 
     __slots__ = (
-        "__weakref__", "_dim_name", "_joiner", "_lock", "_members", "_template", "_undo", "hook_in", "hook_out",
-        "stack_dim",
+        "__weakref__", "_dim_name", "_joiner", "_lock", "_members", "_origin", "_template", "_undo", "hook_in",
+        "hook_out", "stack_dim",
     )  # fmt: skip
 
     _stacked: ClassVar[bool] = True
@@ -43,6 +43,7 @@ class LazyBase(TensorDictBase):
     """Who says what becomes of Python objects that are read together: a typed class that stands over the stack."""
     _lock: Owners | None
     _undo: list[Any]
+    _origin: Any
     stack_dim: int
     hook_in: Hook
     hook_out: Hook
@@ -270,7 +271,7 @@ class LazyBase(TensorDictBase):
             member._require_unlocked(what, key)
 
     def _require_list_unlocked(self, what: str, key: str | None = None) -> None:
-        if self._lock is not None:
+        if self._owners() is not None:
             raise refuse(type(self).__name__, what, key)
 
     def _set_lock(self, owner: object | None) -> None:
@@ -279,13 +280,17 @@ class LazyBase(TensorDictBase):
             member._set_lock(self)
 
     def _release_lock(self, owner: object | None) -> None:
-        if self._lock is not None:
-            self._lock = release(self._lock, owner, type(self).__name__)
-            if self._lock is None:
-                for member in self._members:
-                    member._release_lock(self)
+        locked = self._lock is not None
+        if locked:
+            self._lock = release(self._lock or (), owner, type(self).__name__)
+        if self._lock is None and (locked or owner is None):
+            for member in self._members:
+                member._release_lock(self if locked else None)
 
     def _owners(self) -> Owners | None:
+        """Its own, or none in particular when every member is locked: what is read from a locked stack is."""
+        if self._lock is None and self._members and all([m._owners() is not None for m in self._members]):
+            return ()
         return self._lock
 
     def _frames(self) -> list[Any]:

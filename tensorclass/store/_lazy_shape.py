@@ -18,6 +18,7 @@ from ..ops._apply import ApplyOps, Mapper
 from ..ops._join import JoinOps
 from ..ops._mapping import UNSET
 from ..ops._shape import Dims, ShapeOps, _expanded, _sizes
+from ..ops._undo import FLIPPED, PERMUTED, RESHAPED
 from ._dict import TensorDict
 from ._lazy_index import LazyIndex
 
@@ -95,14 +96,17 @@ class LazyShapes(LazyIndex):
         template = _permuted(self._template, inner) if not self._members else None
         return self._new(members, order.index(self.stack_dim), self._dim_name, template)
 
+    @PERMUTED
     def permute(self, *dims: Any) -> Any:
         """Reorder the batch dims; stays lazy."""
         return self._reordered("permute", *dims)
 
+    @PERMUTED
     def transpose(self, dim0: int | str, dim1: int | str) -> Any:
         """Swap two batch dims; stays lazy."""
         return self._reordered("transpose", dim0, dim1)
 
+    @RESHAPED
     def unsqueeze(self, dim: int) -> Any:
         """Insert a batch dim of size one; stays lazy."""
         at = self._dim(dim, "unsqueeze", extra=1)
@@ -111,6 +115,7 @@ class LazyShapes(LazyIndex):
         template = ShapeOps.unsqueeze(self._template, at if after else at - 1) if not self._members else None
         return self._new(members, self.stack_dim + after, self._dim_name, template)
 
+    @RESHAPED
     def squeeze(self, dim: int | str | None = None) -> Any:
         """Drop a batch dim of size one, or all of them; stays lazy unless the stack dim is dropped."""
         size = self._batch_size
@@ -122,6 +127,7 @@ class LazyShapes(LazyIndex):
             return members[0]
         return self._new(members, self.stack_dim - sum([d < self.stack_dim for d in drop]), self._dim_name)
 
+    @FLIPPED
     def flip(self, dims: Dims) -> Any:
         """Reverse the order along batch dims; stays lazy."""
         where = _flipped(self._model(), dims)
@@ -141,10 +147,12 @@ class LazyShapes(LazyIndex):
             members = [members[0], *[members[0]._twin() for _ in range(new[dim] - 1)]]
         return self._new(members, dim, self._dim_name)
 
+    @RESHAPED
     def reshape(self, *shape: Any) -> Any:
         """Another batch shape with the same elements; stays lazy where the stack dim stays a dim of its own."""
         return self._reshaped_to(_sizes(shape), "reshape")
 
+    @RESHAPED
     def view(self, *shape: Any, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None) -> Any:
         """Another batch shape over the same memory: a lazy stack of views, one for each element if need be."""
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
@@ -182,6 +190,7 @@ class LazyShapes(LazyIndex):
         except StructureError:
             return None
 
+    @RESHAPED
     def flatten(
         self, start_dim: int | str | None = None, end_dim: int | str | None = None, *, inplace: bool = False
     ) -> Any:  # fmt: skip
@@ -199,6 +208,7 @@ class LazyShapes(LazyIndex):
             self._require_dense()
         return self._twin()
 
+    @RESHAPED
     def unflatten(self, dim: int | str, unflattened_size: Sequence[int], *, inplace: bool = False) -> Any:
         """Split one batch dim into several; stays lazy where it is not the stack dim."""
         if inplace:

@@ -1,0 +1,184 @@
+"""Shape operations as context managers: at the end of the block what was written to the result is written back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from weakref import ref
+
+import torch
+from torch import Tensor
+from torch.compiler import is_compiling
+
+from ..core import Path, TensorCollection, unravel_key_to_tuple
+from ..errors import StructureError, UnsupportedOperationError
+from ._mapping import MappingOps
+
+F = TypeVar("F", bound="Callable[..., Any]")
+Entries: TypeAlias = "dict[Path, Any]"
+
+
+COMPILED: Final = "torch.compile"
+"""The origin of what a compiled region makes: it can't keep track of containers that are no results of it."""
+
+
+class Origin(NamedTuple):
+    """Where a result comes from: a weak reference to the container, its class, and the call that was made."""
+
+    source: Callable[[], Any]
+    cls: type[Any]
+    inverse: Callable[[Origin, Any, Any], Any]
+    method: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def undone_by(inverse: Callable[[Origin, Any, Any], Any]) -> Callable[[F], F]:
+    """Let the result of a method be used in a `with` block that ends with the inverse operation."""
+
+    def decorate(method: F) -> F:
+        @wraps(method)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = method(self, *args, **kwargs)
+            if result is not self:
+                result._origin = (
+                    COMPILED
+                    if is_compiling()
+                    else (ref(getattr(self, "_store", self)), type(self), inverse, method, args, kwargs)
+                )
+            return result
+
+        return call  # type: ignore[return-value]  # of the method's signature
+
+    return decorate
+
+
+class WriteBack:
+    """What the end of a `with` block over a result does."""
+
+    def __init__(self, result: Any, origin: Any) -> None:
+        if origin == COMPILED:
+            raise UnsupportedOperationError(
+                "with: a shape operation under torch.compile does not write back; make the result before the compiled "
+                "function is called, or update the container yourself"
+            )
+        self.origin = Origin(*origin)
+        self.source = self.origin.source()
+        if self.source is None:
+            raise StructureError(
+                f"with {self.origin.method.__name__}(): the container that it was called on is gone, so that nothing "
+                "can be written back to it; keep it in a variable, and use one `with` for each operation"
+            )
+        self.before = {path: (value, _version(value)) for path, value in flat(result).items()}
+
+    def __call__(self, result: Any) -> None:
+        """Write what changed to the source: entries of new tensors, new entries, and the absence of removed ones."""
+        after = flat(result)
+        changed = [path for path, value in after.items() if not _same(self.before.get(path), value)]
+        removed = [path for path in self.before if path not in after]
+        target = self.origin.cls._over(self.source)
+        if changed:
+            present = flat(self.source)
+            back = flat(self._back(result, [(path, after[path]) for path in changed]))
+            values = {path: value for path, value in back.items() if not _there(present.get(path), value)}
+            MappingOps.update(target, values) if values else None
+        if removed:
+            for path in flat(self._back(result, [(path, self.before[path][0]) for path in removed])):
+                MappingOps.del_(target, path)
+
+    def _back(self, result: Any, entries: list[tuple[Path, Any]]) -> Any:
+        return self.origin.inverse(self.origin, self.source, result._relaid(entries))
+
+
+def flat(container: Any, path: Path = ()) -> Entries:
+    """Every entry that is no container, by path."""
+    found: Entries = {}
+    for key, value in container._entries().items():
+        here = (*path, key)
+        if isinstance(value, TensorCollection):
+            found.update(flat(value, here))
+        else:
+            found[here] = value
+    return found
+
+
+def _version(value: Any) -> int | None:
+    """How often a tensor was written in place; None for what does not count that."""
+    return value._version if isinstance(value, Tensor) and not value.is_inference() else None
+
+
+def _same(before: tuple[Any, int | None] | None, value: Any) -> bool:
+    if before is None or before[0] is not value:
+        return False
+    return not isinstance(value, Tensor) or (before[1] is not None and before[1] == value._version)
+
+
+def _there(mine: Any, value: Any) -> bool:
+    """Whether a tensor lies where that of the source lies, so that writes have reached it."""
+    if not (isinstance(mine, Tensor) and isinstance(value, Tensor)):
+        return False
+    alike = mine.shape == value.shape and mine.dtype is value.dtype and mine.device == value.device
+    if not alike or mine.layout is not torch.strided:
+        return False
+    return mine.data_ptr() == value.data_ptr() and mine.stride() == value.stride()
+
+
+# ---- inverses: of the source and of a container of changed entries -------------------------------------------------
+
+
+def _leafwise(part: Any, source: Any, fn: Callable[[Tensor, Tensor], Tensor]) -> Any:
+    """Changed tensors as the source's tensors under the same path ask for; what is new stays as it is."""
+    mine = flat(source)
+    changed = [
+        (path, fn(value, mine[path]) if isinstance(value, Tensor) and isinstance(mine.get(path), Tensor) else value)
+        for path, value in flat(part).items()
+    ]
+    return part._relaid(changed)
+
+
+def _reshaped(origin: Origin, source: Any, part: Any) -> Any:
+    if origin.args and isinstance(origin.args[0], torch.dtype):
+        return _leafwise(part, source, lambda value, mine: value.view(mine.dtype))
+    return part.reshape(source._batch_size)
+
+
+def _permuted(origin: Origin, source: Any, part: Any) -> Any:
+    numbered = source._bare(torch.Size(range(2, len(source._batch_size) + 2)), source._names)
+    order = [size - 2 for size in getattr(numbered, origin.method.__name__)(*origin.args, **origin.kwargs)._batch_size]
+    return part.permute([order.index(dim) for dim in range(len(order))])
+
+
+def _again(origin: Origin, source: Any, part: Any) -> Any:
+    return getattr(part, origin.method.__name__)(*origin.args, **origin.kwargs)
+
+
+def _rolled(origin: Origin, source: Any, part: Any) -> Any:
+    shifts, *dims = (*origin.args, *origin.kwargs.values())
+    return part.roll(-shifts if isinstance(shifts, int) else tuple([-shift for shift in shifts]), *dims)
+
+
+def _cast(origin: Origin, source: Any, part: Any) -> Any:
+    part = _leafwise(part, source, lambda value, mine: value.to(mine.device, mine.dtype))
+    return part if part._batch_size == source._batch_size else part.to(batch_size=source._batch_size)
+
+
+def _unflattened(origin: Origin, source: Any, part: Any) -> Any:
+    return part.unflatten_keys(*origin.args[:1], **{k: v for k, v in origin.kwargs.items() if k == "separator"})
+
+
+def _flattened(origin: Origin, source: Any, part: Any) -> Any:
+    """Paths that were one key of the source become that key again; those that were nested, or are new, stay paths."""
+    separator = (*origin.args, *origin.kwargs.values(), ".")[0]
+    own = flat(source)
+    paths = {path: unravel_key_to_tuple(separator.join(path)) for path in flat(part)}
+    return part._relaid([(paths[p] if paths[p] in own else p, value) for p, value in flat(part).items()])
+
+
+RESHAPED: Final = undone_by(_reshaped)
+PERMUTED: Final = undone_by(_permuted)
+FLIPPED: Final = undone_by(_again)
+ROLLED: Final = undone_by(_rolled)
+CAST: Final = undone_by(_cast)
+FLATTENED_KEYS: Final = undone_by(_unflattened)
+UNFLATTENED_KEYS: Final = undone_by(_flattened)
