@@ -50,7 +50,7 @@ class Mapper:
         key: Any = (path[0] if len(path) == 1 else path) if self.nested_keys else path[-1]
         args = (key,) if self.named else ()
         if isinstance(value, (Tensor, TensorCollection)):
-            return self.fn(*args, value, *others)
+            return _leaf(self.fn(*args, value, *others))
         new = self.fn(*args, value._shown(), *others)
         return value._make([new], torch.Size([]), None, VALUES) if isinstance(new, Tensor) else new
 
@@ -67,6 +67,11 @@ class Mapper:
                 value = self.default
             found.append(value._shown() if is_shared(value) else value)
         return found
+
+
+def _leaf(value: Any) -> Any:
+    """What a function gave; a number is a tensor without dims, as in the constructor."""
+    return torch.tensor(value) if isinstance(value, (bool, int, float, complex)) else value
 
 
 class ApplyOps(KeyOps):
@@ -183,8 +188,8 @@ class ApplyOps(KeyOps):
     def _map_plain(self, table: dict[str, Tensor], fn: Callable[[Tensor], Any]) -> Any:
         """The common call on tensors and nothing else."""
         entries = {key: fn(leaf) for key, leaf in table.items()}
-        if any([value is None for value in entries.values()]):
-            entries = {key: value for key, value in entries.items() if value is not None}
+        if not all([isinstance(value, Tensor) for value in entries.values()]):
+            entries = {key: _leaf(value) for key, value in entries.items() if value is not None}
             if not entries:
                 return None
         result = self._mapped(entries, self._batch_size, ())
