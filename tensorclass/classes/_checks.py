@@ -197,16 +197,24 @@ CAST_TARGETS = tuple(
 
 
 def free_casts(schema: Schema) -> frozenset[torch.dtype]:
-    """The dtypes that no field of a class without nested fields stands against; found once, when the class is made."""
-    if any(spec.nested is not None for spec in schema):
-        return frozenset()
+    """The dtypes that no field of a class stands against, nested classes aside; found once, when the class is made."""
     families = {spec.dtype.name: spec.dtype for spec in schema if spec.dtype is not None}.values()
     return frozenset(dtype for dtype in CAST_TARGETS if all(family.admits_cast(dtype) for family in families))
 
 
+def _casts_freely(value: Any, dtype: torch.dtype) -> bool:
+    """Whether no declaration in a container, or in what it holds, stands against a cast."""
+    casts = getattr(type(value), "__tensorclass_casts__", None)
+    if casts is not None and dtype not in casts:
+        return False
+    if value._tensors_by_key() is not None:
+        return True
+    return all([_casts_freely(v, dtype) for v in value._live().values() if isinstance(v, TensorCollection)])
+
+
 def castable(self: Any, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
     """Which leaves a cast touches: floating ones, as `nn.Module.to` does; a declared dtype refuses."""
-    if dtype in type(self).__tensorclass_casts__:
+    if _casts_freely(self, dtype):
         return [leaf.is_floating_point() or leaf.is_complex() for leaf in leaves]
     problems = []
     wanted = []

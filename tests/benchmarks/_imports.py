@@ -11,7 +11,7 @@ import tempfile
 PROGRAM = """
 import time, torch
 start = time.process_time()
-import {module}
+from {module} import TensorDict
 print(time.process_time() - start)
 """
 LIMIT_SECONDS = 0.25
