@@ -326,6 +326,22 @@ def test_joins_stay_lazy():
     assert different.batch_size == torch.Size([2, 3, 4])
 
 
+def test_a_stack_of_locked_members_is_locked():
+    """What is read from a locked stack shows that it is locked; unlocking the stack frees it."""
+    stack = lazy_stack(members()).lock_()
+    inner = stack["b"]
+    assert inner.is_locked
+    with pytest.raises(LockedError, match="outermost"):
+        inner.unlock_()
+    stack.unlock_()
+    assert not inner.is_locked
+    parts = [part.lock_() for part in members()]
+    with pytest.raises(LockedError, match="insert a member"):
+        lazy_stack(parts).append(members()[0])
+    assert not lazy_stack(parts).unlock_().is_locked
+    assert not parts[0].is_locked
+
+
 def test_maybe_dense_stack():
     """Dense where keys and shapes agree, else lazy."""
     assert type(maybe_dense_stack(members())) is TensorDict
