@@ -22,6 +22,7 @@ __all__ = [
     "LockedError",
     "MissingExtraError",
     "MissingKeyError",
+    "ModuleError",
     "Problem",
     "SchemaError",
     "StructureError",
@@ -147,6 +148,10 @@ class StructureError(TensorClassError, RuntimeError, ValueError):
 
 class CastError(TensorClassError, TypeError):
     """A cast that would break a declared dtype."""
+
+
+class ModuleError(TensorClassError, RuntimeError, ValueError):
+    """A keyed module whose keys, arguments or outputs don't fit."""
 
 
 class UnsupportedOperationError(TensorClassError, TypeError):

@@ -34,6 +34,7 @@ BUILTINS = {
     "BatchDimError": (IndexError,),
     "StructureError": (RuntimeError, ValueError),
     "CastError": (TypeError,),
+    "ModuleError": (RuntimeError, ValueError),
     "UnsupportedOperationError": (TypeError,),
     "BuildError": (TypeError, ValueError),
     "MissingExtraError": (ImportError,),

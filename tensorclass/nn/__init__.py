@@ -3,6 +3,15 @@
 from ._diagnostics import CODES as CODES
 from ._diagnostics import Diagnostic as Diagnostic
 from ._diagnostics import PipelineWarning as PipelineWarning
+from ._dispatch import dispatch as dispatch
+from ._keyed import TensorDictModule as TensorDictModule
+from ._keyed_base import TensorDictModuleBase as TensorDictModuleBase
+from ._keyed_sequential import TensorDictSequential as TensorDictSequential
+from ._modes import set_skip_existing as set_skip_existing
+from ._modes import skip_existing as skip_existing
 from ._sequential import TensorClassSequential as TensorClassSequential
 from ._stage import TensorClassModule as TensorClassModule
 from ._two_step import module as module
+from ._wrap import TensorDictModuleWrapper as TensorDictModuleWrapper
+from ._wrap import WrapModule as WrapModule
+from ._wrap import as_tensordict_module as as_tensordict_module

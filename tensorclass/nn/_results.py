@@ -88,8 +88,12 @@ def reraise(error: Exception, label: str, reads: Sequence[Slot], values: Sequenc
 
     Errors with a class of their own (out of memory, ours, the user's) stay what they are and get a note.
     """
-    given = ", ".join(f"{slot.name}: {describe(value)}" for slot, value in zip(reads, values, strict=False))
-    where = f"{label} failed on {given}" if given else f"{label} failed"
+    fail(error, label, [f"{slot.name}: {describe(value)}" for slot, value in zip(reads, values, strict=False)])
+
+
+def fail(error: Exception, label: str, given: Sequence[str]) -> NoReturn:
+    """As `reraise`, with what the module was given as text."""
+    where = f"{label} failed on {', '.join(given)}" if given else f"{label} failed"
     if type(error) in _PLAIN:
         kind = MissingKeyError if type(error) is KeyError else type(error)  # a KeyError prints its message escaped
         raise kind(f"{where}\n{type(error).__name__}: {error}") from error
