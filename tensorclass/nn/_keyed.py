@@ -60,6 +60,13 @@ class TensorDictModule(TensorDictModuleBase):
     """
 
     module: Any
+    _direct = True
+    """Whether `forward` does nothing but `_run`, so that a sequence may call that."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not {"forward", "__call__"}.isdisjoint(cls.__dict__):
+            cls._direct = cls.__dict__.get("_direct", False)
 
     def __init__(
         self, module: Callable[..., Any], in_keys: Any, out_keys: Any, *, out_to_in_map: bool | None = None,
@@ -94,6 +101,10 @@ class TensorDictModule(TensorDictModuleBase):
 
     def _run(self, data: Any, out: Any = None, kwargs: Mapping[str, Any] | None = None) -> Any:
         mode = SKIP.get()
+        if mode is False and out is None and not kwargs and type(data) is TensorDict:
+            values = self._tensors(data)
+            if values is not None:
+                return self._quick(data, values)
         if mode is not False and skips(data, self.in_keys, self.out_keys, mode):
             return data
         values = self._read(data)
@@ -104,6 +115,37 @@ class TensorDictModule(TensorDictModuleBase):
         target = out if out is not None else self._target(data)
         self._write(target, self.out_keys_source, self._outputs(result, data))
         return target
+
+    def _tensors(self, data: TensorDict) -> list[Any] | None:
+        """The arguments of a call without options on a dense container; None where anything is out of the ordinary."""
+        if self.inplace is not True or self._names is not None or self.method is not None or self.method_kwargs:
+            return None
+        if self._get_kwargs or data._lock is not None or data._device is not None:
+            return None
+        store = data._data
+        values = []
+        for key in self._in_keys:
+            value = store.get(key)
+            if type(value) is not Tensor:
+                return None
+            values.append(value)
+        return values
+
+    def _quick(self, data: TensorDict, values: list[Any]) -> TensorDict:
+        """Call the module by position, and write one tensor without the general way of writing."""
+        module = self._modules.get("module")
+        try:
+            result = self.module(*values) if module is None else module(*values)
+        except Exception as error:  # whatever the user's callable raises
+            self._explain(error, data, values)
+        keys = self._out_keys if self._all_keys is None else self._all_keys
+        if type(result) is Tensor and len(keys) == 1 and type(keys[0]) is str and keys[0] != DROPPED:
+            size = data._batch_size
+            if not size or result.shape[: len(size)] == size:
+                data._data[keys[0]] = result
+                return data
+        self._write(data, keys, self._outputs(result, data))
+        return data
 
     def _read(self, data: Any) -> list[Any]:
         options = self._get_kwargs

@@ -83,6 +83,8 @@ class TensorDictSequential(TensorDictModule):
 
     # ---- running -------------------------------------------------------------------------------------------------
 
+    _direct = True
+
     @dispatch(auto_batch_size=False)
     def forward(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
         """Run the modules on a container and return the result; tensors in its place are read by in key.
@@ -112,8 +114,14 @@ class TensorDictSequential(TensorDictModule):
         return result
 
     def _chain(self, data: Any) -> Any:
-        for module in self.module._modules.values():
-            data = self._partial(module, data) if self.partial_tolerant else step(module, data)
+        modules: Any = self._modules["module"]
+        if self.partial_tolerant:
+            for module in modules._modules.values():
+                data = self._partial(module, data)
+            return data
+        hooked = _has_any_global_hook()  # type: ignore[no-untyped-call]  # of torch
+        for module in modules._modules.values():
+            data = step(module, data) if hooked or not direct(module) else module._run(data)
         return data
 
     def _apart(self, data: Any, out: Any) -> Any:
@@ -263,20 +271,23 @@ class TensorDictSequential(TensorDictModule):
         return self._like(kept) if kept else None
 
 
+def direct(module: Any) -> bool:
+    """Whether a module without hooks may be run past `nn.Module.__call__`."""
+    return (
+        isinstance(module, TensorDictModule)
+        and module._direct
+        and not (module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+        and not module._backward_pre_hooks
+    )
+
+
 def step(module: Any, data: Any) -> Any:
     """One module of a sequence on its container."""
-    kind = type(module)
-    if (
-        (kind is TensorDictModule or kind is TensorDictSequential)
-        and not (module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
-        and not (module._backward_pre_hooks or _has_any_global_hook())  # type: ignore[no-untyped-call]  # of torch
-    ):
-        return module._run(data)
     result = module(data)
     if not isinstance(result, TensorCollection):
         raise ModuleError(
-            f"{kind.__name__} in a sequence returned {type(result).__name__}; it takes a container and returns one. "
-            "Wrap a callable over tensors in a TensorDictModule with in_keys and out_keys"
+            f"{type(module).__name__} in a sequence returned {type(result).__name__}; it takes and returns a "
+            "container. Wrap a callable over tensors in a TensorDictModule with in_keys and out_keys"
         )
     return result
 
