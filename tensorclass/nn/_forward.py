@@ -91,7 +91,10 @@ class Writer:
     def _stage(self, index: int, stage: Stage) -> None:
         arguments = [self._load(index, position, slot) for position, slot in enumerate(stage.reads)]
         tests = [f"{arguments[position]} is not None" for position in self.gates[index]]
-        filled = stage.skip_existing and not stage.update and all(self._fillable(slot) for slot in stage.written)
+        filled = stage.skip_existing and not stage.update
+        filled = filled and all(
+            fillable(s, self.input, self.output) and s.path not in self.written for s in stage.written
+        )
         before = [self._before(slot, index, filled) for slot in stage.writes] if tests or filled else []
         targets = [self._target(slot, index) for slot in stage.writes]
         if filled:
@@ -128,13 +131,6 @@ class Writer:
             self.names[f"f{index}"] = stage.function
             return f"f{index}"
         return module_source(stage.name) + (f".{stage.method}" if stage.method is not None else "")
-
-    def _fillable(self, slot: Slot) -> bool:
-        """Whether the batch may come with a value for a field that a module writes."""
-        if slot.within or not has_path(self.input, slot.path) or slot.path in self.written:
-            return False
-        spec = specs_along(self.input, slot.path)[-1]
-        return spec.optional or (spec.produced and self.output is self.input)
 
     def _before(self, slot: Slot | None, index: int, filled: bool) -> str:
         """What an out field is when its module is skipped: what it was."""
@@ -268,6 +264,14 @@ def has_path(cls: Any, path: Path) -> bool:
             return False
         cls = spec.nested
     return True
+
+
+def fillable(slot: Slot, input: type, output: type) -> bool:
+    """Whether a batch may come with a value for a field that a module writes."""
+    if slot.within or not has_path(input, slot.path):
+        return False
+    spec = specs_along(input, slot.path)[-1]
+    return spec.optional or (spec.produced and output is input)
 
 
 def module_source(name: str) -> str:

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, overload
 
 import torch
 from torch import nn
+from typing_extensions import Self, Unpack
 
 from ..errors import BuildError
 from ._check import Report, check
 from ._diagnostics import Diagnostic, PipelineWarning, build_error
 from ._drawing import mermaid
 from ._first import FirstCall
-from ._forward import Program, generate
+from ._forward import Program, fillable, generate
+from ._modes import skip_existing
+from ._order import Node, topological
 from ._results import reraise
-from ._slots import Slot, is_tensorclass_type
-from ._stage import Stage, TensorClassModule, default_name, fields_text
+from ._slots import Slot, is_tensorclass_type, slots_of
+from ._stage import Stage, TensorClassModule, as_module, check_name, default_name, fields_text
+from ._subsequence import finals, inlined, known_slots, leaves, needed, needs, passed, picked, reachable
 
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
 Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
 State = TypeVar("State")
 Probing = bool | Literal["run"]
+
+
+class Options(TypedDict, total=False):
+    """The options of a pipeline."""
+
+    probe: Probing
+    sort: bool
+    partial: bool
+    skip_existing: bool
+    name: str | None
 
 
 class TensorClassSequential(nn.Module, Generic[In, Out]):
@@ -36,11 +51,18 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
     an `nn.Sequential`. The input is never changed.
 
     Args:
-        modules: `TensorClassModule`s in the order in which they run.
+        modules: `TensorClassModule`s in the order in which they run; another pipeline stands for its modules, and what
+            it writes and does not return stays private to it.
         input: The tensorclass that the pipeline takes.
         output: The tensorclass that it returns; by default `input`, with the `produced()` fields filled in.
         probe: Whether every module is tried on fake tensors too: `True`, `False` for the declarations alone, or
             `"run"` to run copies of the modules on real ones.
+        sort: Whether the modules may be listed in any order, and are put into one in which they can run.
+        partial: Whether a module is skipped when an in field is None that its parameter does not admit. What depends on
+            it is skipped too, and may only stand in optional or `produced()` fields of the output.
+        skip_existing: Whether a module is skipped when the batch has its out fields already: optional fields of the
+            input, and `produced()` ones where the output is the same class. A module with `update=True` always runs.
+        name: The name of the pipeline as a module of another one.
 
     Raises:
         BuildError: with every finding of the check in `.diagnostics`; docs/errors.md explains the codes.
@@ -71,41 +93,54 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
 
     @overload
     def __init__(
-        self: TensorClassSequential[State, State], *modules: TensorClassModule, input: type[State],
-        probe: Probing = ...,
-    ) -> None: ...  # fmt: skip
+        self: TensorClassSequential[State, State], *modules: Member, input: type[State], **options: Unpack[Options]
+    ) -> None: ...
     @overload
     def __init__(
-        self, *modules: TensorClassModule, input: type[In], output: type[Out], probe: Probing = ...
-    ) -> None: ...
+        self, *modules: Member, input: type[In], output: type[Out], **options: Unpack[Options]
+    ) -> None: ...  # fmt: skip
     def __init__(
-        self, *modules: TensorClassModule, input: type[Any], output: type[Any] | None = None, probe: Probing = True
-    ) -> None:
+        self, *modules: Member, input: type[Any], output: type[Any] | None = None, probe: Probing = True,
+        sort: bool = False, partial: bool = False, skip_existing: bool = False, name: str | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
+        self._name = check_name(name)
         self._probe = _as_probing(probe)
         self.input_class = _as_class(input, "input")
-        self.output_class = input if output is None else _as_class(output, "output")
-        self._stages = self._register(_as_stages(modules))
+        self.output_class = self._declared_output = input if output is None else _as_class(output, "output")
+        members = _as_members(modules)
+        self._members: tuple[tuple[str, int, int], ...] = ()
+        self._stages: tuple[Stage, ...] = ()
+        for index in self._order(members) if sort else range(len(members)):
+            self._add(members[index], partial, skip_existing)
         self._fresh = True
         self._build(self._check(), warn=True)
 
-    def _register(self, modules: tuple[TensorClassModule, ...]) -> tuple[Stage, ...]:
-        """Register what holds parameters under the names of the stages."""
-        stages: list[Stage] = []
-        for index, module in enumerate(modules):
-            stage, registered = module._stage_at(index)
-            twin = next((i for i, other in enumerate(stages) if other.name == stage.name), None)
-            if twin is not None:
-                raise BuildError(
-                    f"modules {twin} and {index} are both named `{stage.name}` ({stage.location}); "
-                    "give one another `name=`"
-                )
-            if hasattr(self, stage.name):
-                raise BuildError(f"name={stage.name!r} would hide an attribute of the pipeline; take another name")
-            if registered is not None:
-                self.add_module(stage.name, registered)
-            stages.append(stage)
-        return tuple(stages)
+    def _order(self, members: Sequence[Member]) -> list[int]:
+        nodes = []
+        for index, member in enumerate(members):
+            name, stages, _ = _stages_of(member, index)
+            writes = {s.path: s for stage in stages for s in stage.written if not s.within}
+            update, location = any(stage.update for stage in stages), stages[0].location
+            nodes.append(Node(name, location, tuple(needs(stages, ())), tuple(writes.values()), update))
+        return topological(nodes, self.input_class, self._title())
+
+    def _add(self, member: Member, partial: bool, skip_existing: bool) -> None:
+        """Register what holds parameters under its name, and take up the stages."""
+        index, start = len(self._members), len(self._stages)
+        name, stages, registered = _stages_of(member, index)
+        twin = next((i for i, (other, _, _) in enumerate(self._members) if other == name), None)
+        if twin is not None:
+            where = f"({stages[0].location})"
+            raise BuildError(f"modules {twin} and {index} are both named `{name}` {where}; give one another `name=`")
+        if hasattr(self, name):
+            raise BuildError(f"name={name!r} would hide an attribute of the pipeline; take another name")
+        if registered is not None:
+            self.add_module(name, registered)
+        self._members += ((name, start, start + len(stages)),)
+        self._stages += tuple(
+            replace(s, partial=s.partial or partial, skip_existing=s.skip_existing or skip_existing) for s in stages
+        )
 
     def _check(self) -> Report:
         targets = [self._target(stage) for stage in self._stages]
@@ -133,11 +168,24 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
                 file, line = self._stages[diagnostic.module].location
                 warnings.warn_explicit(str(diagnostic), PipelineWarning, file, line)
         self._report = report
+        self._skipping: dict[Any, Program] = {}
+        self._may_skip = any(fillable(slot, self.input_class, self.output_class) for slot in self._written())
         self._program = self._generate()
         self._run = self._program.run
 
-    def _generate(self, seen: FirstCall | None = None) -> Program:
-        return generate(self._stages, self.input_class, self.output_class, self._report, self._refuse, seen)
+    def _generate(self, seen: FirstCall | None = None, skip: Any = False) -> Program:
+        stages = self._stages if skip is False else [_skipping(stage, skip) for stage in self._stages]
+        return generate(stages, self.input_class, self.output_class, self._report, self._refuse, seen)
+
+    def _program_now(self) -> Program:
+        """The program under `set_skip_existing`."""
+        mode = skip_existing()
+        key = mode if isinstance(mode, bool) else tuple(mode)
+        if key is False:
+            return self._program
+        if key not in self._skipping:
+            self._skipping[key] = self._generate(skip=key)
+        return self._skipping[key]
 
     # ---- calling -------------------------------------------------------------------------------------------------
 
@@ -155,12 +203,13 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
             SchemaError: when a module returns what it does not declare; intermediate fields are compared with their
                 declarations on the first call, the output on every call.
         """
+        program = self._program_now() if self._may_skip else self._program
         try:
-            if not torch.compiler.is_compiling() and self._fresh:
+            if not torch.compiler.is_compiling() and self._fresh and program is self._program:
                 return self._first(batch)
-            return self._run(self, batch)
+            return program.run(self, batch)
         except Exception as error:  # whatever the user's modules raise
-            self._explain(error, self._program)
+            self._blame(error, program)
             raise
 
     def _first(self, batch: Any) -> Any:
@@ -170,12 +219,12 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
         try:
             result = program.run(self, batch)
         except Exception as error:  # whatever the user's modules raise
-            self._explain(error, program)
+            self._blame(error, program)
             raise
         self._fresh = False
         return result
 
-    def _explain(self, error: Exception, program: Program) -> None:
+    def _blame(self, error: Exception, program: Program) -> None:
         """Name the module in which an error arose; the frame of the generated code knows which, and its arguments."""
         found = _frame_of(error.__traceback__, program)
         if found is None or found[1] not in program.calls:
@@ -198,29 +247,152 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
         """What a stage calls now: a submodule may have been replaced."""
         if stage.function is not None:
             return stage.function
-        module = self._modules[stage.name]
-        target: Callable[..., Any] = module if stage.method is None else getattr(module, stage.method)  # type: ignore[assignment]  # never None
+        module = self.get_submodule(stage.name)
+        target: Callable[..., Any] = module if stage.method is None else getattr(module, stage.method)
         return target
 
-    def __len__(self) -> int:
-        return len(self._stages)
+    def _written(self) -> list[Slot]:
+        return [slot for stage in self._stages for slot in stage.written if not slot.within]
 
-    def __iter__(self) -> Iterator[TensorClassModule]:
+    @property
+    def in_fields(self) -> tuple[Any, ...]:
+        """References to the fields of a batch that the modules read."""
+        return tuple(slot.ref for slot in passed(self.input_class, needs(self._stages, ())))
+
+    @property
+    def out_fields(self) -> tuple[Any, ...]:
+        """References to the fields that the modules write, private ones of nested pipelines left out."""
+        return tuple({slot.path: slot.ref for slot in self._written()}.values())
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Member]:
         return (self[index] for index in range(len(self)))
 
-    def __getitem__(self, index: int) -> TensorClassModule:
-        """The typed module at an index."""
+    @overload
+    def __getitem__(self, index: int) -> Member: ...
+    @overload
+    def __getitem__(self, index: slice) -> TensorClassSequential[Any, Any]: ...
+    def __getitem__(self, index: Any) -> Any:
+        """The typed module or nested pipeline at an index, or a pipeline of the modules of a slice.
+
+        A slice takes the input class when that has all that its modules read, else a class of just the fields that
+        they and the output need; it returns the output class when it gives all of it, else a class of the fields that
+        the modules after it need. Modules are shared, so `p[:2]` and `p[2:]` in a row do what `p` does.
+        """
+        if isinstance(index, slice):
+            return self._slice(index)
         if not isinstance(index, int) or isinstance(index, bool):
-            raise TypeError(f"a pipeline is indexed by the number of a module, got {index!r}")
+            raise TypeError(f"a pipeline is indexed by the number of a module or a slice, got {index!r}")
         if not -len(self) <= index < len(self):
             raise IndexError(f"module {index} of a pipeline with {len(self)} modules")
-        stage = self._stages[index]
-        module = TensorClassModule(
-            self._target(stage), [slot.ref for slot in stage.reads], _refs(stage.writes), name=stage.name,
-            update=stage.update,
-        )  # fmt: skip
-        module.location = stage.location
-        return module
+        name, start, _ = self._members[index]
+        stage = self._stages[start]
+        return self._modules[name] if "." in stage.name else as_module(stage, self._target(stage))
+
+    def _slice(self, index: slice) -> TensorClassSequential[Any, Any]:
+        chosen = range(len(self))[index]
+        if not chosen or chosen.step != 1:
+            raise IndexError(f"{index} picks no row of modules of a pipeline with {len(self)}")
+        start, stop = self._members[chosen[0]][1], self._members[chosen[-1]][2]
+        wanted = needs(self._stages[stop:], self._ends()) if stop < len(self._stages) else None
+        return self._part(range(start, stop), wanted)
+
+    def _ends(self) -> list[Slot]:
+        """The fields of the output that the whole pipeline gives."""
+        paths = {slot.path for slot in [*passed(self.input_class, leaves(self.input_class)), *self._written()]}
+        return [slot for slot in leaves(self.output_class) if slot.path in paths]
+
+    def select_subsequence(self, *, in_fields: Any = None, out_fields: Any = None) -> TensorClassSequential[Any, Any]:
+        """A pipeline of the modules that can run from some fields, and that others depend on; it shares the modules.
+
+        Args:
+            in_fields: A field or a sequence of them, of the input or intermediate: only modules stay that can run from
+                these alone. The part takes the input class when that has all that it reads, else a class of the fields.
+            out_fields: A field or a sequence of them: only modules stay that these depend on. The part returns a class
+                of these fields; by default the output class, when it still makes all of it.
+
+        Raises:
+            BuildError: for fields that the pipeline does not know, and when no module is left.
+        """
+        kept: Sequence[int] = range(len(self._stages))
+        wanted: list[Slot] | None = None
+        given = [*leaves(self.input_class), *self._written()]
+        if in_fields is not None:
+            starts = slots_of(in_fields, "in_fields")
+            known_slots(self._title(), starts, [*given, *needs(self._stages, ())], "in_fields")
+            kept = reachable(self._stages, kept, starts)
+        if out_fields is not None:
+            wanted = slots_of(out_fields, "out_fields")
+            known_slots(self._title(), wanted, given, "out_fields")
+            kept = needed(self._stages, kept, wanted)
+        if not kept:
+            raise BuildError(f"no module of {self._title()} is left between these fields")
+        brought = needs([self._stages[index] for index in kept], self._ends())
+        if wanted is None and len(passed(self.input_class, brought)) < len(brought):
+            wanted = finals(self._stages, kept, self.output_class)
+        return self._part(kept, wanted)
+
+    def _part(self, kept: Sequence[int], wanted: Sequence[Slot] | None) -> TensorClassSequential[Any, Any]:
+        """A pipeline of some of the stages; nested pipelines that are whole stay what they are."""
+        stages = [self._stages[index] for index in kept]
+        part = TensorClassSequential.__new__(TensorClassSequential)
+        nn.Module.__init__(part)
+        names = ("_probe", "_name", "training")
+        part.__dict__.update({name: self.__dict__[name] for name in names}, _fresh=True, _members=(), _stages=())
+        for name, start, stop in self._members:
+            chosen = [index for index in kept if start <= index < stop]
+            part._adopt(self, name, chosen, len(chosen) == stop - start)
+        part.output_class = part._declared_output = self.output_class if wanted is None else picked(wanted)
+        missing = needs(stages, self._ends() if wanted is None else wanted)
+        inside = len(passed(self.input_class, missing)) == len(missing)
+        part.input_class = self.input_class if inside else picked(missing)
+        part._build(part._check(), warn=False)
+        return part
+
+    def _adopt(self, other: Self, name: str, kept: Sequence[int], whole: bool) -> None:
+        start = len(self._stages)
+        self._stages += tuple(other._stages[index] for index in kept)
+        if whole and name in other._modules:
+            self.add_module(name, other.get_submodule(name))
+        for stage in self._stages[start:]:
+            owner, _, last = stage.name.rpartition(".")
+            if not whole and stage.function is None:
+                holder: nn.Module = self
+                for step in owner.split(".") if owner else ():
+                    if step not in holder._modules:
+                        holder.add_module(step, nn.Module())
+                    holder = holder.get_submodule(step)
+                holder.add_module(last, other.get_submodule(stage.name))
+        spans = [(start, len(self._stages))] if whole else [(i, i + 1) for i in range(start, len(self._stages))]
+        self._members += tuple((name, *span) for span in spans)
+
+    def select_out_fields(self, *fields: Any) -> TensorClassSequential[In, Any]:
+        """Return a class of these fields only, in place; every module still runs. `reset_out_fields` undoes it.
+
+        Args:
+            fields: Fields of the output, of the input, or intermediate ones.
+
+        Raises:
+            BuildError: for fields that the pipeline does not know.
+        """
+        wanted = slots_of(fields, "fields")
+        known_slots(self._title(), wanted, [*leaves(self.input_class), *self._written()], "select_out_fields")
+        return self._return(picked(wanted))
+
+    def reset_out_fields(self) -> Self:
+        """Return the output class of the constructor again."""
+        return self._return(self._declared_output)
+
+    def _return(self, output: type[Any]) -> Self:
+        before, self.output_class = self.output_class, output
+        try:
+            self._build(self._check(), warn=False)
+        except BuildError:
+            self.output_class = before
+            raise
+        return self
 
     def mermaid(self) -> str:
         """The pipeline as Mermaid text: modules are nodes, fields are edges.
@@ -236,7 +408,7 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
     def __repr__(self) -> str:
         rows = [f"TensorClassSequential({self._title()}"]
         for index, stage in enumerate(self._stages):
-            target = self._modules[stage.name] if stage.function is None else stage.name
+            target = self.get_submodule(stage.name) if stage.function is None else stage.name
             text = repr(target).replace("\n", "\n    ") if stage.function is None else "function"
             rows.append(f"  ({index}) {stage.name}: {fields_text(stage.reads)} -> {fields_text(stage.writes)}  {text}")
         return "\n".join([*rows, ")"])
@@ -245,7 +417,7 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the generated code and what the check knows, which are made again."""
-        made = ("_run", "_program", "_report", "diagnostics")
+        made = ("_run", "_program", "_report", "_skipping", "diagnostics")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -264,7 +436,7 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
     def _names_for_numbers(self, numbers: set[str]) -> dict[str, str]:
         """The module for each number: by its place in the pipeline, else by order among those with parameters."""
         stateful = {
-            str(i): s.name for i, s in enumerate(self._stages) if s.name in self._modules and _keys(self, s.name)
+            str(i): name for i, (name, _, _) in enumerate(self._members) if name in self._modules and _keys(self, name)
         }
         if numbers <= stateful.keys():
             return stateful
@@ -281,8 +453,19 @@ def _numbered(prefix: str, key: str) -> re.Match[str] | None:
     return re.fullmatch(rf"{re.escape(prefix)}(\d+)(\..+)", key)
 
 
-def _refs(writes: tuple[Slot | None, ...]) -> Any:
-    return [None if slot is None else slot.ref for slot in writes]
+def _stages_of(member: Member, index: int) -> tuple[str, list[Stage], nn.Module | None]:
+    """The name of a member, its stages, and what is registered under the name."""
+    if isinstance(member, TensorClassSequential):
+        name = member._name or f"pipeline_{index}"
+        return name, inlined(member._stages, name, member.output_class), member
+    stage, registered = member._stage_at(index)
+    return stage.name, [stage], registered
+
+
+def _skipping(stage: Stage, mode: Any) -> Stage:
+    """A stage under `set_skip_existing`: True, or the keys that may be there already."""
+    skips = mode is True or all(".".join(s.path) in mode or s.path in mode for s in stage.written)
+    return replace(stage, skip_existing=stage.skip_existing or skips)
 
 
 def _frame_of(traceback: TracebackType | None, program: Program) -> tuple[FrameType, int] | None:
@@ -307,20 +490,22 @@ def _as_class(cls: object, role: str) -> type[Any]:
     raise BuildError(f"{role}= takes a tensorclass, the class itself; got {what}")
 
 
-def _as_stages(modules: tuple[object, ...]) -> tuple[TensorClassModule, ...]:
+def _as_members(modules: tuple[object, ...]) -> tuple[Member, ...]:
     if not modules:
         raise BuildError("a pipeline needs at least one TensorClassModule")
     for index, module in enumerate(modules):
-        if isinstance(module, TensorClassModule):
+        if isinstance(module, (TensorClassModule, TensorClassSequential)):
             continue
         if is_tensorclass_type(module):
             raise BuildError(
                 f"module {index} is the class {module.__name__}; classes are given as `input=` and `output=`"
             )
-        if isinstance(module, TensorClassSequential):
-            raise BuildError(f"module {index} is a pipeline: put its modules in, `*inner` in the place of `inner`")
         raise BuildError(
             f"module {index} is a {type(module).__name__}, not a TensorClassModule: say which fields it reads and "
             "writes, `TensorClassModule(module, in_fields=..., out_fields=...)`"
         )
     return modules  # type: ignore[return-value]  # each was tested above
+
+
+Member = TensorClassModule | TensorClassSequential[Any, Any]
+"""What a pipeline is made of."""

@@ -52,6 +52,11 @@ class Slot:
         """Whether reading the field, or a class on the way to it, may give None."""
         return any(spec.optional for spec in specs_along(self.owner, self.ref._path))
 
+    @property
+    def needed(self) -> bool:
+        """Whether an instance of the owner can't be complete without the field."""
+        return self.spec.required or self.spec.produced
+
     def __str__(self) -> str:
         return f"{self.label}: {self.spec}"
 
@@ -93,6 +98,14 @@ def as_slots(value: object, role: str, *, droppable: bool = False) -> tuple[Slot
     slots = tuple(_as_slot(item, role, droppable and not single) for item in items)
     if droppable:
         _refuse_useless(slots, role)
+    return slots
+
+
+def slots_of(value: object, role: str) -> list[Slot]:
+    """As `as_slots`, for arguments where nothing is dropped; at least one field."""
+    slots = [slot for slot in as_slots(value, role) if slot is not None]
+    if not slots:
+        raise BuildError(f"{role} names no field; name at least one")
     return slots
 
 

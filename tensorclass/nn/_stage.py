@@ -86,7 +86,7 @@ class TensorClassModule(nn.Module):
         super().__init__()
         _check_callable(module)
         self.module = module
-        self.name = _check_name(name)
+        self.name = check_name(name)
         self.update = update
         self.location = location_of_caller()
         fields, parameters = by_keyword(in_fields)
@@ -167,6 +167,19 @@ def fields_text(slots: tuple[Slot | None, ...]) -> str:
     return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
+def as_module(stage: Stage, target: Callable[..., Any]) -> TensorClassModule:
+    """The typed module of a stage."""
+    how = stage.how
+    reads = [slot.ref for slot in stage.reads]
+    fields = dict(zip(how.parameters, reads, strict=True)) if how.parameters else reads
+    writes = [None if slot is None else slot.ref for slot in stage.writes]
+    module = TensorClassModule(
+        target, fields, writes, name=stage.name.rpartition(".")[2], update=stage.update, checkpoint=how.checkpoint
+    )
+    module._how, module.location = how, stage.location
+    return module
+
+
 def default_name(module: object) -> str:
     """A readable name for a callable: of the function, else of its class.
 
@@ -195,7 +208,8 @@ def _check_callable(module: object) -> None:
         raise BuildError(f"got {type(module).__name__}, which can't be called; {hint}")
 
 
-def _check_name(name: object) -> str | None:
+def check_name(name: object) -> str | None:
+    """The name of a module in a sequence, or None."""
     if name is None:
         return None
     if not isinstance(name, str) or not name.isidentifier():

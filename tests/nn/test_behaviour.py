@@ -321,7 +321,6 @@ ARGUMENTS = [
     (lambda: step(flatten, Digits.image, Hidden.flat, name="forward"), ["would hide `nn.Module.forward`"]),
     (lambda: TensorClassSequential(input=Digits), ["at least one TensorClassModule"]),
     (lambda: TensorClassSequential(nn.Linear(1, 1), input=Digits), ["module 0 is a Linear", "in_fields=..."]),
-    (lambda: TensorClassSequential(classifier(), input=Digits), ["module 0 is a pipeline", "`*inner`"]),
     (lambda: TensorClassSequential(Digits, input=Digits), ["`input=` and `output=`"]),
     (lambda: TensorClassSequential(*stages(), input=digits(), output=Prediction), ["input= takes a tensorclass"]),
     (lambda: TensorClassSequential(*stages(), input=dict, output=Prediction), ["got the class dict"]),

@@ -1,6 +1,8 @@
 # pyright: strict
 """Modules and pipelines."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from typing_extensions import assert_type
@@ -40,7 +42,9 @@ digits = Digits(torch.zeros(2, 64), torch.zeros(2, dtype=torch.int64))
 assert_type(pipe, TensorClassSequential[Digits, Prediction])
 assert_type(pipe(digits), Prediction)
 assert_type(pipe(digits[:1]).digit, Tensor)
-assert_type(pipe[0], TensorClassModule)
+assert_type(pipe[0], TensorClassModule | TensorClassSequential[Any, Any])
+assert_type(pipe[:1], TensorClassSequential[Any, Any])
+assert_type(pipe.select_subsequence(out_fields=Hidden.h), TensorClassSequential[Any, Any])
 assert_type(len(pipe), int)
 assert_type(pipe.mermaid(), str)
 pipe.train().to("cpu").load_state_dict(pipe.state_dict())
