@@ -37,8 +37,8 @@ def is_key(index: object) -> bool:
     if kind in _INDICES:
         return False
     if kind is tuple:
-        return bool(index) and all(is_key(part) for part in index)  # type: ignore[attr-defined]  # a tuple, by its type
-    return isinstance(index, str) or hasattr(kind, "__field_path__")
+        return bool(index) and all([type(part) is str or is_key(part) for part in index])  # type: ignore[attr-defined]  # a tuple, by its type
+    return isinstance(index, (str, property)) or hasattr(kind, "__field_path__")  # dynamo takes references for those
 
 
 def unravel_key_to_tuple(key: Key) -> Path:
@@ -67,6 +67,8 @@ def _collect(key: Key, whole: Key, parts: list[str]) -> None:
     elif isinstance(key, tuple):
         for part in key:
             _collect(part, whole, parts)
+    elif type(key) is property and getattr(key, "__field_path__", None) is not None:
+        parts.append(key.__field_path__[0])  # a reference as dynamo shows it: it can be subscripted, not iterated
     elif hasattr(type(key), "__field_path__"):
         parts.extend(key.__field_path__)
     else:

@@ -28,8 +28,6 @@ _CONVERSIONS: Final[dict[torch.dtype, Callable[[Tensor], Tensor]]] = {
     torch.bfloat16: Tensor.bfloat16,
     torch.int64: Tensor.long,
     torch.int32: Tensor.int,
-    torch.complex64: Tensor.cfloat,
-    torch.complex128: Tensor.cdouble,
 }
 """Methods that do what `to(dtype)` does, without its parsing of arguments, which takes as long as a small copy."""
 

@@ -70,11 +70,12 @@ class InplaceOps(IndexOps):
             raise TypeError("update_: give one mapping or keyword arguments, not both")
         source = kwargs if input_dict_or_td is None else input_dict_or_td
         if keys_to_update is None and (type(source) is dict or type(source) is type(self)):
-            pairs: list[tuple[Tensor, Tensor]] = []
+            targets: list[Tensor] = []
+            sources: list[Tensor] = []
             found = source if type(source) is dict else source._live()  # type: ignore[union-attr]  # a container
-            if self._pair_leaves(found, pairs, False) and all([a.shape == b.shape for a, b in pairs]):
+            if self._pair_leaves(found, targets, sources, False) and _writable_as_shaped(targets, targets, sources):
                 self._refuse_frozen("write in place")
-                _copy_all([mine for mine, _ in pairs], [theirs for _, theirs in pairs], non_blocking)
+                _copy_all(targets, sources, non_blocking)
                 return self
         self._write(self._plan(source, (), None, None, _paths(keys_to_update)), non_blocking)
         return self
@@ -160,18 +161,18 @@ class InplaceOps(IndexOps):
         size = self._batch_size
         if not size or (type(index) is int and not -size[0] <= index < size[0]):
             return False
-        pairs: list[tuple[Tensor, Tensor]] = []
-        if not self._pair_leaves(value._live(), pairs, True) or not pairs:
+        leaves: list[Tensor] = []
+        sources: list[Tensor] = []
+        if not self._pair_leaves(value._live(), leaves, sources, True) or not leaves:
             return False
-        targets = [mine[index] for mine, _ in pairs]
-        sources = [theirs for _, theirs in pairs]
-        if [v.shape for v in targets] != [v.shape for v in sources]:
+        targets = [leaf[index] for leaf in leaves]
+        if not _writable_as_shaped(leaves, targets, sources):
             return False
         self._refuse_frozen("write by index")
         _copy_all(targets, sources)
         return True
 
-    def _pair_leaves(self, other: dict[Any, Any], pairs: list[tuple[Tensor, Tensor]], whole: bool) -> bool:
+    def _pair_leaves(self, other: dict[Any, Any], targets: list[Tensor], sources: list[Tensor], whole: bool) -> bool:
         """Collect leaves of one key, dtype and plain memory; False where the containers are not that much alike.
 
         `whole` asks for the same keys on both sides; else the other side may have fewer.
@@ -186,14 +187,14 @@ class InplaceOps(IndexOps):
             if type(leaf) is Tensor and type(source) is Tensor:
                 if leaf.dtype is not source.dtype or leaf.requires_grad or not leaf.is_contiguous():
                     return False
-                pairs.append((leaf, source))
+                targets.append(leaf)
+                sources.append(source)
                 continue
             if not isinstance(leaf, InplaceOps) or type(source) not in (dict, type(leaf)):
                 return False
-            if not leaf._pair_leaves(source if type(source) is dict else source._live(), pairs, whole):
+            if not leaf._pair_leaves(source if type(source) is dict else source._live(), targets, sources, whole):
                 return False
-        # A tensor made in inference mode may not be writable; dynamo can't ask.
-        return torch.compiler.is_compiling() or not any([leaf.is_inference() for leaf, _ in pairs])
+        return True
 
     def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         if self._stacked:
@@ -463,6 +464,14 @@ class InplaceOps(IndexOps):
                 buffer.share_memory_()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             MappingOps.set(result, key, buffer)
         return result
+
+
+def _writable_as_shaped(leaves: list[Tensor], targets: list[Tensor], sources: list[Tensor]) -> bool:
+    """Whether sources have the shapes of what they are copied into, and the leaves that hold it may be written."""
+    if [v.shape for v in targets] != [v.shape for v in sources]:
+        return False
+    # A tensor made in inference mode may not be writable; dynamo can't ask.
+    return torch.compiler.is_compiling() or not any(map(Tensor.is_inference, leaves))
 
 
 def _copy_all(targets: list[Tensor], sources: list[Tensor], non_blocking: bool = False) -> None:

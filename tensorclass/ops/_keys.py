@@ -100,11 +100,16 @@ class KeyOps(LazyOps):
 
     def _without(self, paths: set[Path]) -> Any:
         result: Any = self._bare(self._batch_size, self._names)
+        heads = {path[0] for path in paths}
         for key, value in self._entries().items():
-            below = {path[1:] for path in paths if path[0] == key}
-            if () in below:
-                continue
-            result._put(key, value._without(below) if below and isinstance(value, KeyOps) else _shallow(value))
+            if key in heads:
+                below = {path[1:] for path in paths if path[0] == key}
+                if () in below:
+                    continue
+                if isinstance(value, KeyOps):
+                    result._put(key, value._without(below))
+                    continue
+            result._put(key, _shallow(value))
         return result
 
     def rename_key_(self, old_key: Key, new_key: Key, safe: bool = False) -> Self:

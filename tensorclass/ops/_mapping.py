@@ -55,8 +55,10 @@ class MappingOps(ReadingOps):
         tensor([[1., 1., 1.],
                 [0., 0., 0.]])
         """
-        if is_key(index):
-            MappingOps.set(self, index, value)
+        if type(index) is str:
+            self._set_path((index,), value)
+        elif is_key(index):
+            self._set_path(unravel_key_to_tuple(index), value)
         else:
             self._set_index(index, value)
 
@@ -104,17 +106,20 @@ class MappingOps(ReadingOps):
         path = unravel_key_to_tuple(key)
         if inplace and path in KeysView(self, True, False, None, False):
             return self._update_in_place({path: item}, non_blocking)
+        self._set_path(path, item)
+        return self
+
+    def _set_path(self, path: Path, item: Any) -> None:
         if len(path) == 1:
             self._require_unlocked("write", path[0])
             self._put(path[0], self._check(path[0], item))
-            return self
+            return
         holder = self._present(path)
         if holder is None:
             self._check_path(path, item)
             holder = self._holder(path, create=True)
         holder._require_unlocked("write", join_path(path))
         holder._put(path[-1], holder._check(path[-1], item))
-        return self
 
     def _present(self, path: Path) -> MappingOps | None:
         """The container that holds the last part of a path, when all on the way are there already."""

@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from ..core import TensorCollection, is_key, join_path, unravel_key_to_tuple
 from ..core._keys import Key, Path, Subscript
-from ..core._views import ItemsView, KeysView, LeafTest, ValuesView
+from ..core._views import ItemsView, KeysView, LeafTest, ValuesView, entry_type
 from ..errors import KeyThroughLeafError, MissingKeyError
 from ._modes import get_defaults_to_none
 
@@ -67,19 +67,37 @@ class ReadingOps(TensorCollection):
             return self._entry(index)
         if kind is int or kind is slice:
             return self._index(index)
-        if kind is tuple and all([type(part) is str for part in index]) and index:
+        if kind is tuple and index and type(index[0]) is str:
             return self._read(index)
         return self._read(unravel_key_to_tuple(index)) if is_key(index) else self._index(index)
 
     def _read(self, path: Path) -> Any:
+        """The value at a path; parts that are no plain strings are flattened first."""
         node: Any = self
+        try:
+            for part in path:
+                if type(part) is not str:
+                    return self._walk(unravel_key_to_tuple(path)) if is_key(path) else self._index(path)
+                node = node._entry(part)
+        except AttributeError:  # of a leaf on the way, which the slower walk names
+            return self._walk(path)
+        return node
+
+    def _walk(self, path: Path) -> Any:
+        node: Any = self
+        holder: Any = self
         for depth, part in enumerate(path):
             if not isinstance(node, TensorCollection):
+                if node is None and path[depth - 1] not in holder._live():
+                    raise MissingKeyError(
+                        f"`{join_path(path[:depth])}` of this {type(holder).__name__} is None, so it has no entry "
+                        f"`{join_path(path[depth:])}`"
+                    )
                 raise KeyThroughLeafError(
                     f"`{join_path(path[:depth])}` is a {type(node).__name__}, not a container, so it has no entry "
                     f"`{join_path(path[depth:])}`"
                 )
-            node = node._entry(part)
+            holder, node = node, node._entry(part)
         return node
 
     def get(
@@ -153,8 +171,8 @@ class ReadingOps(TensorCollection):
 
         Args:
             include_nested: list what nested containers hold as well.
-            leaves_only: leave containers out.
-            is_leaf: decides by class what counts as a leaf.
+            leaves_only: leave containers and Python objects out.
+            is_leaf: decides by class what counts as a leaf; `is_leaf_nontensor` lists objects too.
             sort: in lexical order instead of insertion order.
 
         >>> from tensorclass import TensorDict
@@ -185,13 +203,13 @@ class ReadingOps(TensorCollection):
         return all(isinstance(v, ReadingOps) and ReadingOps.is_empty(v) for v in self._outline().values())
 
     def entry_class(self, key: Key) -> type:
-        """The class of an entry.
+        """The class of an entry: that of what `get` gives.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(a=1).entry_class("a")
         <class 'torch.Tensor'>
         """
-        return type(self._read(unravel_key_to_tuple(key)))
+        return entry_type(self._raw(unravel_key_to_tuple(key)))
 
     def get_item_shape(self, key: Key) -> torch.Size:
         """The shape of an entry: batch dims and event dims."""

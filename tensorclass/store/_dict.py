@@ -197,7 +197,9 @@ class TensorDict(TensorDictBase):
     def _twin(self) -> Self:
         data = self._data.copy()
         if not self._plain:
-            data = {k: v._twin() if isinstance(v, TensorCollection) else v for k, v in data.items()}
+            for key, value in data.items():
+                if type(value) is not Tensor and isinstance(value, TensorCollection):
+                    data[key] = value._twin()
         return self._of(data, self._batch_size, self._device, self._names, self._plain)
 
     def _quick(self, index: int | slice) -> Self | None:
@@ -294,6 +296,17 @@ class TensorDict(TensorDictBase):
         if not isinstance(value, Tensor):
             self._plain = False
         self._data[key] = value
+
+    def _update_tensors(self, source: Any) -> bool:
+        if type(source) is dict and self._device is None and self._lock is None:
+            size, ndim = self._batch_size, len(self._batch_size)
+            for key, value in source.items():
+                if type(key) is not str or type(value) is not Tensor or value.shape[:ndim] != size:
+                    break
+            else:
+                self._data.update(source)
+                return True
+        return super()._update_tensors(source)
 
     def _fill(self, tensors: dict[str, Tensor]) -> None:
         self._data = tensors
