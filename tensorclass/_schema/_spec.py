@@ -173,7 +173,10 @@ class FieldSpec:
         if unknown:
             raise TypeError(f"a field has no entry {sorted(unknown)[0]!r}")
         new = object.__new__(FieldSpec)  # several times faster than dataclasses.replace
-        vars(new).update({name: value for name, value in vars(self).items() if name in _ENTRIES}, **changes)
+        entries = vars(new)
+        entries.update(vars(self))
+        entries.pop("adapter", None)  # the only cached value, which may be another's
+        entries.update(changes)
         return new
 
     def to_dict(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from ..core._pytree import register
 from ..errors import Problem, SchemaError
 from ..ops import Container
 from ..store import TensorDict
-from ._access import like, make_deleter, make_getter, make_setter
+from ._access import assign, is_checked, like, make_deleter, make_getter, make_setter
 from ._checks import check_many, fill_store, free_casts
 from ._errors import cannot_drop as cannot_drop
 from ._errors import clashes
@@ -38,6 +38,7 @@ from ._errors import unknown_field as unknown_field
 from ._fits import DimTable
 from ._init import ABSENT, DEFAULT, InitBuilder
 from ._reference import FieldRef
+from ._validators import attach, run_checks
 
 RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim", "is_locked"})
 
@@ -68,6 +69,9 @@ def finish_class(cls: Any, schema: Schema) -> None:
     _refuse_clashes(cls, schema, options)
     if options.tensor_only and non_tensor_problems(schema):
         raise SchemaError.of(cls.__name__, non_tensor_problems(schema))
+    schema = attach(cls, schema)
+    slow = bool(cls.__tensorclass_checks__) and options.validate != "off"
+    cls.__tensorclass_checked__ = slow or any(is_checked(spec, options) for spec in schema)
     cls.__tensorclass_schema__ = schema
     cls.__tensorclass_nested__ = tuple(name for name, spec in schema.fields.items() if spec.nested is not None)
     own_init = vars(cls).get("__init__")
@@ -77,15 +81,14 @@ def finish_class(cls: Any, schema: Schema) -> None:
         )])  # fmt: skip
     table = DimTable(schema)
     for name, spec in schema.fields.items():
-        ref = FieldRef._of(cls, (name,), spec, make_getter(spec), make_setter(spec, options, table), make_deleter(spec))
-        setattr(cls, name, ref)
+        write = assign(name) if slow or is_checked(spec, options) else make_setter(spec, table)
+        setattr(cls, name, FieldRef._of(cls, (name,), spec, make_getter(spec), write, make_deleter(spec)))
     cls.__init__ = _make_init(cls, schema)
     cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)  # type: ignore[misc]  # refused even on Any
     cls.__dataclass_fields__ = _dataclass_fields(cls, schema)
     cls.__dataclass_params__ = _PARAMS[options.frozen]
-    cls.__tensorclass_attributes__ = frozenset(
-        name for base in cls.__mro__ for name, member in vars(base).items() if hasattr(type(member), "__set__")
-    )
+    known = Container.__mro__
+    cls.__tensorclass_attributes__ = _attributes().union(*[_set_by(base) for base in cls.__mro__ if base not in known])
     dtypes = [_rigid_dtype(spec) for spec in schema.fields.values()]
     cls.__tensorclass_casts__ = free_casts(schema)
     cls.__tensorclass_rigid__ = None not in dtypes
@@ -126,7 +129,17 @@ def _refuse_clashes(cls: Any, schema: Schema, options: Options) -> None:
 @cache
 def _members() -> frozenset[str]:
     """The names that a field of a class without `shadow` may not have."""
-    return frozenset(dir(Container)) | {"replace", "from_tensordict", "to_tensordict"}
+    return frozenset(dir(Container)) | {"replace", "from_tensordict", "to_tensordict", "to_json", "from_json"}
+
+
+@cache
+def _attributes() -> frozenset[str]:
+    """What is set through descriptors on every class."""
+    return frozenset().union(*[_set_by(base) for base in Container.__mro__])
+
+
+def _set_by(base: type) -> list[str]:
+    return [name for name, member in vars(base).items() if hasattr(type(member), "__set__")]
 
 
 def _make_init(cls: Any, schema: Schema) -> Any:
@@ -156,6 +169,7 @@ def construct(
     store = TensorDict._of({}, size, as_device(device), check_names(names, len(size)), True)
     fill_store(cls, store, checked)
     object.__setattr__(self, "_store", store)
+    run_checks(self)
 
 
 def _argument_problems(schema: Schema, given: Mapping[str, Any], unknown: Mapping[str, Any]) -> list[Problem]:
@@ -195,7 +209,7 @@ def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
     new = self._twin()
     data = new._store._live()
     rest = {}
-    quick = type(data) is dict and new._device is None and type(self).__tensorclass_options__.validate != "values"
+    quick = type(data) is dict and new._device is None and not type(self).__tensorclass_checked__
     for name, value in changes.items():
         old = data.get(name)
         if quick and like(old, value):
