@@ -14,6 +14,7 @@ from .._dims import Variadic as Variadic
 from .._dims import parse_dims as parse_dims
 from ._annotations import is_collection as is_collection
 from ._annotations import is_tensorclass as is_tensorclass
+from ._check import Checker as Checker
 from ._check import Options as Options
 from ._dtypes import FAMILIES as FAMILIES
 from ._dtypes import DTypeFamily as DTypeFamily

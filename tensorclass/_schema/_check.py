@@ -294,7 +294,7 @@ class Checker:
         try:
             return spec.adapter.validate_python(value, strict=False if self.coercion(spec) == "cast" else None)
         except ValidationError as error:
-            self._pydantic(spec, error, spec.name)
+            self.refused(spec, error, spec.name)
         return value
 
     def _tensor_as_value(self, spec: FieldSpec, value: Tensor) -> None:
@@ -304,7 +304,8 @@ class Checker:
         hint = "take the number with `.item()`, or " if value.numel() == 1 else ""
         self.add(spec, f"tensor {describe_tensor(value)}", f'{hint}declare a tensor: `{family}[Tensor, "..."]`')
 
-    def _pydantic(self, spec: FieldSpec, error: ValidationError, path: str) -> None:
+    def refused(self, spec: FieldSpec, error: ValidationError, path: str) -> None:
+        """Note what pydantic says against a value."""
         for entry in error.errors(include_url=False, include_context=False)[:5]:
             where = "".join(f"[{part!r}]" if isinstance(part, int) else f".{part}" for part in entry["loc"])
             hint = entry["msg"][:1].lower() + entry["msg"][1:]
@@ -346,7 +347,7 @@ class Checker:
         try:
             return spec.adapter.validate_python(value, strict=False if self.coercion(spec) == "cast" else None)
         except ValidationError as error:
-            self._pydantic(spec, error, path)
+            self.refused(spec, error, path)
         return value
 
 

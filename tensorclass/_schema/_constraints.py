@@ -65,10 +65,10 @@ def _check_on_tensor(spec: FieldSpec, mark: Any) -> None:
     family = spec.spec.dtype
     if family.dtypes is not None and (family.is_within(Bool) or family.is_within(Complex)):
         raise WrongDeclaration(f"{mark} on {family}", "numbers of this dtype have no order; drop the constraint")
-    bound = _bound(mark)
+    bound = bound_of(mark)
     if not isinstance(bound, Real) or isinstance(bound, bool):
         raise WrongDeclaration(f"{mark} on a tensor", f"the bound is a number, not a {type_name(type(bound))}")
-    if isinstance(mark, MultipleOf) and not bound > 0:
+    if isinstance(mark, MultipleOf) and not float(bound) > 0:
         raise WrongDeclaration(str(mark), "the step is a number above 0")
 
 
@@ -78,7 +78,7 @@ def _check_length(spec: FieldSpec, mark: Any) -> None:
         if dims is not None:
             raise WrongDeclaration(f"{mark} on a scalar", "a length is the size of the first event dim; declare one")
         return
-    token, bound = dims.tokens[0], _bound(mark)
+    token, bound = dims.tokens[0], bound_of(mark)
     size = token.size.constant if isinstance(token, Dim) else None
     if size is not None and (size < bound if isinstance(mark, MinLen) else size > bound):
         raise WrongDeclaration(f'{mark} on the shape "{dims}"', f"its first event dim is always {size}")
@@ -90,16 +90,18 @@ def _check_on_value(spec: FieldSpec, mark: Any) -> None:
         raise WrongDeclaration(f"{mark} on PerElement[...]", f"write `PerElement[Annotated[{inner}, {mark}]]`")
     if spec.kind != "value":
         raise WrongDeclaration(f"{mark} on {spec}", "constraints are for tensors and Python values; drop it here")
-    kind = get_origin(spec.annotation) or spec.annotation
+    kind: Any = get_origin(spec.annotation) or spec.annotation
     if not isinstance(kind, type):
         return
-    bound = _bound(mark)
+    bound = bound_of(mark)
     if isinstance(mark, tuple(LENGTH)):
         fits = hasattr(kind, "__len__")
     elif isinstance(mark, MultipleOf):
         fits = hasattr(kind, "__mod__") and not issubclass(kind, UNORDERED)
     else:
-        fits = kind.__ge__ is not object.__ge__ and not (isinstance(bound, Real) and issubclass(kind, UNORDERED))
+        fits = getattr(kind, "__ge__", None) is not vars(object)["__ge__"] and not (
+            isinstance(bound, Real) and issubclass(kind, UNORDERED)
+        )
         fits = fits and (issubclass(kind, UNORDERED) or not isinstance(bound, UNORDERED))
     if not fits:
         what = "length" if isinstance(mark, tuple(LENGTH)) else "order against this bound"
@@ -108,16 +110,17 @@ def _check_on_value(spec: FieldSpec, mark: Any) -> None:
 
 def _check_bounds(marks: list[Any]) -> None:
     """Nothing is above the upper bound's lower bound."""
-    low = [(_bound(mark), isinstance(mark, Gt)) for mark in marks if isinstance(mark, Ge | Gt)]
-    high = [(_bound(mark), isinstance(mark, Lt)) for mark in marks if isinstance(mark, Le | Lt)]
-    shortest = [_bound(mark) for mark in marks if isinstance(mark, MinLen)]
-    longest = [_bound(mark) for mark in marks if isinstance(mark, MaxLen)]
+    low = [(bound_of(mark), isinstance(mark, Gt)) for mark in marks if isinstance(mark, Ge | Gt)]
+    high = [(bound_of(mark), isinstance(mark, Lt)) for mark in marks if isinstance(mark, Le | Lt)]
+    shortest = [bound_of(mark) for mark in marks if isinstance(mark, MinLen)]
+    longest = [bound_of(mark) for mark in marks if isinstance(mark, MaxLen)]
     empty = any(a > b or (a == b and (open_a or open_b)) for a, open_a in low for b, open_b in high)
     if empty or any(a > b for a in shortest for b in longest):
         raise WrongDeclaration(" with ".join(str(m) for m in marks if isinstance(m, KNOWN)), "nothing meets both")
 
 
-def _bound(mark: Any) -> Any:
+def bound_of(mark: Any) -> Any:
+    """The number of a single constraint."""
     if isinstance(mark, MultipleOf):
         return mark.multiple_of
     return getattr(mark, (ORDER.get(type(mark)) or LENGTH[type(mark)])[0])
@@ -146,7 +149,7 @@ def broken(metadata: Iterable[Any], value: Tensor, start: int) -> Iterator[str]:
 
 
 def _wrong_length(mark: Any, value: Tensor, start: int) -> Iterator[str]:
-    bound, words = _bound(mark), LENGTH[type(mark)][1]
+    bound, words = bound_of(mark), LENGTH[type(mark)][1]
     if value.ndim <= start:
         yield f"the first event dim has {words} {bound} entries; every element is a scalar"
     elif value.shape[start] < bound if isinstance(mark, MinLen) else value.shape[start] > bound:
@@ -154,7 +157,7 @@ def _wrong_length(mark: Any, value: Tensor, start: int) -> Iterator[str]:
 
 
 def _wrong_elements(mark: Any, value: Tensor) -> Iterator[str]:
-    bound, numbers = _bound(mark), _comparable(value.detach())
+    bound, numbers = bound_of(mark), _comparable(value.detach())
     if isinstance(mark, MultipleOf):
         text, wrong = f"a multiple of {bound}", ~_is_multiple(numbers, bound, value.dtype)
     else:

@@ -62,21 +62,26 @@ def _from_numpy(family: DTypeFamily, array: np.ndarray[Any, Any], autocast: bool
     except (TypeError, ValueError):
         return None
     converted = _cast(family, tensor)
-    if autocast or converted is tensor or _same(tensor, converted):
+    if autocast or converted is tensor or same_values(tensor, converted):
         return converted
     raise Inexact(f"converting it to {converted.dtype} would change its values; convert it first")
 
 
-def _same(tensor: Tensor, converted: Tensor) -> bool:
+def same_values(tensor: Tensor, converted: Tensor) -> bool:
+    """Whether a conversion kept every value; nan is equal to itself."""
     if tensor.is_complex() and not converted.is_complex():
-        return bool((tensor.imag == 0).all()) and _same(tensor.real, converted)
+        return bool((tensor.imag == 0).all()) and same_values(tensor.real, converted)
     back = converted.to(tensor.dtype)
+    if torch.uint64 in (tensor.dtype, converted.dtype) and bool(
+        ((tensor.double() < 0) != (converted.double() < 0)).any()
+    ):
+        return False  # the way there and back again keeps the bits, not the sign
     equal = (back == tensor) | ((back != back) & (tensor != tensor))
     return bool(equal.all())
 
 
 def _from_number(family: DTypeFamily, value: complex, autocast: bool) -> Tensor:
-    dtype = _dtype_for(family, value)
+    dtype = torch_dtype_for(family, value)
     try:
         tensor = torch.tensor(value, dtype=dtype)
     except (OverflowError, RuntimeError, TypeError):
@@ -86,7 +91,8 @@ def _from_number(family: DTypeFamily, value: complex, autocast: bool) -> Tensor:
     return tensor
 
 
-def _dtype_for(family: DTypeFamily, value: complex) -> torch.dtype | None:
+def torch_dtype_for(family: DTypeFamily, value: complex) -> torch.dtype | None:
+    """The dtype of a family that a number like this one takes; None when any dtype is declared."""
     if family.exact is not None or family.dtypes is None:
         return family.exact
     order = (Bool,) if isinstance(value, bool) else (Integer, Float) if isinstance(value, int) else (Float, Complex)

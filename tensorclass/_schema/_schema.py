@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import UnknownFieldError, did_you_mean
-from ._serial import canonical, json_schema, read_entries, to_entries
+from ._json_schema import json_schema
+from ._serial import canonical, read_entries, to_entries
 from ._spec import FieldSpec, type_name
 
 Resolver = Callable[["Schema"], "dict[str, FieldSpec]"]
@@ -148,7 +149,17 @@ class Schema:
         return read_entries(entries, cls)
 
     def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of one instance as JSON: nested lists for tensors, with dtype and dims beside them."""
+        """The JSON Schema of one instance as JSON; `dtype`, `dims` and `shape` stand beside the types of a tensor.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, schema
+        >>> from tensorclass.typing import Float32
+        >>> class Image(TensorClass):
+        ...     pixels: Float32[Tensor, "3 h w"]
+        >>> found = schema(Image).json_schema()["properties"]["pixels"]
+        >>> found["dtype"], found["dims"], found["shape"]
+        ('Float32', '3 h w', [3, 'h', 'w'])
+        """
         return json_schema(self)
 
     @property

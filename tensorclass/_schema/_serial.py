@@ -1,16 +1,15 @@
-"""A schema as plain JSON types, and back; what two schemas are compared by; its JSON Schema."""
+"""A schema as plain JSON types, and back; what two schemas are compared by."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
-
 from .._dims import parse_dims
 from ..errors import DimSyntaxError, SchemaError
-from ._dtypes import FAMILIES, Bool, DTypeFamily, Integer, TensorSpec, family_of
+from ._dtypes import FAMILIES, DTypeFamily, TensorSpec, family_of
 from ._fields import JOINS
+from ._json_schema import unique_name
 from ._spec import FieldSpec, Kind, TypeName, decode_default
 
 if TYPE_CHECKING:
@@ -50,22 +49,9 @@ def _rows(schema: Schema, found: list[tuple[Schema, str]]) -> list[dict[str, Any
     for spec in schema:
         row, nested = spec.to_dict(), spec.nested_schema
         if nested is not None:
-            row["class"] = _name_of(nested, found)
+            row["class"] = unique_name(nested, found)
         rows.append(row)
     return rows
-
-
-def _name_of(schema: Schema, found: list[tuple[Schema, str]]) -> str:
-    """The name of a nested class; two classes of one name get different ones."""
-    for known, name in found:
-        if known is schema:
-            return name
-    taken, name, count = {name for _, name in found}, schema.name, 1
-    while name in taken:
-        count += 1
-        name = f"{schema.name}-{count}"
-    found.append((schema, name))
-    return name
 
 
 def read_entries(entries: Mapping[str, Any], make: Callable[..., Schema]) -> Schema:
@@ -133,58 +119,3 @@ def _read_family(name: str) -> DTypeFamily:
         return FAMILIES[name]
     parts = [FAMILIES[part].exact for part in name.split("|")]
     return family_of(*(part for part in parts if part is not None))
-
-
-def json_schema(schema: Schema) -> dict[str, Any]:
-    """The JSON Schema of one instance as JSON."""
-    found: list[tuple[Schema, str]] = [(schema, schema.name)]
-    parts = {name: _json_object(nested, found) for nested, name in found}  # grows while it is read
-    own = parts.pop(schema.name)
-    if f"#/$defs/{schema.name}" in str(parts) + str(own):
-        parts[schema.name] = own
-    return {**own, **({"$defs": parts} if parts else {})}
-
-
-def _json_object(schema: Schema, found: list[tuple[Schema, str]]) -> dict[str, Any]:
-    properties = {spec.name: _json_field(spec, found) for spec in schema if spec.init}
-    required = [spec.name for spec in schema if spec.required]
-    return {
-        "title": schema.name,
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
-
-
-def _json_field(spec: FieldSpec, found: list[tuple[Schema, str]]) -> dict[str, Any]:
-    entry = _json_type(spec, found)
-    if spec.optional and entry:
-        entry = {"anyOf": [entry, {"type": "null"}]}
-    return {**entry, "description": spec.doc} if spec.doc else entry
-
-
-def _json_type(spec: FieldSpec, found: list[tuple[Schema, str]]) -> dict[str, Any]:
-    if spec.spec is not None:
-        return _json_tensor(spec.spec)
-    nested = spec.nested_schema
-    if nested is not None:
-        return {"$ref": f"#/$defs/{_name_of(nested, found)}"}
-    if spec.kind == "per_element":
-        return {"title": spec.type_text}
-    return {"type": "object"} if spec.kind == "collection" else _json_value(spec)
-
-
-def _json_tensor(spec: TensorSpec) -> dict[str, Any]:
-    number = "boolean" if spec.dtype.is_within(Bool) else "integer" if spec.dtype.is_within(Integer) else "number"
-    entry: dict[str, Any] = {"type": ["array", number], "dtype": str(spec.dtype)}
-    return entry if spec.dims is None else {**entry, "dims": str(spec.dims)}
-
-
-def _json_value(spec: FieldSpec) -> dict[str, Any]:
-    if spec.kind == "any" or isinstance(spec.annotation, TypeName):
-        return {}
-    try:
-        return spec.adapter.json_schema()
-    except (PydanticInvalidForJsonSchema, PydanticUserError):
-        return {"title": spec.type_text}

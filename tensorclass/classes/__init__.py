@@ -6,3 +6,5 @@ from ._dataclass import from_dataclass as from_dataclass
 from ._decorator import is_tensorclass as is_tensorclass
 from ._decorator import tensorclass as tensorclass
 from ._reference import FieldRef as FieldRef
+from ._validators import class_validator as class_validator
+from ._validators import field_validator as field_validator

@@ -78,11 +78,14 @@ def _produced(spec: FieldSpec) -> Getter:
     return get
 
 
-def make_setter(spec: FieldSpec, options: Options, table: DimTable) -> Setter:
+def assign(name: str) -> Setter:
+    """The writer of a field whose values are always checked in full."""
+    return lambda self, value: self._assign(name, value)
+
+
+def make_setter(spec: FieldSpec, table: DimTable) -> Setter:
     """The writer of a field: a value like the present one is valid as it is, anything else is checked."""
     name = spec.name
-    if has_constraints(spec, options):
-        return lambda self, value: self._assign(name, value)
     if spec.kind == "value" and spec.annotation in EXACT and not spec.metadata:
         return _value_setter(name, spec.annotation)
     fits = make_fits(spec, table)
@@ -113,9 +116,11 @@ def _value_setter(name: str, kind: type) -> Setter:
     return set
 
 
-def has_constraints(spec: FieldSpec, options: Options) -> bool:
-    """Whether the elements of a tensor are checked, so that dtype and shape alone say nothing."""
-    return options.validate == "values" and bool(spec.metadata)
+def is_checked(spec: FieldSpec, options: Options) -> bool:
+    """Whether the elements of a tensor are looked into, so that dtype and shape alone say nothing."""
+    return (options.validate == "values" and bool(spec.metadata)) or (
+        options.validate != "off" and bool(spec.validators)
+    )
 
 
 def like(old: object, value: object) -> bool:

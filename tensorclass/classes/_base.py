@@ -22,6 +22,7 @@ from ..ops._nesting import as_entries
 from ..ops._operands import Layout
 from ..store import Relaid, TensorDict
 from . import _build, _checks, _convert, _joins
+from ._pydantic import JsonMethods
 
 
 class BatchSizeField:
@@ -54,7 +55,7 @@ class NamesField:
         raise NotImplementedError
 
 
-class TypedContainer(Relaid):
+class TypedContainer(JsonMethods, Relaid):
     """The primitives of a container, delegated to the store and held to the schema."""
 
     __slots__ = ("__weakref__", "_store")
@@ -66,6 +67,10 @@ class TypedContainer(Relaid):
     __tensorclass_setters__: ClassVar[dict[str, Any]]
     __tensorclass_nested__: ClassVar[tuple[str, ...]]
     __tensorclass_casts__: ClassVar[frozenset[torch.dtype]]
+    __tensorclass_checks__: ClassVar[tuple[str, ...]]
+    """The names of the checks of whole instances."""
+    __tensorclass_checked__: ClassVar[bool]
+    """Whether values are looked into: dtype and shape alone do not say that one is right."""
     __tensorclass_rigid__: ClassVar[bool]
     """Whether every field is a tensor of literal event shape and exact dtype: instances can't differ in shape."""
     __tensorclass_floats__: ClassVar[bool]

@@ -14,6 +14,7 @@ from ..errors import CastError, Problem, SchemaError
 from ..store import Node, NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ._access import like
 from ._errors import unknown_field
+from ._validators import run_checks
 
 
 def to_entry(spec: FieldSpec, value: Any, batch_size: torch.Size) -> Any:
@@ -50,7 +51,7 @@ def check_one(self: Any, key: str, value: Any) -> Any:
     others = {name: entry for name, entry in self._entries().items() if name != key}
     options = type(self).__tensorclass_options__
     checked = check_field(schema, key, value, batch_size=self._batch_size, others=readable(others), options=options)
-    return _store_check(self, key, checked)
+    return _in_state(self, {key: _store_check(self, key, checked)})[key]
 
 
 def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,14 +69,24 @@ def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     state = {**_state(schema, readable(self._entries())), **readable(values)}
     options = type(self).__tensorclass_options__
     checked, _ = check_fields(schema, state, batch_size=self._batch_size, options=options)
-    return {key: _store_check(self, key, checked.get(key)) for key in values}
+    return _in_state(self, {key: _store_check(self, key, checked.get(key)) for key in values})
+
+
+def _in_state(self: Any, entries: dict[str, Any]) -> dict[str, Any]:
+    """Entries about to be written, once the checks of the class have seen the state that would result."""
+    if type(self).__tensorclass_checks__:
+        new = self._twin()
+        for key, entry in entries.items():
+            new._put(key, entry)
+        run_checks(new)
+    return entries
 
 
 def _all_alike(self: Any, values: Mapping[str, Any]) -> bool:
     """Whether tensors take the place of tensors of the same dtype and shape, which needs no further check."""
     if self._store._stacked or self._device is not None:
         return False
-    if type(self).__tensorclass_options__.validate == "values":
+    if type(self).__tensorclass_checked__:
         return False
     present = self._store._live()
     return all([like(present.get(key), value) for key, value in values.items()])
@@ -141,9 +152,10 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
     )
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = checked.get(name)
-        if value is not None and (spec.kind in ("per_element", "shared", "ragged") or name not in seen):
+        changed = spec.kind in ("per_element", "shared", "ragged") or name not in seen
+        if value is not None and (changed or (isinstance(value, Tensor) and value is not seen[name])):
             store._put(name, to_entry(spec, value, store._batch_size))
-    return cls._wrap(store)
+    return run_checks(cls._wrap(store))
 
 
 # ---- results of operations ---------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,15 +14,17 @@ from ..errors import BatchSizeError, Problem, SchemaError, StructureError
 from ..ops._nesting import as_entries, nested_entries
 from ..store import TensorDict
 from ._checks import fill_store, readable
+from ._validators import run_checks
 
 
 def from_nesting(
-    cls: Any, entries: Mapping[Any, Any], size: torch.Size | None, device: torch.device | None, batch_dims: int | None
-) -> Any:
-    """An instance from a mapping; every problem, those of nested classes too, in one error."""
+    cls: Any, entries: Mapping[Any, Any], size: torch.Size | None, device: torch.device | None, batch_dims: int | None,
+    found_before: Sequence[Problem] = (),
+) -> Any:  # fmt: skip
+    """An instance from a mapping; every problem, those of nested classes and those found before too, in one error."""
     schema: Schema = cls.__tensorclass_schema__
     values = readable(_top_level(entries))
-    problems: list[Problem] = []
+    problems = list(found_before)
     for name, spec in schema.fields.items():
         if name in values:
             values[name] = _nested(spec, values[name], size, problems)
@@ -36,7 +38,7 @@ def from_nesting(
     try:
         checked, found = check_fields(schema, values, batch_size=size, options=cls.__tensorclass_options__)
     except SchemaError as error:
-        refused = {problem.path.partition(".")[0] for problem in problems}
+        refused = {problem.path.partition(".")[0].partition("[")[0] for problem in problems}
         raise SchemaError.of(cls.__name__, [*problems, *(p for p in error.problems if p.path not in refused)]) from None
     if problems:
         raise SchemaError.of(cls.__name__, problems)
@@ -47,7 +49,7 @@ def from_nesting(
         )
     store = TensorDict._of({}, found, device, None, True)
     fill_store(cls, store, checked)
-    return cls._wrap(store)
+    return run_checks(cls._wrap(store))
 
 
 def _top_level(entries: Mapping[Any, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing_extensions import dataclass_transform
 from .._schema import field, produced
 from ._base import TensorClass
 from ._build import reconfigure
+from ._validators import Validator
 
 C = TypeVar("C", bound=type)
 
@@ -87,6 +88,7 @@ def _rebind(member: Any, old: type, new: type) -> None:
         for function in (member.fget, member.fset, member.fdel):
             _rebind(function, old, new)
         return
+    member = member.function if isinstance(member, Validator) else member
     function = getattr(member, "__func__", member)
     for cell in getattr(function, "__closure__", None) or ():
         try:

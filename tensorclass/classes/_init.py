@@ -57,10 +57,11 @@ DEFAULT: Any = Given.DEFAULT
 class InitBuilder:
     """Collects the pieces of one class's `__init__`."""
 
-    def __init__(self, cls: type, schema: Schema, options: Options, has_post_init: bool) -> None:
+    def __init__(self, cls: Any, schema: Schema, options: Options, has_post_init: bool) -> None:
         self.cls = cls
         self.schema = schema
         self.options = options
+        self.checked: bool = cls.__tensorclass_checked__
         self.fields = [spec for spec in schema.fields.values() if spec.init]
         self.init_vars = schema.init_vars
         self.has_post_init = has_post_init
@@ -129,8 +130,7 @@ class InitBuilder:
 
     def _needs_more(self) -> bool:
         """Whether the class asks for what only the complete way does: values, defaults outside the parameters."""
-        values = self.options.validate == "values" and any(spec.metadata for spec in self.fields)
-        return values or any(spec.has_default and not spec.init for spec in self.schema.fields.values())
+        return self.checked or any(spec.has_default and not spec.init for spec in self.schema.fields.values())
 
     def _emit_default(self, spec: FieldSpec) -> None:
         if spec.default_factory is not MISSING:

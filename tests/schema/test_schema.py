@@ -311,13 +311,20 @@ def test_json_schema():
     assert found["title"] == "Digits"
     assert found["required"] == ["image", "label"]
     assert found["additionalProperties"] is False
-    assert found["properties"]["image"] == {"type": ["array", "number"], "dtype": "Float32", "dims": "1 h h//2"}
+    image = found["properties"]["image"]
+    assert (image["dtype"], image["dims"], image["shape"]) == ("Float32", "1 h h//2", [1, "h", "h//2"])
+    lists, whole = image["anyOf"]
+    assert lists == {"type": ["array", "number", "string"]}
+    assert whole["properties"]["dtype"] == {"enum": ["float32"]}
+    assert whole["required"] == ["dtype", "shape", "data"]
     assert found["properties"]["label"]["description"] == "the digit"
     assert found["properties"]["split"] == {"enum": ["train", "test"], "type": "string"}
     assert found["properties"]["inner"] == {"anyOf": [{"$ref": "#/$defs/Inner"}, {"type": "null"}]}
     assert found["$defs"]["Inner"]["required"] == ["x"]
-    assert "hidden" not in found["properties"]
-    assert schema(Node).json_schema()["$defs"].keys() == {"Node", "Inner"}
+    assert "hidden" in found["properties"]  # a batch on its way through a pipeline may carry it
+    recursive = schema(Node).json_schema()
+    assert recursive["$defs"].keys() == {"Node", "Inner"}
+    assert recursive["$ref"] == "#/$defs/Node"
     assert json.dumps(found)
 
 

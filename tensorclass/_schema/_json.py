@@ -1,0 +1,215 @@
+"""Tensors as JSON and back: base64 of the bytes with dtype and shape, or nested lists. What comes in is not trusted.
+
+An object has the keys `dtype`, `shape` and `data`; `data` is base64 of the little-endian bytes, or lists. Lists alone
+stand for a tensor whose dtype the declaration says. nan and infinities are the strings "NaN", "Infinity", "-Infinity",
+a complex number is the list of its parts. Sizes are compared with what the text holds before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import binascii
+import math
+from base64 import b64decode
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ._convert import Inexact, same_values, torch_dtype_for
+from ._dtypes import FAMILIES, DTypeFamily, dtype_name, family_of
+
+DTYPES = {dtype_name(family.exact): family.exact for family in FAMILIES.values() if family.exact is not None}
+NUMPY = {
+    dtype: np.dtype(name)
+    for name, dtype in DTYPES.items()
+    if name not in ("bfloat16", "complex32") and not name.startswith("float8")
+}
+OBJECT = {"dtype", "shape", "data"}
+WORDS = ("NaN", "Infinity", "-Infinity")
+SAMPLES: dict[str, complex] = {"b": True, "i": 1, "u": 1, "f": 1.0}
+MAX_RANK = 64
+
+
+def is_tensor_object(value: object) -> bool:
+    """Whether a JSON value is an object that stands for a tensor."""
+    return isinstance(value, dict) and value.keys() == OBJECT
+
+
+# ---- out ---------------------------------------------------------------------------------------------------------
+
+
+def encode(value: Tensor, family: DTypeFamily | None, lists: bool = False) -> Any:
+    """A tensor as JSON types.
+
+    Args:
+        value: The tensor, on any device.
+        family: The declared dtypes: lists stand alone where a reader finds the dtype from them; None for an object.
+        lists: Nested lists in place of base64.
+    """
+    if lists:
+        return _to_lists(value, family)
+    if value.dtype in NUMPY:
+        data: Any = value.numpy(force=True).tobytes()
+    else:
+        data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    text = binascii.b2a_base64(data, newline=False).decode("ascii")
+    return {"dtype": dtype_name(value.dtype), "shape": [*value.shape], "data": text}
+
+
+def _to_lists(value: Tensor, family: DTypeFamily | None) -> Any:
+    value = value.detach().cpu().resolve_conj()
+    numbers = torch.view_as_real(value) if value.is_complex() else value
+    data = numbers.tolist()
+    if numbers.is_floating_point() and not bool(numbers.double().isfinite().all()):
+        data = spell(data)
+    if family is not None and value.numel() and _implied(family, numbers, value) is value.dtype:
+        return data
+    return {"dtype": dtype_name(value.dtype), "shape": [*value.shape], "data": data}
+
+
+def _implied(family: DTypeFamily, numbers: Tensor, value: Tensor) -> torch.dtype | None:
+    """The dtype that a reader of lists takes."""
+    kind = "b" if value.dtype is torch.bool else "f" if numbers.is_floating_point() else "i"
+    return torch_dtype_for(family, SAMPLES[kind]) or natural(kind)
+
+
+def natural(kind: str) -> torch.dtype:
+    """The dtype of numbers in lists where any is declared."""
+    return torch.bool if kind == "b" else torch.get_default_dtype() if kind == "f" else torch.int64
+
+
+def spell(data: Any) -> Any:
+    """Nested lists with nan and infinities as words."""
+    if isinstance(data, list):
+        return [spell(part) for part in data]
+    if not isinstance(data, float) or math.isfinite(data):
+        return data
+    return "NaN" if math.isnan(data) else "Infinity" if data > 0 else "-Infinity"
+
+
+# ---- in ----------------------------------------------------------------------------------------------------------
+
+
+def decode(value: Any, family: DTypeFamily, cast: bool = False) -> Tensor:
+    """The tensor that a JSON value stands for.
+
+    Args:
+        value: An object with `dtype`, `shape` and `data`, nested lists, or a number.
+        family: The declared dtypes, which lists take; an object keeps its own dtype.
+        cast: Convert numbers of lists also where that changes them.
+
+    Raises:
+        Inexact: when it stands for none; the text says why.
+    """
+    return _from_object(value, cast) if isinstance(value, dict) else _from_lists(value, family, cast)
+
+
+def _from_object(value: dict[Any, Any], cast: bool) -> Tensor:
+    if value.keys() != OBJECT:
+        raise Inexact("a tensor is lists, or an object with exactly the keys dtype, shape and data")
+    name, shape, data = value["dtype"], value["shape"], value["data"]
+    dtype = DTYPES.get(name) if isinstance(name, str) else None
+    if dtype is None:
+        raise Inexact(f"the dtype {name!r:.40} is none of {', '.join(DTYPES)}")
+    sized = isinstance(shape, list | tuple) and len(shape) <= MAX_RANK
+    if not (sized and all([type(size) is int and size >= 0 for size in shape])):
+        raise Inexact(f"the shape is a list of at most {MAX_RANK} numbers from 0, got {shape!r:.60}")
+    count = math.prod(shape)
+    if isinstance(data, str) and data not in WORDS:
+        return _from_base64(data, dtype, shape, count)
+    found = _from_lists(data, family_of(dtype), cast)
+    if found.numel() != count:
+        raise Inexact(f"the shape {list(shape)} has {count} elements, `data` holds {found.numel()}")
+    return _shaped(found, shape)
+
+
+def _from_base64(text: str, dtype: torch.dtype, shape: list[int], count: int) -> Tensor:
+    size = count * dtype.itemsize
+    if len(text) != (size + 2) // 3 * 4:
+        raise Inexact(
+            f"{dtype_name(dtype)} {list(shape)} are {size} bytes of base64, `data` holds {len(text) * 3 // 4}"
+        )
+    try:
+        raw = bytearray(b64decode(text, validate=True))  # writable: the tensor stands over it
+    except ValueError as error:
+        raise Inexact(f"`data` is no base64: {error}") from None
+    if len(raw) != size:
+        raise Inexact(f"{dtype_name(dtype)} {list(shape)} are {size} bytes of base64, `data` holds {len(raw)}")
+    if dtype is torch.bool and raw.translate(None, b"\0\1"):
+        raise Inexact("the bytes of a bool are 0 and 1")
+    if not count:
+        return _shaped(torch.empty(0, dtype=dtype), shape)
+    known = NUMPY.get(dtype)
+    if known is not None:
+        return torch.from_numpy(np.frombuffer(raw, known).reshape(shape))
+    return torch.frombuffer(raw, dtype=torch.uint8).view(dtype).reshape(shape)
+
+
+def _shaped(value: Tensor, shape: list[int]) -> Tensor:
+    try:
+        return value.reshape(shape)
+    except (RuntimeError, OverflowError):
+        raise Inexact(f"the shape {list(shape)} is too large") from None
+
+
+def _from_lists(value: Any, family: DTypeFamily, cast: bool) -> Tensor:
+    array = _array(value)
+    kind = array.dtype.kind
+    target = torch_dtype_for(family, SAMPLES[kind]) or natural(kind)
+    if target is torch.uint64 and kind == "f":  # numpy takes large integers among small ones for floats
+        array = _unsigned(value, array)
+    if array.size and (kind == "b") != (target is torch.bool) and not cast:
+        given = "booleans" if kind == "b" else "numbers"
+        raise Inexact(f'{given} are no {family}; nothing is converted without `coerce="cast"`')
+    if not array.size:
+        return torch.zeros(array.shape, dtype=target)
+    if target.is_complex:
+        return _from_parts(array, target)
+    numbers = torch.from_numpy(array)
+    found = numbers.to(target)
+    if not cast and not _kept(numbers, found):
+        raise Inexact(f"{dtype_name(target)} can't hold these numbers")
+    return found
+
+
+def _array(value: Any) -> np.ndarray[Any, Any]:
+    """Nested lists as an array of numbers or booleans."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind == "U" and array.ndim <= MAX_RANK and _spelt(value):
+            array = np.asarray(value, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        raise Inexact("the lists are uneven, or hold something other than numbers") from None
+    if array.dtype.kind not in SAMPLES:
+        raise Inexact("numbers or booleans are expected; nan and infinities are " + ", ".join(WORDS))
+    return array
+
+
+def _spelt(value: Any) -> bool:
+    """Whether the strings in nested lists are words for numbers."""
+    return all(map(_spelt, value)) if isinstance(value, list | tuple) else not isinstance(value, str) or value in WORDS
+
+
+def _unsigned(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    numbers = np.asarray(value, dtype=object).reshape(-1).tolist()
+    if not all(type(number) is int and 0 <= number < 2**64 for number in numbers):
+        return array
+    found: np.ndarray[Any, Any] = np.array(numbers, dtype=np.uint64).reshape(array.shape)
+    return found
+
+
+def _from_parts(array: np.ndarray[Any, Any], target: torch.dtype) -> Tensor:
+    if not array.ndim or array.shape[-1] != 2:
+        raise Inexact("a complex number is the list of its parts: [real, imaginary]")
+    return torch.view_as_complex(torch.from_numpy(array.astype(np.float64))).to(target)
+
+
+def _kept(numbers: Tensor, found: Tensor) -> bool:
+    """Whether a conversion kept what was meant: a float is a decimal that the dtype rounds, an integer is exact."""
+    if found.dtype is numbers.dtype:
+        return True
+    if found.is_floating_point():
+        finite = found.double().isfinite()
+        return bool(finite.all()) or bool((finite == numbers.isfinite()).all())
+    return same_values(numbers, found)

@@ -1,0 +1,138 @@
+"""The JSON Schema of a class: what `from_json` takes; dtype, dims and shape stand beside the types of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from annotated_types import Ge, Gt, Le, Lt, MultipleOf
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+
+from .._dims import Dim
+from ._constraints import bound_of, flatten
+from ._dtypes import Bool, Complex, Integer, TensorSpec
+from ._spec import FieldSpec, TypeName
+
+if TYPE_CHECKING:
+    from ._schema import Schema
+
+Part = Callable[[FieldSpec], "dict[str, Any]"]
+REF = "#/$defs/{model}"
+SIZES = {"type": "array", "items": {"type": "integer", "minimum": 0}}
+NAMES = {"type": "array", "items": {"type": ["string", "null"]}}
+BOUNDS = {
+    Ge: "minimum", Gt: "exclusiveMinimum", Le: "maximum", Lt: "exclusiveMaximum", MultipleOf: "multipleOf",
+}  # fmt: skip
+
+
+def json_schema(schema: Schema) -> dict[str, Any]:
+    """The JSON Schema of one instance as JSON; other classes stand under `$defs`."""
+    found: list[tuple[Schema, str]] = [(schema, schema.name)]
+    models: dict[str, Any] = {}
+
+    def nested(spec: FieldSpec) -> dict[str, Any]:
+        inner = spec.nested_schema
+        return {} if inner is None else {"$ref": REF.format(model=unique_name(inner, found))}
+
+    parts = JsonObject(nested, lambda spec: _value(spec, models))
+    classes = {name: parts.of(inner) for inner, name in found}  # grows while it is read
+    own = classes.pop(schema.name)
+    if f"'{REF.format(model=schema.name)}'" in f"{classes}{own}":
+        classes[schema.name] = own
+        own = {"$ref": REF.format(model=schema.name)}
+    return {**own, **({"$defs": {**models, **classes}} if models or classes else {})}
+
+
+def unique_name(schema: Schema, found: list[tuple[Schema, str]]) -> str:
+    """The name of a nested class; two classes of one name get different ones."""
+    for known, name in found:
+        if known is schema:
+            return name
+    taken, name, count = {name for _, name in found}, schema.name, 1
+    while name in taken:
+        count += 1
+        name = f"{schema.name}-{count}"
+    found.append((schema, name))
+    return name
+
+
+def _value(spec: FieldSpec, models: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(spec.annotation, TypeName):
+        return {}
+    try:
+        entry = spec.adapter.json_schema(ref_template=REF)
+    except (PydanticInvalidForJsonSchema, PydanticUserError):
+        return {"title": spec.type_text}
+    models.update(entry.pop("$defs", {}))
+    return entry
+
+
+class JsonObject:
+    """Describes classes.
+
+    Args:
+        nested: What stands for a field of another class.
+        value: What describes a Python value.
+    """
+
+    def __init__(self, nested: Part, value: Part) -> None:
+        self.nested = nested
+        self.value = value
+
+    def of(self, schema: Schema) -> dict[str, Any]:
+        """An object with a property for each field."""
+        fields = {spec.name: self._field(spec) for spec in schema if spec.init or spec.produced}
+        return {
+            "title": schema.name,
+            "type": "object",
+            "properties": {**fields, "batch_size": SIZES, "names": NAMES},
+            "required": [spec.name for spec in schema if spec.required],
+            "additionalProperties": False,
+        }
+
+    def _field(self, spec: FieldSpec) -> dict[str, Any]:
+        entry = self._type(spec)
+        if spec.optional and entry and {"type": "null"} not in entry.get("anyOf", ()):
+            entry = {"anyOf": [entry, {"type": "null"}]}
+        return {**entry, "description": spec.doc} if spec.doc else entry
+
+    def _type(self, spec: FieldSpec) -> dict[str, Any]:
+        if spec.spec is not None:
+            tensor = _tensor(spec.spec, spec.kind == "ragged")
+            bounds = {BOUNDS[type(mark)]: bound_of(mark) for mark in flatten(spec.metadata) if type(mark) in BOUNDS}
+            return {**tensor, **bounds}
+        if spec.kind == "nested":
+            return self.nested(spec)
+        if spec.kind == "collection":
+            return {"type": "object", "title": spec.type_text}
+        if spec.kind == "any":
+            return {}
+        entry = self.value(spec)
+        if spec.kind == "per_element" and entry:
+            return {"anyOf": [entry, {"type": "array"}], "title": spec.type_text}
+        return entry
+
+
+def _tensor(spec: TensorSpec, ragged: bool) -> dict[str, Any]:
+    """Lists or an object; the dtype family, dims and event shape are annotations, which validators pass over."""
+    number = "boolean" if spec.dtype.is_within(Bool) else "integer" if spec.dtype.is_within(Integer) else "number"
+    lists = ["array", "string"] if spec.dtype.is_within(Complex) else ["array", number, "string"]
+    keys: dict[str, Any] = (
+        {"lengths": {"type": ["array", "integer"]}, "values": {"type": "object"}} if ragged else _parts(spec)
+    )
+    whole = {"type": "object", "properties": keys, "required": list(keys), "additionalProperties": False}
+    entry = {"anyOf": [{"type": lists}, whole], "dtype": str(spec.dtype)}
+    if spec.dims is None:
+        return entry
+    entry["dims"] = str(spec.dims)
+    if spec.dims.rank is not None:
+        sizes = [token.size.constant if isinstance(token, Dim) else None for token in spec.dims.tokens]
+        entry["shape"] = [str(token) if n is None else n for token, n in zip(spec.dims.tokens, sizes, strict=True)]
+    return entry
+
+
+def _parts(spec: TensorSpec) -> dict[str, Any]:
+    dtypes = spec.dtype.dtypes
+    names = {"type": "string"} if dtypes is None else {"enum": sorted(str(d).removeprefix("torch.") for d in dtypes)}
+    data = {"type": ["string", "array", "number", "boolean"], "contentEncoding": "base64"}
+    return {"dtype": names, "shape": SIZES, "data": data}

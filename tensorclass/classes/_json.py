@@ -1,0 +1,376 @@
+"""Typed batches as JSON types and back: each kind of field has one way out and one way in.
+
+What comes in is not trusted: every problem is collected with its path, and nothing is made that is larger than what
+the text holds. `tensorclass._schema._json` has the form of one tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+from torch import Tensor
+
+from .._schema import MISSING, Checker, FieldSpec, Schema, infer_batch_size
+from .._schema._convert import Inexact
+from .._schema._dtypes import Shaped
+from .._schema._json import decode, encode, is_tensor_object, spell
+from .._schema._spec import short
+from ..core import TensorCollection
+from ..core._base import check_names
+from ..errors import Problem, SchemaError
+from ..store import Node, NonTensorData, NonTensorStack, RaggedTensor, TensorDict, Unbatched
+from ._build import complete, is_pending
+from ._convert import from_nesting
+
+PLAIN: tuple[Any, ...] = (str, int, float, bool)
+"""Types that JSON has."""
+FREE = 1024
+"""How many elements a batch size may claim for defaults that are spread, when no field holds as many."""
+
+
+# ---- out ---------------------------------------------------------------------------------------------------------
+
+
+def dump(batch: Any, lists: bool = False) -> dict[str, Any]:
+    """An instance as JSON types, with its batch size; tensors as base64, or as nested lists.
+
+    Raises:
+        SchemaError: for values that JSON can't hold; names their fields.
+    """
+    batch = batch._unstacked()
+    entries, found, problems = batch._entries(), {}, []
+    for name, spec in type(batch).__tensorclass_schema__.fields.items():
+        try:
+            if name in entries:
+                found[name] = _OUT.get(spec.kind, _any_out)(spec, entries[name], lists)
+            elif spec.optional and not spec.produced:
+                found[name] = None
+        except (PydanticSerializationError, NotImplementedError) as error:
+            hint = f"JSON can't hold it ({error}); leave it out: `batch.replace({name}=...)`, or declare another type"
+            problems.append(Problem(name, str(spec), short(entries[name]), hint))
+        except SchemaError as error:
+            problems += [problem._replace(path=f"{name}.{problem.path}") for problem in error.problems]
+    if problems:
+        raise SchemaError.of(type(batch).__name__, problems)
+    return {**found, **_frame(batch)}
+
+
+def _frame(batch: Any) -> dict[str, Any]:
+    """What a container is besides its entries."""
+    names = {} if batch._names is None else {"names": list(batch._names)}
+    return {"batch_size": list(batch._batch_size), **names}
+
+
+def _tensor_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
+    return encode(value.tensor if isinstance(value, Unbatched) else value, spec.dtype, lists)
+
+
+def _ragged_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
+    if lists:
+        return _map(value.tolist(), len(value.shape), lambda element, _: encode(element, spec.dtype, True))
+    return {"lengths": value.lengths.tolist(), "values": encode(value.values, None)}
+
+
+def _per_element_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
+    return _map(value.tolist(), len(value.shape), lambda element, _: _value_out(spec, element, lists))
+
+
+def _value_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
+    return spell(value) if type(value) in PLAIN else spec.adapter.dump_python(value, mode="json")
+
+
+def _any_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
+    if isinstance(value, Tensor):
+        return encode(value, None, lists)
+    if isinstance(value, (TensorCollection, Node)):
+        return _entry_out(value, lists)
+    return to_jsonable_python(value, inf_nan_mode="strings")
+
+
+def _entry_out(value: Any, lists: bool) -> Any:
+    """An entry of an untyped container, in a form that says what it is."""
+    if isinstance(value, Tensor):
+        return encode(value, None, lists)
+    if isinstance(value, TensorCollection):
+        value = value._unstacked()
+        entries = {key: _entry_out(entry, lists) for key, entry in value._entries().items()}
+        return {"entries": entries, **_frame(value)}
+    if isinstance(value, Unbatched):
+        return {"shared": encode(value.tensor, None, lists)}
+    if isinstance(value, RaggedTensor):
+        raise NotImplementedError("a ragged entry of an untyped container")
+    plain = value.tolist() if isinstance(value, Node) and hasattr(value, "tolist") else value
+    key = "objects" if isinstance(value, NonTensorStack) else "value"
+    return {key: to_jsonable_python(plain, inf_nan_mode="strings")}
+
+
+_OUT: dict[str, Callable[[FieldSpec, Any, bool], Any]] = {
+    "tensor": _tensor_out, "shared": _tensor_out, "ragged": _ragged_out, "per_element": _per_element_out,
+    "nested": lambda spec, value, lists: dump(value, lists), "value": _value_out,
+    "collection": lambda spec, value, lists: _entry_out(value, lists),
+}  # fmt: skip
+
+
+def _map(value: Any, depth: int, function: Callable[[Any, str], Any], path: str = "") -> Any:
+    """A function over the elements of nested lists; it gets each with its place, `[0][2]`."""
+    if not depth or not isinstance(value, list | tuple):
+        return function(value, path)
+    return [_map(part, depth - 1, function, f"{path}[{i}]") for i, part in enumerate(value)]
+
+
+# ---- in ----------------------------------------------------------------------------------------------------------
+
+
+def load(cls: Any, given: Any, json: bool = True) -> Any:
+    """An instance from JSON types, or from a mapping that also holds tensors.
+
+    Args:
+        cls: The class; `batch_size` and `names` of the mapping are those of the instance.
+        given: The mapping.
+        json: Whether Python values came through JSON, in which a date is a string and a tuple a list.
+
+    Raises:
+        SchemaError: with all problems together, each with its path.
+    """
+    if not isinstance(given, Mapping) or not all([isinstance(key, str) for key in given]):
+        problem = Problem(cls.__name__, "an object with a key for each field", short(given), "pass a JSON object")
+        raise SchemaError.of(cls.__name__, [problem])
+    if is_pending(cls):
+        complete(cls)
+    try:
+        return _Reader(cls, json).read(dict(given))
+    except RecursionError:
+        problem = Problem(cls.__name__, "an object", short(type(given)), "it is nested too deeply")
+        raise SchemaError.of(cls.__name__, [problem]) from None
+
+
+class _Reader:
+    """Reads one instance; what is wrong is noted, and told with all that the class itself finds."""
+
+    def __init__(self, cls: Any, json: bool) -> None:
+        self.cls = cls
+        self.json = json
+        self.schema: Schema = cls.__tensorclass_schema__
+        self.checker = Checker(cls.__tensorclass_options__)
+
+    def read(self, values: dict[str, Any]) -> Any:
+        size, names = self._size(values.pop("batch_size", None)), values.pop("names", None)
+        fields = self.schema.fields
+        later = []
+        for name, value in values.items():
+            spec = fields.get(name)
+            if spec is None or value is None:
+                continue
+            if spec.kind in ("tensor", "shared"):
+                if type(value) in (dict, list, tuple, str):
+                    values[name] = self._tensor(spec, value)
+            elif spec.kind in ("value", "per_element", "ragged"):
+                later.append(spec)
+            else:
+                values[name] = getattr(self, f"_{spec.kind}")(spec, value)
+        for spec in later:
+            values[spec.name] = self._late(spec, values, size)
+        self._check_backing(values, size)
+        return self._finish(values, size, names)
+
+    def _finish(self, values: dict[str, Any], size: torch.Size | None, names: Any) -> Any:
+        problems, cls = self.checker.problems, self.cls
+        if not problems and names is None and _is_direct(cls) and values.keys() <= self.schema.fields.keys():
+            return cls(**values, batch_size=size)
+        new = from_nesting(cls, values, size, None, None, problems)
+        if names is not None:
+            self._name(new, names)
+        return new
+
+    def _name(self, new: Any, names: Any) -> None:
+        try:
+            new._store._names = check_names(names, len(new._batch_size))
+        except (ValueError, TypeError, RuntimeError) as error:
+            problem = Problem("names", "a name or null for each batch dim", short(names), str(error))
+            raise SchemaError.of(self.cls.__name__, [problem]) from None
+
+    def _note(self, spec: FieldSpec, value: Any, hint: str, path: str = "") -> None:
+        given = f"an object with {', '.join(map(str, value))}" if isinstance(value, dict) else short(value)
+        self.checker.add(spec, given, hint, path)
+
+    def _size(self, given: Any) -> torch.Size | None:
+        if given is None or isinstance(given, torch.Size):
+            return given
+        if isinstance(given, list | tuple) and all([type(n) is int and 0 <= n < 2**63 for n in given]):
+            return torch.Size(given)
+        self.checker.problems.append(Problem("batch_size", "a list of sizes", short(given), "write it as [32]"))
+        return None
+
+    def _check_backing(self, values: Mapping[str, Any], size: torch.Size | None) -> None:
+        """A batch size for which defaults would be spread is held by some field: a short text makes no large tensor."""
+        spread = [spec for spec in self.schema if _is_spread(spec, values.get(spec.name, MISSING))]
+        if not spread or self.checker.problems:
+            return
+        count = math.prod(self._batch(values) if size is None else size)
+        if count > FREE and not any(_elements(value) >= count for value in values.values()):
+            hint = f"{count} elements are claimed and no field holds as many; give `{spread[0].name}` for each element"
+            self.checker.problems.append(Problem("batch_size", "the size of the data", str(size), hint))
+
+    def _batch(self, values: Mapping[str, Any]) -> torch.Size:
+        present = {name: value for name, value in values.items() if name in self.schema.fields}
+        return infer_batch_size(self.schema, present)[0]
+
+    # ---- kinds of fields -----------------------------------------------------------------------------------------
+
+    def _tensor(self, spec: FieldSpec, value: Any, path: str = "") -> Any:
+        assert spec.dtype is not None  # tensor kinds have one
+        try:
+            return decode(value, spec.dtype, self.checker.coercion(spec) == "cast")
+        except Inexact as error:
+            self._note(spec, value, str(error), path)
+            return None
+
+    def _ragged(self, spec: FieldSpec, value: Any, size: torch.Size | None) -> Any:
+        if isinstance(value, list):
+            depth = _element_depth(spec, value) if size is None else len(size)
+            return _map(value, depth, lambda part, at: self._element(spec, part, at))
+        if not (isinstance(value, dict) and value.keys() == {"lengths", "values"}):
+            return value
+        table, lengths = self._tensor(spec, value["values"]), value["lengths"]
+        flat: list[Any] = []
+        shape = _shape_of(lengths)
+        _map(lengths, len(shape), lambda length, _: flat.append(length))
+        if table is None:
+            return None
+        sized = len(flat) == math.prod(shape) and all([type(length) is int and length >= 0 for length in flat])
+        if not sized or not table.ndim or sum(flat) != table.shape[0]:
+            self._note(
+                spec, value, "`lengths` are numbers from 0 in the batch shape that add up to the size of `values`"
+            )
+            return None
+        sizes = torch.tensor(flat, dtype=torch.int64).reshape(shape)
+        starts = sizes.flatten().cumsum(0).reshape(shape) - sizes
+        return RaggedTensor._of(table, torch.stack([starts, sizes], -1), True)
+
+    def _element(self, spec: FieldSpec, value: Any, at: str) -> Any:
+        return value if isinstance(value, Tensor) else self._tensor(spec, value, spec.name + at)
+
+    def _nested(self, spec: FieldSpec, value: Any) -> Any:
+        nested: Any = spec.nested
+        if not isinstance(value, Mapping) or isinstance(value, nested):
+            return value
+        try:
+            return load(nested, value, self.json)
+        except SchemaError as error:
+            own = nested.__name__
+            self.checker.problems += [
+                problem._replace(path=spec.name if problem.path == own else f"{spec.name}.{problem.path}")
+                for problem in error.problems
+            ]
+            return None
+
+    def _collection(self, spec: FieldSpec, value: Any) -> Any:
+        if not isinstance(value, dict) or "entries" not in value:
+            return value
+        try:
+            return _entry_in(value)
+        except (Inexact, ValueError, TypeError, KeyError, RuntimeError) as error:
+            self._note(spec, value, f"{type(error).__name__}: {error}")
+            return None
+
+    def _any(self, spec: FieldSpec, value: Any) -> Any:
+        return self._collection(spec, value) if not is_tensor_object(value) else self._tensor_of_any(spec, value)
+
+    def _tensor_of_any(self, spec: FieldSpec, value: Any) -> Any:
+        try:
+            return decode(value, Shaped)
+        except Inexact:
+            return value  # a mapping that happens to have these keys
+
+    def _late(self, spec: FieldSpec, values: Mapping[str, Any], size: torch.Size | None) -> Any:
+        """Fields whose nesting is that of the batch, read when the others have said its size."""
+        value = values[spec.name]
+        if spec.kind == "value":
+            return self._value(spec, value, spec.name)
+        if spec.kind == "ragged":
+            return self._ragged(spec, value, size)
+        if isinstance(value, Node | Tensor):
+            return value
+        depth = len(self._batch(values) if size is None else size)
+        return _map(value, depth, lambda element, at: self._value(spec, element, spec.name + at))
+
+    def _value(self, spec: FieldSpec, value: Any, path: str) -> Any:
+        """A Python value as pydantic reads it: with conversions, unless the field is strict."""
+        if type(value) is spec.annotation and type(value) in PLAIN:
+            return value
+        strict = self.checker.coercion(spec) == "strict" or None
+        try:
+            if self.json:
+                return spec.adapter.validate_json(to_json(value), strict=strict or False)
+            return spec.adapter.validate_python(value, strict=strict or False)
+        except ValidationError as error:
+            self.checker.refused(spec, error, path)
+            return None
+
+
+def _is_direct(cls: Any) -> bool:
+    """Whether the constructor does no more than reading does, so that its quick checks may be used."""
+    return not hasattr(cls, "__post_init__") and not any(
+        spec.produced or not spec.init for spec in cls.__tensorclass_schema__
+    )
+
+
+def _is_spread(spec: FieldSpec, value: Any) -> bool:
+    """Whether one value is spread over the batch."""
+    if spec.kind == "per_element":
+        return not isinstance(value, list | Node) and (value is not MISSING or spec.has_default)
+    return spec.kind == "tensor" and value is MISSING and isinstance(spec.default, Tensor)
+
+
+def _elements(value: Any) -> int:
+    """How many elements of a batch a value may hold."""
+    if isinstance(value, TensorCollection):
+        return max([leaf.numel() for leaf in value._leaves(0)], default=0)
+    if isinstance(value, RaggedTensor | NonTensorStack):
+        return math.prod(value.shape)
+    return value.numel() if isinstance(value, Tensor) else math.prod(_shape_of(value))
+
+
+def _element_depth(spec: FieldSpec, value: Any) -> int:
+    """How many of nested lists are batch dims, by the rank of an element."""
+    rank = None if spec.dims is None else spec.dims.rank
+    return max(len(_shape_of(value)) - rank, 1) if rank is not None else 1
+
+
+def _shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of nested lists, by their first entries."""
+    shape: list[int] = []
+    while isinstance(value, list | tuple) and len(shape) < 64:
+        shape.append(len(value))
+        value = value[0] if value else None
+    return tuple(shape)
+
+
+def _entry_in(value: Any) -> Any:
+    """An entry of an untyped container."""
+    if is_tensor_object(value):
+        return decode(value, Shaped)
+    if not isinstance(value, dict):
+        raise TypeError(f"an entry is an object that says what it is, got {short(value)}")
+    if "shared" in value:
+        return Unbatched(decode(value["shared"], Shaped))
+    if "entries" in value:
+        size = value["batch_size"]
+        new = TensorDict({}, batch_size=size, names=value.get("names"))
+        for key, entry in value["entries"].items():
+            held = _entry_in(entry)
+            new.set(key, held(new.batch_size) if callable(held) else held)
+        return new
+    objects = value.get("objects")
+    return (lambda size: _stack_of(objects, size)) if "objects" in value else NonTensorData(value["value"])
+
+
+def _stack_of(objects: Any, size: torch.Size) -> NonTensorStack[Any]:
+    if _shape_of(objects)[: len(size)] != tuple(size):
+        raise ValueError(f"`objects` are nested lists of the batch shape {list(size)}")
+    return NonTensorStack.of(objects, size)

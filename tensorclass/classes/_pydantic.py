@@ -1,0 +1,235 @@
+"""Typed classes for pydantic and JSON: a schema for validation and dumps, a JSON Schema, `to_json` and `from_json`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from pydantic import GetCoreSchemaHandler, SerializationInfo, ValidationError, ValidationInfo
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, from_json, to_json
+from typing_extensions import Self
+
+from .._schema import FieldSpec, Schema
+from .._schema._json_schema import JsonObject
+from .._schema._spec import short
+from ..core import TensorCollection
+from ..errors import Problem, SchemaError
+from . import _json
+from ._build import complete, is_pending
+from ._records import from_records, to_records
+
+Mode = Literal["base64", "lists", "records"]
+Js = Callable[[Any, Any], dict[str, Any]]
+
+
+class JsonMethods:
+    """What a typed class has for pydantic and JSON."""
+
+    __slots__ = ()
+
+    @overload
+    def to_json(
+        self, path: None = None, *, mode: Mode | None = None, separator: str | None = None, lines: bool = False
+    ) -> str: ...
+    @overload
+    def to_json(
+        self, path: str | Path, *, mode: Mode | None = None, separator: str | None = None, lines: bool = False
+    ) -> None: ...
+    def to_json(
+        self, path: str | Path | None = None, *, mode: Mode | None = None, separator: str | None = None,
+        lines: bool = False,
+    ) -> str | None:  # fmt: skip
+        """The batch as JSON text, or in a file.
+
+        Args:
+            path: where to write; without it the text is returned.
+            mode: "base64" gives one object with the bytes of each tensor, its dtype and shape; "lists" the same with
+                nested lists; "records" a list with one object for each element, as tables have rows. By default
+                "base64", and "records" in a file.
+            separator: joins the names of nested fields in records; they stay nested objects without it.
+            lines: one record a line.
+
+        Raises:
+            SchemaError: for values that JSON can't hold.
+
+        >>> import torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.typing import Float32
+        >>> class Point(TensorClass):
+        ...     x: Float32[Tensor, "2"]
+        >>> Point(x=torch.zeros(1, 2)).to_json(mode="lists")
+        '{"x":[[0.0,0.0]],"batch_size":[1]}'
+        >>> Point.from_json(Point(x=torch.ones(3, 2)).to_json()).batch_size
+        torch.Size([3])
+        """
+        mode = mode or ("base64" if path is None else "records")
+        if mode not in ("base64", "lists", "records"):
+            raise ValueError(f'mode is "base64", "lists" or "records", got {mode!r}')
+        rows = to_records(self, separator) if mode == "records" else [_json.dump(self, mode == "lists")]
+        if mode == "records" and not lines:
+            text = to_json(rows).decode()
+        else:
+            text = "\n".join(to_json(row).decode() for row in rows)
+        if path is None:
+            return text
+        Path(path).write_text(text, "utf-8")
+        return None
+
+    @classmethod
+    def from_json(
+        cls, source: str | bytes | Path, *, separator: str | None = None, lines: bool = False
+    ) -> Self:  # fmt: skip
+        """An instance from JSON: what `to_json` writes in any mode, lists without a batch size, or records.
+
+        Args:
+            source: the text, or the path of a file: a string that begins with neither `{` nor `[` is a path.
+            separator: what joins the names of nested fields in records.
+            lines: one record a line.
+
+        Raises:
+            SchemaError: for text that is no JSON or does not fit the declaration; nothing is made that is larger than
+                what the text holds.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.typing import Float32
+        >>> class Point(TensorClass):
+        ...     x: Float32[Tensor, "2"]
+        >>> Point.from_json('{"x": [[1, 2], [3, 4]]}').x
+        tensor([[1., 2.],
+                [3., 4.]])
+        """
+        _finish(cls)
+        text = _text(source)
+        try:
+            given = [from_json(line) for line in text.splitlines() if line.strip()] if lines else from_json(text)
+        except ValueError as error:
+            problem = Problem(cls.__name__, "JSON", short(bytes(text[:40])), str(error))
+            raise SchemaError.of(cls.__name__, [problem]) from None
+        new: Self = from_records(cls, given, separator) if isinstance(given, list) else _json.load(cls, given)
+        return new
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Validation, dumps and JSON Schema in models, `TypeAdapter` and whatever builds on pydantic."""
+        owner: Any = cls
+        if "__tensorclass_root__" in vars(cls):  # a base: any instance
+            return core_schema.is_instance_schema(cls)
+        _finish(cls)
+        return core_schema.with_info_plain_validator_function(
+            lambda value, info: _validate(owner, value, info),
+            serialization=core_schema.plain_serializer_function_ser_schema(_serialize, info_arg=True),
+            metadata={"pydantic_js_annotation_functions": [lambda _, handler: _inner(_shell(owner, ()), handler)]},
+        )
+
+
+def _finish(cls: Any) -> None:
+    if "__tensorclass_root__" in vars(cls):
+        raise TypeError(f"{cls.__name__} declares no fields; read the JSON with a class that does")
+    if is_pending(cls):
+        complete(cls)
+
+
+def _text(source: str | bytes | Path) -> bytes:
+    if isinstance(source, str):
+        if source.lstrip()[:1] in ("{", "["):
+            return source.encode()
+        source = Path(source)
+    return source.read_bytes() if isinstance(source, Path) else source
+
+
+# ---- validation and dumps ----------------------------------------------------------------------------------------
+
+
+def _validate(cls: Any, value: Any, info: ValidationInfo) -> Any:
+    if isinstance(value, cls):
+        return value
+    try:
+        if isinstance(value, TensorCollection):
+            return cls.from_tensordict(value)
+        return _json.load(cls, value, info.mode == "json")
+    except SchemaError as error:
+        details = [_detail(cls, problem, value) for problem in error.problems]
+        raise ValidationError.from_exception_data(cls.__name__, details) from None
+
+
+def _detail(cls: Any, problem: Problem, value: Any) -> InitErrorDetails:
+    parts = [] if problem.path == cls.__name__ or problem.path.endswith("()") else _PART.findall(problem.path)
+    where = tuple(int(part[1:]) if part[0] == "[" else part for part in parts)
+    for part in where:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            break
+    if problem.given == "nothing":
+        return {"type": "missing", "loc": where, "input": value}
+    context = {"declared": problem.declared, "given": problem.given, "hint": problem.hint}
+    kind = PydanticCustomError("tensorclass", "{hint} (declared {declared}, given {given})", context)
+    return {"type": kind, "loc": where, "input": value}
+
+
+_PART = re.compile(r"[^.\[\]]+|\[\d+(?=\])")
+
+
+def _serialize(batch: Any, info: SerializationInfo) -> dict[str, Any]:
+    """Plain data: JSON types in JSON mode, where the context `{"tensors": "lists"}` asks for lists, else the values."""
+    lists = isinstance(info.context, dict) and info.context.get("tensors") == "lists"
+    found = _json.dump(batch, lists) if info.mode_is_json() else _plain(batch)
+    if info.include is not None:
+        found = {key: value for key, value in found.items() if key in info.include or key == "batch_size"}
+    if info.exclude is not None:
+        dropped = {key for key in found if key in info.exclude and _is_whole(info.exclude, key)}
+        found = {key: value for key, value in found.items() if key not in dropped}
+    return {key: value for key, value in found.items() if value is not None} if info.exclude_none else found
+
+
+def _is_whole(exclude: Any, key: str) -> bool:
+    return not isinstance(exclude, dict) or exclude[key] in (True, ...)
+
+
+def _plain(batch: Any) -> dict[str, Any]:
+    """Field values by name, nested classes as dicts, with the batch size: what validation takes again."""
+    found = {}
+    for name in batch.__tensorclass_schema__.fields:
+        value = batch.get(name, None)
+        found[name] = _plain(value) if hasattr(value, "__tensorclass_schema__") else value
+    return {**found, "batch_size": list(batch.batch_size)}
+
+
+# ---- JSON Schema -------------------------------------------------------------------------------------------------
+
+
+def _inner(core: Any, handler: Any) -> dict[str, Any]:
+    """What pydantic gives for a schema inside another: a reference to a definition, where it has one."""
+    return dict(handler(core_schema.list_schema(core))["items"])
+
+
+def _shell(cls: Any, above: tuple[Any, ...]) -> Any:
+    """Stands for a class, so that pydantic puts what describes it among the definitions, once."""
+    ref = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"
+    if cls in above:
+        return core_schema.definition_reference_schema(ref)
+    return core_schema.any_schema(ref=ref, metadata={"pydantic_js_functions": [_describe(cls, (*above, cls))]})
+
+
+def _describe(cls: Any, above: tuple[Any, ...]) -> Js:
+    def describe(_: Any, handler: Any) -> dict[str, Any]:
+        def nested(spec: FieldSpec) -> dict[str, Any]:
+            return _inner(_shell(spec.nested, above), handler)
+
+        def value(spec: FieldSpec) -> dict[str, Any]:
+            try:
+                return _inner(spec.adapter.core_schema, handler)
+            except (PydanticInvalidForJsonSchema, PydanticUserError):
+                return {"title": spec.type_text}
+
+        schema: Schema = cls.__tensorclass_schema__
+        found = JsonObject(nested, value).of(schema)
+        doc = vars(cls).get("__doc__")
+        return {**found, "description": doc} if doc else found
+
+    return describe
