@@ -1,5 +1,7 @@
 """Typed modules and pipelines: fields of batches in, fields of batches out, checked when they are put together."""
 
+from ._class_module import TensorClassModuleBase as TensorClassModuleBase
+from ._class_module import TensorClassModuleWrapper as TensorClassModuleWrapper
 from ._diagnostics import CODES as CODES
 from ._diagnostics import Diagnostic as Diagnostic
 from ._diagnostics import PipelineWarning as PipelineWarning

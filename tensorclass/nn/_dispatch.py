@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, overload
-
-from typing_extensions import Self
+from typing import Any, ClassVar, Protocol, overload
 
 from ..core import TensorCollection, unravel_key_to_tuple
 from ..core._keys import Path
@@ -17,7 +15,7 @@ from ..store import TensorDict
 from ._keyed_base import DROPPED, as_keys
 
 
-class dispatch:  # a decorator, known under this name
+class Dispatch:
     """Let a function whose first argument is a container named `tensordict` be called with tensors.
 
     The tensors go into a new container at the in keys, by position or by name; the values at the out keys come back,
@@ -55,13 +53,6 @@ class dispatch:  # a decorator, known under this name
     DEFAULT_SOURCE: ClassVar[str] = "in_keys"
     DEFAULT_DEST: ClassVar[str] = "out_keys"
 
-    @overload
-    def __new__(cls, separator: Callable[..., Any]) -> Callable[..., Any]: ...  # type: ignore[misc]  # `@dispatch` gives the function back
-    @overload
-    def __new__(
-        cls, separator: str = ..., source: str | Sequence[Any] = ..., dest: str | Sequence[Any] = ...,
-        auto_batch_size: bool = ...,
-    ) -> Self: ...  # fmt: skip
     def __new__(cls, separator: Any = DEFAULT_SEPARATOR, *args: Any, **kwargs: Any) -> Any:
         """The decorator, or at once the decorated function."""
         if callable(separator):
@@ -80,7 +71,7 @@ class dispatch:  # a decorator, known under this name
     def get_source(self, func: Any, self_func: Any) -> Any:
         """The in keys of a module.
 
-        >>> dispatch(source=["a"]).get_source(None, None)
+        >>> Dispatch(source=["a"]).get_source(None, None)
         ['a']
         """
         return getattr(self_func, self.source) if isinstance(self.source, str) else self.source
@@ -138,7 +129,28 @@ class dispatch:  # a decorator, known under this name
                 raise ModuleError(f"{title}: several in keys are called `{name}`; use @dispatch(separator='__')")
             if given or name in kwargs:
                 data.set(path, args[position] if given else kwargs.pop(name))
-        return (ApplyOps.auto_batch_size_(data) if self.auto_batch_size else data), kwargs
+        if self.auto_batch_size:
+            ApplyOps.auto_batch_size_(data)
+        return data, kwargs
+
+
+class Decorator(Protocol):
+    """What a checker knows of `dispatch`: mypy can't say of a class that calling it may give a function."""
+
+    DEFAULT_SEPARATOR: str
+    DEFAULT_SOURCE: str
+    DEFAULT_DEST: str
+
+    @overload
+    def __call__(self, separator: Callable[..., Any]) -> Callable[..., Any]: ...
+    @overload
+    def __call__(
+        self, separator: str = ..., source: str | Sequence[Any] = ..., dest: str | Sequence[Any] = ...,
+        auto_batch_size: bool = ...,
+    ) -> Dispatch: ...  # fmt: skip
+
+
+dispatch: Decorator = Dispatch
 
 
 def _is_method(func: Callable[..., Any]) -> bool:

@@ -192,7 +192,8 @@ class TensorDictModule(TensorDictModuleBase):
             return found
         if isinstance(result, TensorCollection) and len(keys) == 1:
             return None
-        names = [str(key) for key in result.keys()]  # noqa: SIM118  # a container iterates over its elements
+        found_keys: Any = result.keys()  # pyright: ignore[reportAttributeAccessIssue]  # containers have it
+        names = [str(key) for key in found_keys]
         raise MissingKeyError(
             f"{self._label()} writes {absent[0]!r} and returned a mapping without it; it has "
             f"{names}{did_you_mean(str(absent[0]), names)}"

@@ -11,11 +11,14 @@ from typing_extensions import Self
 
 from ..core import TensorCollection, unravel_key_to_tuple
 from ..errors import ModuleError, did_you_mean
+from ._class_module import TensorClassModuleBase, TensorClassModuleWrapper
 from ._dispatch import dispatch
 from ._keyed import Inplace, TensorDictModule, check_inplace
 from ._keyed_base import Keys, TensorDictModuleBase, as_keys
 from ._modes import SKIP, skips
-from ._wrap import WrapModule
+from ._sequential import TensorClassSequential
+from ._stage import TensorClassModule
+from ._wrap import TypedStep, WrapModule
 
 Named = list[tuple[str, Any]]
 
@@ -339,7 +342,10 @@ def as_step(module: Any) -> nn.Module:
             f"{type(module).__name__} {module!r} is no module: give keyed modules, functions over containers, one list "
             "of them, or one dict from name to module"
         )
-    if TensorDictModuleBase.is_tdmodule_compatible(module):
-        keys = {"in_keys": module.in_keys, "out_keys": module.out_keys}
-        return module if isinstance(module, nn.Module) else WrapModule(module, **keys)
-    return WrapModule(module)
+    if isinstance(module, TensorClassModule):
+        return TypedStep(module)
+    if isinstance(module, (TensorClassModuleBase, TensorClassSequential)):
+        return TensorClassModuleWrapper(module, inplace=True)
+    if isinstance(module, nn.Module) and TensorDictModuleBase.is_tdmodule_compatible(module):
+        return module
+    return WrapModule(module, in_keys=getattr(module, "in_keys", None), out_keys=getattr(module, "out_keys", None))

@@ -6,9 +6,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from torch import Tensor
+
 from ..core import TensorCollection
+from ..errors import Problem, SchemaError
 from ._keyed import TensorDictModule
 from ._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys
+from ._results import describe, outputs
+from ._stage import TensorClassModule
 
 
 class TensorDictModuleWrapper(TensorDictModuleBase):
@@ -103,6 +108,34 @@ class WrapModule(TensorDictModuleBase):
         if self.inplace and result is not data:
             return data.update(result)
         return result
+
+
+class TypedStep(TensorDictModule):
+    """A typed module in a keyed sequence: its fields are keys, and its outputs have the declared dtypes."""
+
+    def __init__(self, typed: TensorClassModule) -> None:
+        keys = [DROPPED if slot is None else slot.path for slot in typed._writes]
+        super().__init__(typed, [slot.path for slot in typed._reads], keys)
+
+    def _tensors(self, data: Any) -> None:
+        """Never the short way."""
+
+    def _call(self, values: Any, kwargs: Any) -> Any:
+        return self.module._how.call(self.module.module, values)
+
+    def _label(self) -> str:
+        return str(self.module._label())
+
+    def _outputs(self, result: Any, data: Any) -> Any:
+        found = outputs(result, self.module._writes, self._label())
+        for slot, value in zip(self.module._writes, found, strict=True):
+            declared = None if slot is None else slot.spec.dtype
+            if slot is None or declared is None or not isinstance(value, Tensor):
+                continue
+            if not declared.accepts(value.dtype):
+                problem = Problem(slot.label, str(slot.spec), describe(value), "convert it in the module")
+                raise SchemaError.of(self._label(), [problem])
+        return found
 
 
 class as_tensordict_module:  # a decorator, known under this name
