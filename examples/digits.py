@@ -101,7 +101,7 @@ def main() -> None:
     torch.set_num_threads(1)  # images of 8 x 8 pixels gain nothing from more
     training, test = load()
     classifier = build()
-    print(schema(Digits), "", classifier, "", classifier.mermaid(), sep="\n")
+    print(schema(Digits), "", classifier, "", classifier.graph(), sep="\n")
     train(classifier, training)
     reached = accuracy(classifier, test)
     print(f"\ntest accuracy: {reached:.2%} on {len(test)} images")

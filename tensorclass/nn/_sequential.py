@@ -16,7 +16,8 @@ from typing_extensions import Self, Unpack
 from ..errors import BuildError
 from ._check import Report, check
 from ._diagnostics import Diagnostic, PipelineWarning, build_error
-from ._drawing import mermaid
+from ._drawing import Format, draw, graph_of
+from ._explain import Explanation, explain
 from ._first import FirstCall
 from ._forward import Program, fillable, generate
 from ._modes import skip_existing
@@ -394,13 +395,34 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
             raise
         return self
 
-    def mermaid(self) -> str:
-        """The pipeline as Mermaid text: modules are nodes, fields are edges.
+    def graph(self, format: Format = "mermaid") -> str:
+        """The pipeline as a drawing: modules are nodes, fields are edges.
 
-        GitHub, MkDocs and most notebooks draw it from a code block with the language `mermaid`.
+        Args:
+            format: "mermaid" is text that GitHub, MkDocs and most notebooks draw from a code block of that language;
+                "svg" is a picture, "html" a page with the picture and the table of `explain()`; both stand alone.
         """
         kinds = [default_name(self._target(stage)) for stage in self._stages]
-        return mermaid(self._stages, kinds, self.input_class, self.output_class)
+        return draw(
+            graph_of(self._stages, kinds, self.input_class, self.output_class), self._stages, self.explain(), format
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<div style='overflow:auto'>{self.graph('svg')}</div>"
+
+    def explain(self, batch_size: int | Sequence[int] = (), **sizes: int) -> Explanation:
+        """What the pipeline holds after every module: fields, dtypes, shapes, memory.
+
+        Args:
+            batch_size: The batch dims; without them, what one element takes.
+            sizes: Sizes of named dims, as `h=48`.
+
+        Raises:
+            ModuleError: for a size whose name no dim of the pipeline has.
+        """
+        batch = (batch_size,) if isinstance(batch_size, int) else tuple(batch_size)
+        targets = [self._target(stage) for stage in self._stages]
+        return explain(self._stages, targets, self._report, self.input_class, self.output_class, batch, sizes)
 
     def _title(self) -> str:
         return f"{self.input_class.__name__} -> {self.output_class.__name__}"

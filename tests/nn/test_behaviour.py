@@ -123,7 +123,7 @@ def test_repr():
 
 def test_mermaid():
     """Modules are nodes, fields are edges, quotation marks do not break labels."""
-    rows = classifier().mermaid().splitlines()
+    rows = classifier().graph().splitlines()
     assert rows[0] == "flowchart TD"
     assert '    input(["Digits"])' in rows
     assert '    m1["1 encoder: linear"]' in rows
@@ -347,4 +347,4 @@ def test_misspelt_field_is_an_attribute_error():
 def test_name_of_a_pipeline_attribute():
     """A name that the pipeline itself uses is refused like one of nn.Module."""
     with pytest.raises(BuildError, match="name="):
-        TensorClassSequential(step(nn.Identity(), In.x, Out.y, name="mermaid"), input=In, output=Out)
+        TensorClassSequential(step(nn.Identity(), In.x, Out.y, name="explain"), input=In, output=Out)

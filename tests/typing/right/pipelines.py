@@ -46,7 +46,8 @@ assert_type(pipe[0], TensorClassModule | TensorClassSequential[Any, Any])
 assert_type(pipe[:1], TensorClassSequential[Any, Any])
 assert_type(pipe.select_subsequence(out_fields=Hidden.h), TensorClassSequential[Any, Any])
 assert_type(len(pipe), int)
-assert_type(pipe.mermaid(), str)
+assert_type(pipe.graph(), str)
+assert_type(pipe.graph("svg"), str)
 pipe.train().to("cpu").load_state_dict(pipe.state_dict())
 
 

@@ -1,0 +1,165 @@
+"""`graph()` and `explain()`: well-formed, nothing overlaps, what is printed is what happens."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tensorclass import TensorClass
+from tensorclass.errors import ModuleError
+from tensorclass.nn import TensorClassSequential
+from tensorclass.nn._layout import layout
+from tensorclass.typing import Float, Float32
+from tests.nn._pipelines import Digits, Hidden, Prediction, classifier, digits, stages, step
+from tests.nn.test_sequencer import Sum, Wide, graph, nested, state_pipeline, wide
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def chain(length: int) -> list[tuple[int, int]]:
+    """A chain with an edge past everything."""
+    return [*((i, i + 1) for i in range(length - 1)), (0, length - 1)]
+
+
+GRAPHS = [
+    (2, [(0, 1)]),
+    (6, chain(6)),
+    (7, [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (3, 5), (4, 6), (5, 6), (0, 5), (1, 6)]),
+    (9, [(i, j) for i in range(9) for j in range(i + 1, 9) if (i * j + i + j) % 3 != 1]),
+    (4, [(0, 1), (0, 2), (1, 3)]),
+    (3, [(0, 2)]),
+    (1, []),
+]
+
+
+@pytest.mark.parametrize(("count", "edges"), GRAPHS)
+def test_layout(count, edges):
+    """No two boxes overlap, every edge leads down, and no edge runs through a box."""
+    sizes = [(40.0 + 37 * (i % 4), 30.0 + 28 * (i % 2)) for i in range(count)]
+    boxes, routes = layout(sizes, edges)
+    assert [(box.width, box.height) for box in boxes] == sizes
+    passed = {id(box): box for route in routes for box in route[1:-1]}
+    everything = [*boxes, *passed.values()]
+    for n, one in enumerate(everything):
+        for other in everything[n + 1 :]:
+            apart = one.x + one.width <= other.x or other.x + other.width <= one.x
+            assert apart or one.y + one.height <= other.y or other.y + other.height <= one.y
+    for (source, target), route in zip(edges, routes, strict=True):
+        assert route[0] is boxes[source]
+        assert route[-1] is boxes[target]
+        assert all(upper.y + upper.height < lower.y for upper, lower in itertools.pairwise(route))
+    assert min(box.x for box in everything) == 0
+
+
+def rects(drawing: str) -> list[tuple[float, ...]]:
+    """The boxes of a drawing: left, top, right, bottom; chips left out."""
+    root = ElementTree.fromstring(drawing)
+    found = []
+    for rect in root.iter(f"{SVG}rect"):
+        if rect.get("class") != "chip":
+            x, y, width, height = (float(rect.attrib[name]) for name in ("x", "y", "width", "height"))
+            found.append((x, y, x + width, y + height))
+    return found
+
+
+@pytest.mark.parametrize("pipeline", [classifier, graph, nested, state_pipeline], ids=lambda f: f.__name__)
+def test_svg(pipeline):
+    """Well-formed, a box for every node, a line for every field and reader, everything inside of the view."""
+    built = pipeline()
+    drawing = built.graph("svg")
+    root = ElementTree.fromstring(drawing)
+    left, top, width, height = map(float, root.attrib["viewBox"].split())
+    boxes = rects(drawing)
+    assert len(boxes) == len(built._stages) + 2
+    assert all(left <= a and top <= b and c <= left + width and d <= top + height for a, b, c, d in boxes)
+    mermaid = built.graph()
+    lines = sum(row.count(",") + 1 for row in mermaid.splitlines() if "-->" in row)
+    assert len(list(root.iter(f"{SVG}path"))) == lines
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert built.input_class.__name__ in texts
+    assert any(stage.name in str(text) for stage in built._stages for text in texts)
+    assert "http" not in drawing.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_html_stands_alone():
+    """A page with the drawing and the table, nothing fetched, names escaped."""
+    page = graph().graph("html")
+    assert page.startswith("<!doctype html>")
+    assert "<svg" in page
+    assert "held after" in page
+    assert not re.search(r"(src|href)=", page)
+    assert "Wide -&gt; Sum" in page
+    assert graph()._repr_html_().startswith("<div")
+
+
+def test_unknown_format():
+    """The formats are named."""
+    with pytest.raises(ModuleError, match="'mermaid', 'svg' or 'html'"):
+        graph().graph("png")  # type: ignore[arg-type]  # what a user may write
+
+
+def test_explain():
+    """Sizes, bytes and what is held after each module."""
+    found = classifier().explain(32, classes=10)
+    assert [step.title for step in found.steps] == ["input Digits", "0 flatten_0", "1 encoder", "2 head", "3 argmax_3"]
+    head = found.steps[3]
+    assert [(v.name, v.dtype, v.shape, v.nbytes) for v in head.writes] == [("logits", "float32", (32, 10), 1280)]
+    assert [v.name for v in found.steps[4].held] == ["logits", "digit"]
+    assert found.peak == 32 * 64 * 4
+    assert sum(step.parameters for step in found.steps) == 4 * (64 * 16 + 16 + 16 * 10 + 10)
+    rows = str(found).splitlines()
+    assert rows[0] == "Digits -> Prediction, batch size [32]"
+    assert any("1 encoder" in row and "[32, 16]" in row and row.endswith("2.0 KiB: h") for row in rows)
+
+
+def test_explain_without_sizes():
+    """Open dims stay names, what can't be counted is `?`, and unknown names are refused."""
+
+    class Image(TensorClass):
+        image: Float32[Tensor, "3 h w"]
+        rest: Float[Tensor, "..."]
+
+    class Small(TensorClass):
+        small: Float32[Tensor, "3 h//2 w//2"]
+
+    pipeline = TensorClassSequential(step(nn.MaxPool2d(2), Image.image, Small.small), input=Image, output=Small)
+    text = str(pipeline.explain([2, 5]))
+    assert "[2, 5, 3, h//2, w//2]" in text
+    assert "[2, 5, ...]" in text
+    assert "most held ?" in text
+    assert pipeline.explain(h=48, w=80).steps[1].writes[0].nbytes == 3 * 24 * 40 * 4
+    with pytest.raises(ModuleError, match="no dim of the pipeline is called `wide`"):
+        pipeline.explain(wide=3)
+    with pytest.raises(ModuleError, match="the size of a dim is a number"):
+        pipeline.explain(h=-1)
+
+
+def test_explain_agrees_with_a_run():
+    """The shapes and bytes that are printed are those of a call."""
+    pipeline, batch = graph(), wide(7)
+    result = pipeline(batch)
+    written = {v.name: v for step in pipeline.explain(7).steps for v in step.writes}
+    for name, value in result.items():
+        assert written[name].shape == tuple(value.shape)
+        assert written[name].nbytes == value.numel() * value.element_size()
+    assert (Sum, Wide) == (pipeline.output_class, pipeline.input_class)
+
+
+def test_explain_of_an_overwrite():
+    """After an overwrite the new value is the one that is held."""
+
+    class Out(TensorClass):
+        h: Float32[Tensor, "16"]
+
+    pipeline = TensorClassSequential(
+        *stages()[:2], step(nn.Tanh(), Hidden.h, Hidden.h, update=True), input=Digits, output=Out
+    )
+    steps = pipeline.explain(digits(2).batch_size).steps
+    assert [[v.name for v in s.held] for s in steps] == [["image"], ["flat"], ["h"], ["h"]]
+    assert torch.Size([2]) == digits(2).batch_size
+    assert Prediction is not Out
