@@ -111,8 +111,10 @@ class TensorClassModuleBase(nn.Module, ABC, Generic[In, Out]):
             hint = f"build one from it, `{declared.__name__}(...)`"
             if isinstance(value, TensorCollection):
                 hint = f"`{declared.__name__}.from_tensordict(...)`, or call `module.as_td_module()` on keys"
-        what = "the input" if taken else "the output"
-        raise SchemaError.of(type(self).__name__, [Problem(what, declared.__name__, describe(value), hint)])
+        problem = Problem("the input" if taken else "the output", declared.__name__, describe(value), hint)
+        said = "takes" if taken else "declares"
+        what = f"{type(self).__name__} {said} {declared.__name__}, and {'got' if taken else 'returned'} {problem.given}"
+        raise SchemaError(f"{what}: {hint}", [problem], type(self).__name__)
 
     def __rshift__(self, other: TensorClassModuleBase[Out, New] | TensorClassSequential[Out, New]) -> Chain[In, New]:
         """This module, then another one or a pipeline, which takes what this one returns.

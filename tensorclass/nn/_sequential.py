@@ -15,6 +15,7 @@ from typing_extensions import Self, Unpack
 
 from ..errors import BuildError
 from ._check import Report, check
+from ._class_module import TensorClassModuleBase
 from ._diagnostics import Diagnostic, PipelineWarning, build_error
 from ._drawing import Format, draw, graph_of
 from ._explain import Explanation, explain
@@ -516,7 +517,7 @@ def _as_members(modules: tuple[object, ...]) -> tuple[Member, ...]:
     if not modules:
         raise BuildError("a pipeline needs at least one TensorClassModule")
     for index, module in enumerate(modules):
-        if isinstance(module, (TensorClassModule, TensorClassSequential)):
+        if isinstance(module, (TensorClassModule, TensorClassModuleBase, TensorClassSequential)):
             continue
         if is_tensorclass_type(module):
             raise BuildError(
@@ -529,5 +530,5 @@ def _as_members(modules: tuple[object, ...]) -> tuple[Member, ...]:
     return modules  # type: ignore[return-value]  # each was tested above
 
 
-Member = TensorClassModule | TensorClassSequential[Any, Any]
+Member = TensorClassModule | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any]
 """What a pipeline is made of."""
