@@ -1,0 +1,141 @@
+"""The hooks of mypy and what answers them. Whatever goes wrong in an answer, mypy's own type stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from mypy.nodes import TypeInfo
+from mypy.plugin import (
+    AttributeContext,
+    ClassDefContext,
+    FunctionContext,
+    FunctionSigContext,
+    MethodContext,
+    MethodSigContext,
+    Plugin,
+)
+from mypy.types import FunctionLike, Type
+
+from . import _plugin_access as access
+from . import _plugin_classes as classes
+from . import _plugin_flow as flow
+from . import _plugin_stages as stages
+from . import _plugin_torch as torch
+from . import _plugin_values as values
+from ._plugin_facts import FROZEN_ROOT, ROOT, is_batch_class
+
+C = TypeVar("C")
+R = TypeVar("R")
+DECORATOR = "tensorclass.classes._decorator.tensorclass"
+SEQUENTIAL = "tensorclass.nn._sequential.TensorClassSequential"
+
+
+def guarded(hook: Callable[[C], R], otherwise: Callable[[C], R]) -> Callable[[C], R]:
+    """A hook whose fault is a note, and whose answer is then mypy's own."""
+
+    def run(ctx: C) -> R:
+        try:
+            return hook(ctx)
+        except Exception as fault:  # a fault of the plugin must not end the check of the user's program
+            _note(ctx, fault)
+            return otherwise(ctx)
+
+    return run
+
+
+def _note(ctx: Any, fault: Exception) -> None:
+    where = getattr(ctx, "context", None) or ctx.cls
+    text = f"tensorclass.mypy_plugin failed here ({type(fault).__name__}: {fault}); this is checked without it"
+    ctx.api.msg.note(text, where)
+
+
+def _return_type(ctx: FunctionContext | MethodContext) -> Type:
+    return ctx.default_return_type
+
+
+def _signature(ctx: FunctionSigContext | MethodSigContext) -> FunctionLike:
+    return ctx.default_signature
+
+
+def _attribute_type(ctx: AttributeContext) -> Type:
+    return ctx.default_attr_type
+
+
+class TensorClassPlugin(Plugin):
+    """What mypy asks for by the full name of a class, function, method or attribute."""
+
+    def _class(self, fullname: str) -> TypeInfo | None:
+        symbol = self.lookup_fully_qualified(fullname)
+        node = None if symbol is None else symbol.node
+        return node if isinstance(node, TypeInfo) else None
+
+    def get_class_decorator_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        """`@tensorclass` adds the base class."""
+        return guarded(classes.decorated, lambda ctx: None) if fullname == DECORATOR else None
+
+    def get_class_decorator_hook_2(self, fullname: str) -> Callable[[ClassDefContext], bool] | None:
+        """The base class carries the dataclass transform; the decorator's own would add it twice."""
+        return (lambda ctx: True) if fullname == DECORATOR else None
+
+    def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        """Fields are recorded for every class below TensorClass."""
+        if fullname in (ROOT, FROZEN_ROOT) or is_batch_class(self._class(fullname)):
+            return guarded(classes.declared, lambda ctx: None)
+        return None
+
+    def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
+        """Constructors, typed modules, pipelines, joins and torch functions."""
+        hook = _FUNCTIONS.get(fullname)
+        name = torch.torch_function(fullname)
+        if hook is None and name is not None:
+            hook = partial(torch.result, name=name)
+        elif hook is None and is_batch_class(self._class(fullname)):
+            hook = values.constructed
+        return None if hook is None else guarded(hook, _return_type)
+
+    def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
+        """Torch functions take containers; `PerElement[str] | None` takes what `PerElement[str]` takes."""
+        if fullname == torch.LOADER:
+            return guarded(torch.loader, _signature)
+        if torch.torch_function(fullname) is None:
+            taken = is_batch_class(self._class(fullname))
+            return guarded(values.taken, _signature) if taken else None
+        collection, sequence = self._class(torch.COLLECTION), self._class("typing.Sequence")
+        if collection is None or sequence is None:
+            return None
+        return guarded(partial(torch.widened, collection=collection, sequence=sequence), _signature)
+
+    def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
+        """Methods of containers; they are defined in the package itself or overridden in a typed class."""
+        owner, _, name = fullname.rpartition(".")
+        if not access.wants(name) or not (owner.startswith("tensorclass.") or is_batch_class(self._class(owner))):
+            return None
+        return guarded(partial(access.called, name=name), _return_type)
+
+    def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
+        """`replace` takes the fields."""
+        return guarded(access.replaced, _signature) if fullname == f"{ROOT}.replace" else None
+
+    def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        """Assignments to fields."""
+        owner, _, name = fullname.rpartition(".")
+        if owner == ROOT:
+            return guarded(partial(access.attribute, name=name), _attribute_type)
+        if is_batch_class(self._class(owner)):
+            return guarded(partial(_field, name=name), _attribute_type)
+        return None
+
+
+def _field(ctx: AttributeContext, name: str) -> Type:
+    access.attribute(ctx, name)
+    return values.assigned(ctx)
+
+
+_FUNCTIONS: dict[str, Callable[[FunctionContext], Type]] = {
+    stages.MODULE: stages.wrapped,
+    stages.TWO_STEP: stages.two_step,
+    SEQUENTIAL: flow.pipeline,
+    **dict.fromkeys(torch.OWN_JOINS, torch.same_class),
+}

@@ -1,0 +1,146 @@
+"""What the plugin knows about a typed class: declared fields and options, kept in the metadata that mypy caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mypy.expandtype import expand_type_by_instance
+from mypy.maptype import map_instance_to_supertype
+from mypy.nodes import TypeInfo, Var
+from mypy.types import Instance, ProperType, Type, UnionType, get_proper_type
+
+from .._dims import FAMILY_DTYPES, Dims, parse_dims
+from ..errors import did_you_mean
+
+ROOT = "tensorclass.classes._base.TensorClass"
+FROZEN_ROOT = "tensorclass.classes._base.FrozenTensorClass"
+EXTRAS = ("batch_size", "device", "names")
+KEY = "tensorclass"
+"""The key of the plugin's own record in `TypeInfo.metadata`."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What an annotation says about a field; `dtype` and `dims` are None when any dtype or shape is meant."""
+
+    kind: str = "other"
+    dtype: str | None = None
+    dims: str | None = None
+    produced: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as mypy's cache stores it."""
+        return {"kind": self.kind, "dtype": self.dtype, "dims": self.dims, "produced": self.produced}
+
+    @property
+    def dtypes(self) -> frozenset[str] | None:
+        """The dtypes that the field takes; None for any."""
+        return None if self.dtype is None else FAMILY_DTYPES[self.dtype]
+
+    @property
+    def shape(self) -> Dims | None:
+        """The event dims; None for any."""
+        return None if self.dims is None else parse_dims(self.dims)
+
+    def __str__(self) -> str:
+        return f'{self.dtype or "Tensor"}["{"..." if self.dims is None else self.dims}"]'
+
+
+def is_batch_class(info: object) -> bool:
+    """Whether a class is a tensorclass with declared fields."""
+    if not isinstance(info, TypeInfo) or info.fullname in (ROOT, FROZEN_ROOT):
+        return False
+    return any(base.fullname == ROOT for base in info.mro)
+
+
+def batch_instance(typ: Type | None) -> Instance | None:
+    """The type as an instance of a tensorclass; None for anything else."""
+    proper = get_proper_type(typ)
+    return proper if isinstance(proper, Instance) and is_batch_class(proper.type) else None
+
+
+def record(info: TypeInfo) -> dict[str, Any]:
+    """The plugin's own record of one class, made when it is missing."""
+    made: dict[str, Any] = info.metadata.setdefault(KEY, {"fields": {}, "options": {}})
+    return made
+
+
+def own_fields(info: TypeInfo) -> dict[str, Declared]:
+    """The fields that one class declares itself."""
+    rows: Mapping[str, Any] = info.metadata.get(KEY, {}).get("fields", {})
+    return {name: Declared(**row) for name, row in rows.items()}
+
+
+def fields_of(info: TypeInfo) -> dict[str, Declared]:
+    """Every field of a class, parents first."""
+    found: dict[str, Declared] = {}
+    for base in reversed(info.mro):
+        found.update(own_fields(base))
+    return found
+
+
+def option(info: TypeInfo, name: str) -> object:
+    """An option of a class, inherited like the run time does; None when it is not given."""
+    for base in info.mro:
+        options: Mapping[str, object] = base.metadata.get(KEY, {}).get("options", {})
+        if name in options:
+            return options[name]
+    return None
+
+
+def attributes(info: TypeInfo) -> Iterator[Mapping[str, Any]]:
+    """The rows of mypy's own dataclass support: name, whether it has a default, whether the constructor takes it."""
+    rows: list[Mapping[str, Any]] = info.metadata.get("dataclass", {}).get("attributes", [])
+    return (row for row in rows if row["name"] not in EXTRAS)
+
+
+def field_type(owner: Instance, name: str) -> ProperType | None:
+    """The type of a field on an instance, with the arguments of a generic class in their places."""
+    symbol = owner.type.get(name)
+    if symbol is None or not isinstance(symbol.node, Var) or symbol.node.type is None:
+        return None
+    holder = symbol.node.info if symbol.node.info else owner.type
+    return get_proper_type(expand_type_by_instance(symbol.node.type, map_instance_to_supertype(owner, holder)))
+
+
+class Found(NamedTuple):
+    """A field at the end of a path: the class that declares it, its declaration and its type."""
+
+    owner: Instance
+    declared: Declared
+    type: ProperType
+
+
+class Missing(NamedTuple):
+    """A name on a path that is no field of the class that stands there."""
+
+    name: str
+    owner: Instance
+
+    def __str__(self) -> str:
+        names = list(fields_of(self.owner.type))
+        return f'{self.owner.type.name} has no field "{self.name}"{did_you_mean(self.name, names)}'
+
+
+def at_path(owner: Instance, path: tuple[str, ...]) -> Found | Missing | None:
+    """The field at a path; None where what stands on the path is no tensorclass."""
+    for position, name in enumerate(path):
+        declared, found = fields_of(owner.type).get(name), field_type(owner, name)
+        if declared is None or found is None:
+            return Missing(name, owner)
+        if position == len(path) - 1:
+            return Found(owner, declared, found)
+        inner = batch_members(found)
+        if len(inner) != 1:
+            return None
+        owner = inner[0]
+    return None
+
+
+def batch_members(typ: Type) -> list[Instance]:
+    """The tensorclasses among the members of a type: of `Inputs | None` it is `Inputs`."""
+    proper = get_proper_type(typ)
+    found = map(batch_instance, proper.items if isinstance(proper, UnionType) else [proper])
+    return [member for member in found if member is not None]

@@ -1,0 +1,214 @@
+"""The source of one file: which name is bound once and to what, so that its value may be read where it is used.
+
+Knowledge is never kept on the type of a variable, where it would outlive `x = x.reshape(...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from mypy import nodes
+from mypy.patterns import AsPattern, MappingPattern, Pattern, StarredPattern
+
+# Where mypy's own list of a node's parts is not what is needed here.
+_PARTS: dict[type[nodes.Node], tuple[str, ...]] = {
+    nodes.AssignmentStmt: ("lvalues", "rvalue"), nodes.NameExpr: (), nodes.MemberExpr: ("expr",), nodes.Var: (),
+    nodes.OverloadedFuncDef: ("items", "impl"), nodes.FuncDef: ("arguments", "body"),
+    nodes.LambdaExpr: ("arguments", "body"), nodes.Decorator: ("decorators", "func"), nodes.MypyFile: ("defs",),
+    nodes.Argument: ("initializer",), nodes.ClassDef: ("decorators", "base_type_exprs", "defs"),
+}  # fmt: skip
+_PATTERN_PARTS = ("pattern", "patterns", "expr", "keys", "values", "class_ref", "positionals", "keyword_values")
+_RESHAPING = {"resize_", "resize_as_", "unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_", "set_"}
+_HARMLESS = ("tensorclass.", "torch.", "builtins.")
+_DEPTH = 10
+
+
+class Source:
+    """Bindings, uses and assignments of one file."""
+
+    def __init__(self, tree: nodes.MypyFile) -> None:
+        self.bindings: dict[nodes.Node, list[nodes.Expression | None]] = {}
+        """The values that a variable is bound to; None for one that is not an expression, such as a loop variable."""
+        self.uses: dict[nodes.Node, list[nodes.Node]] = {}
+        """What stands around each mention of a variable."""
+        self.assigned: dict[nodes.Node, nodes.Expression] = {}
+        """The value assigned to an attribute or item."""
+        self.deleted: set[nodes.Node] = set()
+        self.functions: set[nodes.Node] = set()
+        self.decorated: dict[nodes.Node, nodes.Decorator] = {}
+        stack: list[tuple[nodes.Node, nodes.Node]] = [(tree, tree)]
+        while stack:
+            node, parent = stack.pop()
+            self._note(node, parent)
+            stack += [(part, node) for part in _parts(node)]
+
+    def _note(self, node: nodes.Node, parent: nodes.Node) -> None:
+        if isinstance(node, nodes.NameExpr):
+            if node.node is not None:
+                self.uses.setdefault(node.node, []).append(parent)
+        elif isinstance(node, nodes.AssignmentStmt):
+            if not isinstance(node.rvalue, nodes.TempNode):
+                for target in node.lvalues:
+                    self._bind(target, node.rvalue)
+        elif isinstance(node, nodes.AssignmentExpr):
+            self._bind(node.target, node.value)
+        elif isinstance(node, nodes.Argument):
+            self.bindings.setdefault(node.variable, []).append(None)
+        elif isinstance(node, nodes.FuncDef):
+            self.functions.add(node)
+        elif isinstance(node, nodes.Decorator):
+            self.decorated[node.var] = node
+        else:
+            if isinstance(node, nodes.DelStmt):
+                self.deleted.add(node.expr)
+            for target in _opaque_targets(node):
+                self._bind(target, None)
+
+    def _bind(self, target: nodes.Expression, value: nodes.Expression | None) -> None:
+        if isinstance(target, nodes.NameExpr) and target.node is not None:
+            self.bindings.setdefault(target.node, []).append(value)
+        elif isinstance(target, nodes.MemberExpr | nodes.IndexExpr) and value is not None:
+            self.assigned[target] = value
+        elif isinstance(target, nodes.StarExpr):
+            self._bind(target.expr, None)
+        elif isinstance(target, nodes.TupleExpr | nodes.ListExpr):
+            for item, part in zip(target.items, _spread(value, len(target.items)), strict=True):
+                self._bind(item, part)
+
+    def bound_once(self, node: object) -> bool:
+        """Whether a variable of this file has one value as long as it lives."""
+        return isinstance(node, nodes.Var) and len(self.bindings.get(node, ())) == 1
+
+    def follow(self, expr: nodes.Expression) -> nodes.Expression:
+        """The expression that a name stands for, when it is bound once and not changed in place."""
+        for _ in range(_DEPTH):
+            if not isinstance(expr, nodes.NameExpr) or not self.bound_once(expr.node):
+                break
+            assert expr.node is not None  # it is bound
+            value = self.bindings[expr.node][0]
+            if value is None or not self._stays(expr.node, value):
+                break
+            expr = value
+        return expr
+
+    def items(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
+        """The members of a list or tuple that is written out; None when they are not known."""
+        found = self.follow(expr)
+        if not isinstance(found, nodes.ListExpr | nodes.TupleExpr) or any(
+            isinstance(item, nodes.StarExpr) for item in found.items
+        ):
+            return None
+        return found.items
+
+    def returned(self, callee: object) -> tuple[nodes.FuncDef, nodes.Expression] | None:
+        """A function of this file that does nothing but return one expression, and that expression."""
+        if (
+            not isinstance(callee, nodes.FuncDef)
+            or callee not in self.functions
+            or callee.is_generator
+            or callee.is_coroutine
+        ):
+            return None
+        body = [
+            s
+            for s in callee.body.body
+            if not (isinstance(s, nodes.ExpressionStmt) and isinstance(s.expr, nodes.StrExpr))
+        ]
+        if len(body) != 1 or not isinstance(body[0], nodes.ReturnStmt) or body[0].expr is None:
+            return None
+        return callee, body[0].expr
+
+    def _stays(self, variable: nodes.Node, value: nodes.Expression) -> bool:
+        """Whether no use of a variable changes the list or the shape of the tensor that it holds."""
+        uses = self.uses.get(variable, ())
+        return all(_keeps(use, variable, isinstance(value, nodes.ListExpr)) for use in uses)
+
+
+def _keeps(use: nodes.Node, variable: nodes.Node, is_list: bool) -> bool:
+    if isinstance(use, nodes.MemberExpr):
+        return not is_list and use.name not in _RESHAPING and use.name != "data"
+    if not is_list:
+        return True
+    if isinstance(use, nodes.CallExpr):
+        callee = use.callee
+        return isinstance(callee, nodes.RefExpr) and (callee.fullname or "").startswith(_HARMLESS)
+    if isinstance(use, nodes.ForStmt):
+        return True
+    return isinstance(use, nodes.AssignmentStmt) and not (
+        isinstance(use.rvalue, nodes.NameExpr) and use.rvalue.node is variable
+    )
+
+
+def _spread(value: nodes.Expression | None, count: int) -> list[nodes.Expression | None]:
+    whole = isinstance(value, nodes.TupleExpr | nodes.ListExpr) and len(value.items) == count
+    if not whole or any(isinstance(item, nodes.StarExpr) for item in value.items):  # type: ignore[union-attr]  # one of the two
+        return [None] * count
+    return [*value.items]  # type: ignore[union-attr]  # as above
+
+
+def _opaque_targets(node: nodes.Node) -> Iterator[nodes.Expression]:
+    """What a statement binds to a value that is no expression of the program."""
+    found: Iterable[nodes.Expression | None] = ()
+    if isinstance(node, nodes.ForStmt):
+        found = (node.index,)
+    elif isinstance(node, nodes.OperatorAssignmentStmt):
+        found = (node.lvalue,)
+    elif isinstance(node, nodes.DelStmt):
+        found = (node.expr,)
+    elif isinstance(node, nodes.WithStmt):
+        found = node.target
+    elif isinstance(node, nodes.TryStmt):
+        found = node.vars
+    elif isinstance(node, nodes.GeneratorExpr):
+        found = node.indices
+    elif isinstance(node, AsPattern):
+        found = (node.name,)
+    elif isinstance(node, StarredPattern):
+        found = (node.capture,)
+    elif isinstance(node, MappingPattern):
+        found = (node.rest,)
+    return (target for target in found if target is not None)
+
+
+def _parts(node: nodes.Node) -> Iterator[nodes.Node]:
+    if isinstance(node, nodes.Block) and node.is_unreachable:
+        return
+    names: Any = _PARTS.get(type(node))
+    if names is None:
+        names = _PATTERN_PARTS if isinstance(node, Pattern) else getattr(node, "__match_args__", ())
+        _PARTS[type(node)] = names
+    for name in names:
+        yield from _nodes(getattr(node, name, None))
+
+
+def _nodes(part: object) -> Iterator[nodes.Node]:
+    if isinstance(part, nodes.Node):
+        yield part
+    elif isinstance(part, list | tuple):
+        for item in part:
+            yield from _nodes(item)
+
+
+def call_arguments(call: nodes.CallExpr, names: tuple[str, ...]) -> dict[str, nodes.Expression] | None:
+    """The arguments of a call by the names of the parameters; None with `*` or `**`, or more than there are names."""
+    found: dict[str, nodes.Expression] = {}
+    position = 0
+    for kind, name, value in zip(call.arg_kinds, call.arg_names, call.args, strict=True):
+        if kind.is_star() or (kind == nodes.ARG_POS and position >= len(names)):
+            return None
+        if name is None:
+            name, position = names[position], position + 1
+        found[name] = value
+    return found
+
+
+_last: list[tuple[nodes.MypyFile, object, Source]] = []
+
+
+def source_of(api: Any) -> Source:
+    """The source of the file that is being checked; read once, and again when the daemon has parsed it anew."""
+    tree: nodes.MypyFile = api.tree
+    if not _last or _last[0][0] is not tree or _last[0][1] is not tree.defs:
+        _last[:] = [(tree, tree.defs, Source(tree))]
+    return _last[0][2]
