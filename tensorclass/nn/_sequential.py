@@ -21,7 +21,7 @@ from ._drawing import Format, draw, graph_of
 from ._explain import Explanation, explain
 from ._first import FirstCall
 from ._forward import Program, fillable, generate
-from ._modes import skip_existing
+from ._modes import Setting, skip_existing
 from ._order import Node, topological
 from ._results import reraise
 from ._slots import Slot, is_tensorclass_type, slots_of
@@ -32,6 +32,8 @@ In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these name
 Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
 State = TypeVar("State")
 Probing = bool | Literal["run"]
+PROBING: Setting[bool] = Setting("probing", True)
+"""Whether pipelines that are built in a block may probe; `tensorclass check --no-probe` says no."""
 
 
 class Options(TypedDict, total=False):

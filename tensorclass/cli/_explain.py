@@ -1,0 +1,32 @@
+"""`tensorclass explain`: what a pipeline holds after every module."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..errors import ModuleError
+from ._main import CommandError
+from ._pipelines import load_pipeline
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument("target", metavar="FILE.py[:PIPELINE]", help="the pipeline")
+    parser.add_argument("--batch-size", type=int, nargs="+", default=[], metavar="N", help="the batch dims")
+    parser.add_argument("--size", type=_size, action="append", default=[], metavar="DIM=N", help="a named dim")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table."""
+    try:
+        print(load_pipeline(arguments.target).explain(arguments.batch_size, **dict(arguments.size)))
+    except ModuleError as error:
+        raise CommandError(str(error)) from None
+    return 0
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, _, size = text.partition("=")
+    if not name.isidentifier() or not size.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no DIM=N")
+    return name, int(size)

@@ -1,0 +1,84 @@
+"""The pipelines that a target of the command line names; what is wrong with its module, without a traceback."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+import warnings
+from types import ModuleType
+from typing import Any
+
+from ..errors import BuildError
+from ..nn import PipelineWarning, TensorClassSequential
+from ._main import CommandError
+from ._target import load_target, members_of
+
+Pipeline = TensorClassSequential[Any, Any]
+
+
+def load_pipelines(target: str) -> dict[str, Pipeline]:
+    """Every pipeline of a module, by name, or the one that is named; a function without parameters is called for it.
+
+    Raises:
+        BuildError: when a pipeline is wrong.
+        CommandError: when there is none, and when the module can't be run.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PipelineWarning)  # they are shown with the other diagnostics
+        found = _loaded(target)
+        if isinstance(found, ModuleType):
+            named = {name: value for name, value in members_of(found) if isinstance(value, TensorClassSequential)}
+            found = {name: value for name, value in named.items() if name == _first_name(named, value)}
+            if not found:
+                raise CommandError(f"{target} has no TensorClassSequential; name what makes one, `{target}:function`")
+            return found
+        name = target.rpartition(":")[2]
+        if inspect.isroutine(found) and not inspect.signature(found).parameters:
+            found = _called(found, target)
+    if not isinstance(found, TensorClassSequential):
+        raise CommandError(f"{target} is a {type(found).__name__}, no TensorClassSequential")
+    return {name: found}
+
+
+def load_pipeline(target: str) -> Pipeline:
+    """The only pipeline that a target names.
+
+    Raises:
+        CommandError: when the module has several, and when its pipeline is wrong.
+    """
+    try:
+        found = load_pipelines(target)
+    except BuildError as error:
+        raise CommandError(str(error)) from None
+    if len(found) > 1:
+        raise CommandError(f"{target} has several pipelines; name one: {', '.join(f'{target}:{n}' for n in found)}")
+    return next(iter(found.values()))
+
+
+def _first_name(named: dict[str, Pipeline], pipeline: Pipeline) -> str:
+    return next(name for name, value in named.items() if value is pipeline)
+
+
+def _loaded(target: str) -> Any:
+    try:
+        return load_target(target)
+    except (BuildError, CommandError):
+        raise
+    except Exception as error:  # whatever the user's module raises
+        raise _failed(target, error) from None
+
+
+def _called(function: Any, target: str) -> Any:
+    try:
+        return function()
+    except BuildError:
+        raise
+    except Exception as error:  # whatever the user's function raises
+        raise _failed(target, error) from None
+
+
+def _failed(target: str, error: Exception) -> CommandError:
+    if isinstance(error, SyntaxError):
+        return CommandError(f"{error.filename}:{error.lineno}: SyntaxError: {error.msg}")
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return CommandError(f"{target} can't be run: {type(error).__name__}: {error} ({frame.filename}:{frame.lineno})")
