@@ -32,7 +32,7 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
             raise BatchSizeError(f"batch_size is an int or a sequence of ints, got {size!r}") from error
         if not result or min(result) >= 0:
             return result
-    if isinstance(size, (int, torch.SymInt)):
+    if isinstance(size, (int, torch.SymInt)) or hasattr(type(size), "__index__"):
         size = (size,)
     try:
         result = torch.Size(size)

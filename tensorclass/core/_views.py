@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from torch import Tensor
 
@@ -15,20 +15,43 @@ LeafTest: TypeAlias = "Callable[[type], bool] | None"
 
 
 def default_is_leaf(cls: type) -> bool:
-    """Whether a value of this class is a leaf: anything but a container.
+    """Whether a value of this class is a leaf: neither a container nor a Python object.
 
-    >>> from tensorclass import TensorDict
+    The default `is_leaf` of `keys`, `values` and `items`.
+
+    >>> from tensorclass import NonTensorData, TensorDict, default_is_leaf
     >>> from torch import Tensor
-    >>> default_is_leaf(Tensor), default_is_leaf(TensorDict)
-    (True, False)
+    >>> default_is_leaf(Tensor), default_is_leaf(TensorDict), default_is_leaf(NonTensorData)
+    (True, False, False)
     """
-    return not issubclass(cls, TensorCollection)
+    return not issubclass(cls, TensorCollection) and not getattr(cls, "_holds_object", False)
+
+
+def is_leaf_nontensor(cls: type) -> bool:
+    """Whether a value of this class is a tensor or a Python object; as `is_leaf` it lists objects with the tensors.
+
+    >>> from tensorclass import TensorDict, is_leaf_nontensor
+    >>> list(TensorDict(a=1, name="scan", n={}).keys(leaves_only=True, is_leaf=is_leaf_nontensor))
+    ['a', 'name']
+    """
+    return issubclass(cls, Tensor) or hasattr(cls, "_describe")
+
+
+def entry_type(value: Any) -> type:
+    """The class of an entry as readers see it: Python objects are `NonTensorData`, whatever they are."""
+    if isinstance(value, (Tensor, TensorCollection)):
+        return type(value)
+    if not hasattr(type(value), "_describe"):
+        return View.object_type
+    return type(value) if type(value)._holds_object else type(value._shown())
 
 
 class View(Generic[T]):
     """What keys, values and items share: the walk over entries."""
 
     __slots__ = ("_collection", "_is_leaf", "_leaves_only", "_nested", "_sort")
+    object_type: ClassVar[type] = object
+    """What a Python object is read as; the store says so."""
 
     def __init__(
         self, collection: TensorCollection, nested: bool, leaves_only: bool, is_leaf: LeafTest, sort: bool
@@ -53,20 +76,24 @@ class View(Generic[T]):
         return pairs
 
     def _walk(self, collection: TensorCollection, path: tuple[str, ...], pairs: list[tuple[Any, Any]]) -> None:
-        is_leaf = None if self._is_leaf is default_is_leaf else self._is_leaf
         for key, value in list(collection._live().items()):
             inner = isinstance(value, TensorCollection)
-            leaf = not inner if is_leaf is None else is_leaf(type(value))
+            leaf = self._leaf(value)
             if inner and self._nested and not leaf:
                 self._walk(value, (*path, key), pairs)
             if leaf or not self._leaves_only:
                 pairs.append(((*path, key) if path else key, value))
 
+    def _leaf(self, value: Any) -> bool:
+        if type(value) is Tensor and self._is_leaf is default_is_leaf:
+            return True
+        return self._is_leaf(entry_type(value))
+
     def _count(self, collection: TensorCollection) -> int:
         total = 0
         for value in list(collection._outline().values()):
             inner = isinstance(value, TensorCollection)
-            leaf = self._is_leaf(type(value)) if inner or self._is_leaf is not default_is_leaf else True
+            leaf = self._leaf(value)
             if inner and self._nested and not leaf:
                 total += self._count(value)
             total += leaf or not self._leaves_only
@@ -105,10 +132,9 @@ class KeysView(View["str | tuple[str, ...]"]):
         return paths
 
     def _collect(self, collection: TensorCollection, path: tuple[str, ...], paths: list[Any]) -> None:
-        is_leaf = None if self._is_leaf is default_is_leaf else self._is_leaf
         for key, value in list(collection._outline().items()):
             inner = isinstance(value, TensorCollection)
-            leaf = not inner if is_leaf is None else is_leaf(type(value))
+            leaf = self._leaf(value)
             if inner and self._nested and not leaf:
                 self._collect(value, (*path, key), paths)
             if leaf or not self._leaves_only:
@@ -127,7 +153,7 @@ class KeysView(View["str | tuple[str, ...]"]):
             node = node._outline().get(part, _ABSENT)
             if node is _ABSENT:
                 return False
-        return not self._leaves_only or self._is_leaf(type(node))
+        return not self._leaves_only or self._leaf(node)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (KeysView, set, frozenset, type({}.keys()))):

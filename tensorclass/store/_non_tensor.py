@@ -19,6 +19,7 @@ from ..core._base import Kind, Names, check_names
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path
 from ..core._repr import is_typed
+from ..core._views import View
 from ..errors import BatchSizeError, MissingKeyError, StructureError
 from ..ops import UNSET, Container, Join, capture_non_tensor_stack
 from ..ops._compare import same_object
@@ -315,6 +316,9 @@ def is_non_tensor(data: object) -> bool:
     (True, False)
     """
     return isinstance(data, Node) and data._holds_object
+
+
+View.object_type = NonTensorData
 
 
 class NonTensorOps(Container):
