@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import binascii
 import math
+import sys
 from base64 import b64decode
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ NUMPY = {
     for name, dtype in DTYPES.items()
     if name not in ("bfloat16", "complex32") and not name.startswith("float8")
 }
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
 OBJECT = {"dtype", "shape", "data"}
 WORDS = ("NaN", "Infinity", "-Infinity")
 SAMPLES: dict[str, complex] = {"b": True, "i": 1, "u": 1, "f": 1.0}
@@ -50,27 +53,37 @@ def encode(value: Tensor, family: DTypeFamily | None, lists: bool = False) -> An
     if lists:
         return _to_lists(value, family)
     if value.dtype in NUMPY:
-        data: Any = value.numpy(force=True).tobytes()
+        data: Any = _array_of(value).tobytes()
     else:
         data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     text = binascii.b2a_base64(data, newline=False).decode("ascii")
-    return {"dtype": dtype_name(value.dtype), "shape": [*value.shape], "data": text}
+    return {"dtype": NAMES[value.dtype], "shape": [*value.shape], "data": text}
+
+
+def _array_of(value: Tensor) -> np.ndarray[Any, Any]:
+    try:
+        return value.numpy()
+    except (RuntimeError, TypeError):  # on another device, part of a graph, conjugated lazily
+        return value.numpy(force=True)
 
 
 def _to_lists(value: Tensor, family: DTypeFamily | None) -> Any:
-    value = value.detach().cpu().resolve_conj()
-    numbers = torch.view_as_real(value) if value.is_complex() else value
+    wide = (
+        value if value.dtype in NUMPY else value.detach().to(torch.complex64 if value.is_complex() else torch.float32)
+    )
+    numbers = _array_of(wide)
+    if numbers.dtype.kind == "c":
+        numbers = np.stack([numbers.real, numbers.imag], -1)
     data = numbers.tolist()
-    if numbers.is_floating_point() and not bool(numbers.double().isfinite().all()):
+    if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
         data = spell(data)
-    if family is not None and value.numel() and _implied(family, numbers, value) is value.dtype:
+    if family is not None and numbers.size and _implied(family, numbers.dtype.kind) is value.dtype:
         return data
-    return {"dtype": dtype_name(value.dtype), "shape": [*value.shape], "data": data}
+    return {"dtype": NAMES[value.dtype], "shape": [*value.shape], "data": data}
 
 
-def _implied(family: DTypeFamily, numbers: Tensor, value: Tensor) -> torch.dtype | None:
+def _implied(family: DTypeFamily, kind: str) -> torch.dtype | None:
     """The dtype that a reader of lists takes."""
-    kind = "b" if value.dtype is torch.bool else "f" if numbers.is_floating_point() else "i"
     return torch_dtype_for(family, SAMPLES[kind]) or natural(kind)
 
 
@@ -106,44 +119,55 @@ def decode(value: Any, family: DTypeFamily, cast: bool = False) -> Tensor:
 
 
 def _from_object(value: dict[Any, Any], cast: bool) -> Tensor:
-    if value.keys() != OBJECT:
-        raise Inexact("a tensor is lists, or an object with exactly the keys dtype, shape and data")
-    name, shape, data = value["dtype"], value["shape"], value["data"]
-    dtype = DTYPES.get(name) if isinstance(name, str) else None
-    if dtype is None:
-        raise Inexact(f"the dtype {name!r:.40} is none of {', '.join(DTYPES)}")
-    sized = isinstance(shape, list | tuple) and len(shape) <= MAX_RANK
-    if not (sized and all([type(size) is int and size >= 0 for size in shape])):
-        raise Inexact(f"the shape is a list of at most {MAX_RANK} numbers from 0, got {shape!r:.60}")
-    count = math.prod(shape)
-    if isinstance(data, str) and data not in WORDS:
-        return _from_base64(data, dtype, shape, count)
-    found = _from_lists(data, family_of(dtype), cast)
-    if found.numel() != count:
-        raise Inexact(f"the shape {list(shape)} has {count} elements, `data` holds {found.numel()}")
-    return _shaped(found, shape)
-
-
-def _from_base64(text: str, dtype: torch.dtype, shape: list[int], count: int) -> Tensor:
-    size = count * dtype.itemsize
-    if len(text) != (size + 2) // 3 * 4:
-        raise Inexact(
-            f"{dtype_name(dtype)} {list(shape)} are {size} bytes of base64, `data` holds {len(text) * 3 // 4}"
-        )
     try:
-        raw = bytearray(b64decode(text, validate=True))  # writable: the tensor stands over it
+        name, shape, data = value["dtype"], value["shape"], value["data"]
+        dtype = DTYPES[name]
+        count = math.prod(shape)
+        size = count * dtype.itemsize
+        sized = len(value) == 3 and len(shape) <= MAX_RANK and all([type(n) is int and n >= 0 for n in shape])
+    except (KeyError, TypeError):
+        sized = False
+    if not sized:
+        raise Inexact(_wrong_object(value))
+    if type(data) is not str or data in WORDS:
+        found = _from_lists(data, family_of(dtype), cast)
+        if found.numel() != count:
+            raise Inexact(f"the shape {list(shape)} has {count} elements, `data` holds {found.numel()}")
+        return _shaped(found, shape)
+    if len(data) != (size + 2) // 3 * 4:  # nothing is decoded, however long it is
+        raise Inexact(_wrong_size(name, shape, size, len(data) * 3 // 4))
+    try:
+        raw = bytearray(_unbase64(data))  # writable: the tensor stands over it
     except ValueError as error:
         raise Inexact(f"`data` is no base64: {error}") from None
     if len(raw) != size:
-        raise Inexact(f"{dtype_name(dtype)} {list(shape)} are {size} bytes of base64, `data` holds {len(raw)}")
+        raise Inexact(_wrong_size(name, shape, size, len(raw)))
     if dtype is torch.bool and raw.translate(None, b"\0\1"):
         raise Inexact("the bytes of a bool are 0 and 1")
     if not count:
         return _shaped(torch.empty(0, dtype=dtype), shape)
     known = NUMPY.get(dtype)
     if known is not None:
-        return torch.from_numpy(np.frombuffer(raw, known).reshape(shape))
+        return torch.from_numpy(np.ndarray(shape, known, raw))
     return torch.frombuffer(raw, dtype=torch.uint8).view(dtype).reshape(shape)
+
+
+def _wrong_object(value: dict[Any, Any]) -> str:
+    if value.keys() != OBJECT:
+        return "a tensor is lists, or an object with exactly the keys dtype, shape and data"
+    if not isinstance(value["dtype"], str) or value["dtype"] not in DTYPES:
+        return f"the dtype {value['dtype']!r:.40} is none of {', '.join(DTYPES)}"
+    return f"the shape is a list of at most {MAX_RANK} numbers from 0, got {value['shape']!r:.60}"
+
+
+def _wrong_size(name: str, shape: list[int], size: int, held: int) -> str:
+    return f"{name} {list(shape)} are {size} bytes in base64, `data` holds {held}"
+
+
+if sys.version_info >= (3, 11):
+    _unbase64 = partial(binascii.a2b_base64, strict_mode=True)
+else:
+    _unbase64 = partial(b64decode, validate=True)
 
 
 def _shaped(value: Tensor, shape: list[int]) -> Tensor:
@@ -210,6 +234,6 @@ def _kept(numbers: Tensor, found: Tensor) -> bool:
     if found.dtype is numbers.dtype:
         return True
     if found.is_floating_point():
-        finite = found.double().isfinite()
-        return bool(finite.all()) or bool((finite == numbers.isfinite()).all())
+        finite = np.isfinite(_array_of(found if found.dtype in NUMPY else found.double()))
+        return bool(finite.all()) or bool((finite == np.isfinite(numbers.numpy())).all())
     return same_values(numbers, found)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self, dataclass_transform
 
-from .._schema import Options, Schema, field, produced
+from .._schema import FieldSpec, Options, Schema, field, produced
 from ..core import TensorCollection
 from ..core._base import Kind, Names
 from ..core._keys import Path
@@ -71,6 +71,10 @@ class TypedContainer(JsonMethods, Relaid):
     """The names of the checks of whole instances."""
     __tensorclass_checked__: ClassVar[bool]
     """Whether values are looked into: dtype and shape alone do not say that one is right."""
+    __tensorclass_direct__: ClassVar[bool]
+    """Whether the constructor does no more than reading does."""
+    __tensorclass_spread__: ClassVar[tuple[FieldSpec, ...]]
+    """The fields of which one value may stand for all elements."""
     __tensorclass_rigid__: ClassVar[bool]
     """Whether every field is a tensor of literal event shape and exact dtype: instances can't differ in shape."""
     __tensorclass_floats__: ClassVar[bool]

@@ -95,11 +95,18 @@ def finish_class(cls: Any, schema: Schema) -> None:
     cls.__tensorclass_floats__ = all(dtype is not None and dtype.is_floating_point for dtype in dtypes)
     cls.__tensorclass_setters__ = {} if options.frozen else {name: vars(cls)[name].fset for name in schema.fields}
     cls.__tensorclass_post_init__ = hasattr(cls, "__post_init__") and not schema.init_vars
+    cls.__tensorclass_direct__ = not hasattr(cls, "__post_init__") and all(spec.init for spec in schema)
+    cls.__tensorclass_spread__ = tuple(spec for spec in schema if _may_spread(spec))
     cls._joins_plainly = all(spec.join == "stack" for spec in schema.fields.values())
     cls.__annotations__ = dict(vars(cls).get("__annotations__", {}))
     if not vars(cls).get("__tensorclass_registered__"):
         cls.__tensorclass_registered__ = True
         register(cls)
+
+
+def _may_spread(spec: FieldSpec) -> bool:
+    """Whether one value may stand for all elements, so that making it takes more than was given."""
+    return spec.kind == "per_element" or (spec.kind == "tensor" and isinstance(spec.default, torch.Tensor))
 
 
 def _rigid_dtype(spec: FieldSpec) -> torch.dtype | None:

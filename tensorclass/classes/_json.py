@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -167,7 +168,8 @@ class _Reader:
             if spec is None or value is None:
                 continue
             if spec.kind in ("tensor", "shared"):
-                if type(value) in (dict, list, tuple, str):
+                kind = type(value)
+                if kind is dict or kind is list or kind is str or kind is tuple:
                     values[name] = self._tensor(spec, value)
             elif spec.kind in ("value", "per_element", "ragged"):
                 later.append(spec)
@@ -180,7 +182,7 @@ class _Reader:
 
     def _finish(self, values: dict[str, Any], size: torch.Size | None, names: Any) -> Any:
         problems, cls = self.checker.problems, self.cls
-        if not problems and names is None and _is_direct(cls) and values.keys() <= self.schema.fields.keys():
+        if not problems and names is None and cls.__tensorclass_direct__ and values.keys() <= self.schema.fields.keys():
             return cls(**values, batch_size=size)
         new = from_nesting(cls, values, size, None, None, problems)
         if names is not None:
@@ -208,7 +210,7 @@ class _Reader:
 
     def _check_backing(self, values: Mapping[str, Any], size: torch.Size | None) -> None:
         """A batch size for which defaults would be spread is held by some field: a short text makes no large tensor."""
-        spread = [spec for spec in self.schema if _is_spread(spec, values.get(spec.name, MISSING))]
+        spread = [spec for spec in self.cls.__tensorclass_spread__ if _is_spread(spec, values.get(spec.name, MISSING))]
         if not spread or self.checker.problems:
             return
         count = math.prod(self._batch(values) if size is None else size)
@@ -223,9 +225,9 @@ class _Reader:
     # ---- kinds of fields -----------------------------------------------------------------------------------------
 
     def _tensor(self, spec: FieldSpec, value: Any, path: str = "") -> Any:
-        assert spec.dtype is not None  # tensor kinds have one
+        assert spec.spec is not None  # tensor kinds have one
         try:
-            return decode(value, spec.dtype, self.checker.coercion(spec) == "cast")
+            return decode(value, spec.spec.dtype, self.checker.coercion(spec) == "cast")
         except Inexact as error:
             self._note(spec, value, str(error), path)
             return None
@@ -273,7 +275,7 @@ class _Reader:
         if not isinstance(value, dict) or "entries" not in value:
             return value
         try:
-            return _entry_in(value)
+            return _entry_in(value, torch.Size())
         except (Inexact, ValueError, TypeError, KeyError, RuntimeError) as error:
             self._note(spec, value, f"{type(error).__name__}: {error}")
             return None
@@ -303,28 +305,24 @@ class _Reader:
         """A Python value as pydantic reads it: with conversions, unless the field is strict."""
         if type(value) is spec.annotation and type(value) in PLAIN:
             return value
-        strict = self.checker.coercion(spec) == "strict" or None
+        strict = self.checker.coercion(spec) == "strict"
         try:
             if self.json:
-                return spec.adapter.validate_json(to_json(value), strict=strict or False)
-            return spec.adapter.validate_python(value, strict=strict or False)
+                return spec.adapter.validate_json(to_json(value), strict=strict)
+            return spec.adapter.validate_python(value, strict=strict)
         except ValidationError as error:
+            if not self.json and isinstance(value, str) and not strict:
+                with suppress(ValidationError):  # a list or mapping in a variable of the environment
+                    return spec.adapter.validate_json(value, strict=False)
             self.checker.refused(spec, error, path)
             return None
-
-
-def _is_direct(cls: Any) -> bool:
-    """Whether the constructor does no more than reading does, so that its quick checks may be used."""
-    return not hasattr(cls, "__post_init__") and not any(
-        spec.produced or not spec.init for spec in cls.__tensorclass_schema__
-    )
 
 
 def _is_spread(spec: FieldSpec, value: Any) -> bool:
     """Whether one value is spread over the batch."""
     if spec.kind == "per_element":
         return not isinstance(value, list | Node) and (value is not MISSING or spec.has_default)
-    return spec.kind == "tensor" and value is MISSING and isinstance(spec.default, Tensor)
+    return value is MISSING
 
 
 def _elements(value: Any) -> int:
@@ -351,8 +349,8 @@ def _shape_of(value: Any) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _entry_in(value: Any) -> Any:
-    """An entry of an untyped container."""
+def _entry_in(value: Any, size: torch.Size) -> Any:
+    """An entry of an untyped container of this batch size."""
     if is_tensor_object(value):
         return decode(value, Shaped)
     if not isinstance(value, dict):
@@ -360,17 +358,12 @@ def _entry_in(value: Any) -> Any:
     if "shared" in value:
         return Unbatched(decode(value["shared"], Shaped))
     if "entries" in value:
-        size = value["batch_size"]
-        new = TensorDict({}, batch_size=size, names=value.get("names"))
+        new = TensorDict({}, batch_size=value["batch_size"], names=value.get("names"))
         for key, entry in value["entries"].items():
-            held = _entry_in(entry)
-            new.set(key, held(new.batch_size) if callable(held) else held)
+            new.set(key, _entry_in(entry, new.batch_size))
         return new
-    objects = value.get("objects")
-    return (lambda size: _stack_of(objects, size)) if "objects" in value else NonTensorData(value["value"])
-
-
-def _stack_of(objects: Any, size: torch.Size) -> NonTensorStack[Any]:
-    if _shape_of(objects)[: len(size)] != tuple(size):
+    if "objects" not in value:
+        return NonTensorData(value["value"])
+    if _shape_of(value["objects"])[: len(size)] != tuple(size):
         raise ValueError(f"`objects` are nested lists of the batch shape {list(size)}")
-    return NonTensorStack.of(objects, size)
+    return NonTensorStack.of(value["objects"], size)

@@ -19,6 +19,7 @@ from ..core import TensorCollection
 from ..errors import Problem, SchemaError
 from . import _json
 from ._build import complete, is_pending
+from ._convert import rows
 from ._records import from_records, to_records
 
 Mode = Literal["base64", "lists", "records"]
@@ -194,7 +195,7 @@ def _is_whole(exclude: Any, key: str) -> bool:
 def _plain(batch: Any) -> dict[str, Any]:
     """Field values by name, nested classes as dicts, with the batch size: what validation takes again."""
     found = {}
-    for name in batch.__tensorclass_schema__.fields:
+    for name in rows(batch):
         value = batch.get(name, None)
         found[name] = _plain(value) if hasattr(value, "__tensorclass_schema__") else value
     return {**found, "batch_size": list(batch.batch_size)}
