@@ -1,0 +1,13 @@
+"""Distributions beside those of torch, and the layers that parametrise them."""
+
+from ._delta import Delta as Delta
+from ._discrete import OneHotCategorical as OneHotCategorical
+from ._discrete import rand_one_hot as rand_one_hot
+from ._extractors import AddStateIndependentNormalScale as AddStateIndependentNormalScale
+from ._extractors import NormalParamExtractor as NormalParamExtractor
+from ._mappings import add_custom_mapping as add_custom_mapping
+from ._mappings import biased_softplus as biased_softplus
+from ._mappings import expln as expln
+from ._mappings import inv_softplus as inv_softplus
+from ._mappings import mappings as mappings
+from ._truncated_normal import TruncatedNormal as TruncatedNormal
