@@ -82,7 +82,7 @@ def train(classifier: TensorClassSequential[Digits, Prediction], digits: Digits)
         for batch in loader:
             loss = nn.functional.cross_entropy(classifier(batch).logits, batch.label)
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]  # torch does not annotate it
+            loss.backward()
             optimizer.step()
             schedule.step()
         progress.set_postfix(loss=f"{loss.item():.3f}")

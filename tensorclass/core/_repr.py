@@ -41,7 +41,8 @@ def is_typed(value: Any) -> bool:
 
 def entries_in_order(collection: TensorCollection, options: PrintOptions) -> list[tuple[str, Any]]:
     """The entries in the order in which the options want them."""
-    entries = list(collection._printable().items())
+    schema = getattr(type(collection), "__tensorclass_schema__", None)
+    entries = [item for item in collection._printable().items() if schema is None or schema.fields[item[0]].repr]
     if options.sort_keys == "alphabetical":
         return sorted(entries, key=lambda entry: entry[0])
     if callable(options.sort_keys):
@@ -187,7 +188,7 @@ def _shape(tensor: Tensor) -> torch.Size:
 
 
 def _is_shared(tensor: Tensor) -> bool:
-    return tensor.layout is torch.strided and bool(tensor.is_shared())  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return tensor.layout is torch.strided and bool(tensor.is_shared())
 
 
 def _extras(collection: TensorCollection) -> list[tuple[str, Any]]:

@@ -74,7 +74,6 @@ class InplaceOps(IndexOps):
             sources: list[Tensor] = []
             found = source if type(source) is dict else source._live()  # type: ignore[union-attr]  # a container
             if self._pair_leaves(found, targets, sources, False) and _writable_as_shaped(targets, targets, sources):
-                self._refuse_frozen("write in place")
                 _copy_all(targets, sources, non_blocking)
                 return self
         self._write(self._plan(source, (), None, None, _paths(keys_to_update)), non_blocking)
@@ -105,6 +104,8 @@ class InplaceOps(IndexOps):
             return self._through("fill_", key, value)  # type: ignore[no-any-return]  # a stack of this class
         entry = self._read(unravel_key_to_tuple(key))
         if isinstance(entry, TensorCollection):
+            self._refuse_frozen("fill_", "")
+            entry._refuse_frozen("fill_")  # type: ignore[attr-defined]  # containers have it
             targets = entry._leaves(VALUES)
             self._write([(leaf, _scalar_like(value, leaf), unravel_key_to_tuple(key)) for leaf in targets])
             return self
@@ -168,7 +169,6 @@ class InplaceOps(IndexOps):
         targets = [leaf[index] for leaf in leaves]
         if not _writable_as_shaped(leaves, targets, sources):
             return False
-        self._refuse_frozen("write by index")
         _copy_all(targets, sources)
         return True
 
@@ -179,6 +179,7 @@ class InplaceOps(IndexOps):
         """
         if self._stacked:
             return False
+        self._refuse_frozen("write in place", "")
         mine = self._live()
         if whole and len(mine) != len(other):
             return False
@@ -198,14 +199,14 @@ class InplaceOps(IndexOps):
 
     def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         if self._stacked:
-            self._refuse_frozen("write by index")
+            self._refuse_frozen("write by index", "")
             self._through("_set_at", index, value, wanted, non_blocking)
             return
         parts = normalise(index, self._batch_size)
         leaves = self._leaves()
         first = leaves[0] if leaves else None
         size = indexed_size(parts, self._batch_size, first, None if first is None else first[parts])
-        self._refuse_frozen("write by index")
+        self._refuse_frozen("write by index", "")
         plan = self._plan(value, (), parts, size, wanted)
         self._write(plan, non_blocking, parts)
 
@@ -241,7 +242,7 @@ class InplaceOps(IndexOps):
         wanted: list[Path] | None,
     ) -> list[Copy]:  # fmt: skip
         """The copies that a write takes, each checked: (destination, source spread over it, path)."""
-        self._refuse_frozen("write in place")
+        self._refuse_frozen("write in place", join_path(prefix))
         if self._stacked:
             return self._through("_plan", source, prefix, parts, size, wanted)  # type: ignore[no-any-return]  # a plan
         target = self._batch_size if size is None else size
@@ -461,7 +462,7 @@ class InplaceOps(IndexOps):
         for key, (shape, dtype) in schema.items():
             buffer = torch.zeros(*size, *shape, dtype=dtype, device=device)
             if storage == "shared":
-                buffer.share_memory_()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+                buffer.share_memory_()
             MappingOps.set(result, key, buffer)
         return result
 

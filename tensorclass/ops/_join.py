@@ -198,7 +198,7 @@ class JoinOps(ShapeOps):
                 f"split: sizes {list(split_size)} do not add up to {total}, the size of batch dim {at}"
             )
         sizes = split_size if isinstance(split_size, int) else list(split_size)
-        return self._cut(at, lambda leaf: leaf.split(sizes, at), self._names)  # type: ignore[no-untyped-call]  # torch leaves split untyped
+        return self._cut(at, lambda leaf: leaf.split(sizes, at), self._names)
 
     def tensor_split(self, indices_or_sections: Any, dim: int | str = 0) -> tuple[Self, ...]:
         """Cut a batch dim at given positions, or into a number of nearly equal pieces.

@@ -372,7 +372,7 @@ def _explained(
             kernel.function(*row, **options)
         except RuntimeError as cause:
             try:
-                torch.broadcast_shapes(*[x.shape for x in tensors])  # type: ignore[no-untyped-call]  # torch's
+                torch.broadcast_shapes(*[x.shape for x in tensors])
             except RuntimeError:
                 return StructureError(f"{kernel.name}: the shapes at `{show(path)}` do not broadcast: {given}")
             return UnsupportedOperationError(f"{kernel.name}: `{show(path)}` (operands {given}): {cause}")

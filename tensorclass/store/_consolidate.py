@@ -62,7 +62,7 @@ class PackOps(NonTensorOps):
         shapes = [(leaf.dtype, leaf.shape) for leaf in leaves]
         block = torch.empty(_length(shapes), dtype=torch.uint8, device=target, pin_memory=pin_memory)
         if share_memory:
-            block.share_memory_()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            block.share_memory_()
         views = cut(block, shapes)
         for view, leaf in zip(views, leaves, strict=True):
             view.copy_(leaf.detach(), non_blocking=non_blocking)
@@ -184,7 +184,7 @@ class PackLayout:
         result: Any = self._dense(batch_size=size, device=self.device)
         for key, extra, _ in sorted(self.nested, key=lambda row: len(unravel_key_to_tuple(row[0]))):
             result.set(key, self._dense(batch_size=size + extra, device=self.device))
-        parts = columns.split([shape.numel() for shape in self.shapes], -1)  # type: ignore[no-untyped-call]  # torch leaves split untyped
+        parts = columns.split([shape.numel() for shape in self.shapes], -1)
         for key, shape, part in zip(self.keys, self.shapes, parts, strict=True):
             result.set(key, part.unflatten(-1, shape) if shape else part.squeeze(-1))
         for key, _, cls in sorted(self.nested, key=lambda row: -len(unravel_key_to_tuple(row[0]))):

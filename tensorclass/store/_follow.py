@@ -118,7 +118,7 @@ class Follower:
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
         """Cut a batch dim into pieces of a size, or of given sizes."""
         sizes = split_size if isinstance(split_size, int) else list(split_size)
-        return self._pieces(lambda batch: batch.split(sizes, dim), self._stands_for())  # type: ignore[no-untyped-call]  # torch leaves split untyped
+        return self._pieces(lambda batch: batch.split(sizes, dim), self._stands_for())
 
     def clone(self, recurse: bool = True) -> Self:
         """A new node around the same objects."""

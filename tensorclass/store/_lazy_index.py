@@ -162,7 +162,7 @@ class LazyIndex(LazyWrites):
     def _by_element(self, parts: tuple[Any, ...]) -> Any:
         """Tensors that index the stack dim together with others: one element for each of their positions."""
         tensors = [part for part in parts if isinstance(part, Tensor)]
-        shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])  # type: ignore[no-untyped-call]  # torch's
+        shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])
         if 0 in shape:
             return self._new(self._members[:1], self.stack_dim)._unstacked()._index(parts)
         columns = [tensor.expand(shape).reshape(-1).tolist() for tensor in tensors]
@@ -184,7 +184,7 @@ class LazyIndex(LazyWrites):
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def _plan_at(self, parts: Any, source: Any, prefix: Path, wanted: list[Path] | None) -> list[Copy]:
-        self._refuse_frozen("write by index")
+        self._refuse_frozen("write by index", "")
         pick = self._pick(parts)
         if pick is None or pick.rows is None or (isinstance(pick.rows, Tensor) and pick.rows.ndim > 1):
             return self._plan_back(parts, source, prefix, wanted)

@@ -447,7 +447,7 @@ class RaggedTensor(Node):
 
 def _flat(node: RaggedTensor) -> list[Tensor]:
     table, spans = node._packed()
-    return list(table.split(spans[..., 1].reshape(-1).tolist()))  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return list(table.split(spans[..., 1].reshape(-1).tolist()))
 
 
 def _restore(table: Tensor, spans: Tensor) -> RaggedTensor:
