@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
+from typing_extensions import Never
+
 from ..errors import SchemaError
 
 JoinPolicy = Literal["stack", "same", "fill", "pad", "ragged"]
@@ -110,12 +112,16 @@ def field(
     return FieldInfo(default, default_factory, init, kw_only, join, fill, doc, frozen, repr, compare, coerce=coerce)
 
 
-def produced(doc: str | None = None, *, init: Literal[False] = False) -> Any:
+def produced(doc: str | None = None, *, init: Literal[False] = False, **refused: Never) -> Any:
     """A field that is no constructor argument and that a module fills in later.
 
     Args:
         doc: What the field means.
         init: False, for type checkers.
+        refused: nothing; there is no default, for reading the field before it is written is an error.
+
+    Raises:
+        SchemaError: for any other option.
 
     >>> from torch import Tensor
     >>> from tensorclass import TensorClass, produced
@@ -124,6 +130,12 @@ def produced(doc: str | None = None, *, init: Literal[False] = False) -> Any:
     ...     image: Float32[Tensor, "64"]
     ...     hidden: Float32[Tensor, "8"] = produced("what the encoder sees")
     """
+    if refused:
+        option = next(iter(refused))
+        raise SchemaError(
+            f"produced({option}={refused[option]!r}): a module writes the field, so it has no {option}; a constructor "
+            "argument that may be omitted is `field(default=...)`"
+        )
     if init:
         raise SchemaError("produced(): the field is no constructor argument, so `init` is False")
     return FieldInfo(init=False, doc=doc, produced=True)
