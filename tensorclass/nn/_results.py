@@ -109,8 +109,12 @@ def fail(error: Exception, label: str, given: Sequence[str]) -> NoReturn:
 def fill(batch: Any, values: Mapping[str, Any]) -> Any:
     """A new instance with some fields filled in, each held to its declaration; the rest is passed through."""
     new = batch._wrap(batch._store.copy())
+    setters = type(new).__tensorclass_setters__  # none in a frozen class, and they are what torch.compile can follow
     for name, value in values.items():
-        new._put(name, new._check(name, value))
+        if name in setters:
+            setters[name](new, value)
+        else:
+            new._put(name, new._check(name, value))
     return new
 
 

@@ -172,9 +172,10 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
                 file, line = self._stages[diagnostic.module].location
                 warnings.warn_explicit(str(diagnostic), PipelineWarning, file, line)
         self._report = report
-        self._skipping: dict[Any, Program] = {}
-        self._may_skip = any(fillable(slot, self.input_class, self.output_class) for slot in self._written())
         self._program = self._generate()
+        self._may_skip = any(fillable(slot, self.input_class, self.output_class) for slot in self._written())
+        # Written here, because torch.compile can't follow the writing.
+        self._skipping: dict[Any, Program] = {True: self._generate(skip=True)} if self._may_skip else {}
         self._run = self._program.run
 
     def _generate(self, seen: FirstCall | None = None, skip: Any = False) -> Program:
@@ -293,7 +294,10 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
             raise IndexError(f"module {index} of a pipeline with {len(self)} modules")
         name, start, _ = self._members[index]
         stage = self._stages[start]
-        return self._modules[name] if "." in stage.name else as_module(stage, self._target(stage))
+        whole = self._modules.get(name)
+        if isinstance(whole, (TensorClassModuleBase, TensorClassSequential)):
+            return whole
+        return as_module(stage, self._target(stage))
 
     def _slice(self, index: slice) -> TensorClassSequential[Any, Any]:
         chosen = range(len(self))[index]
