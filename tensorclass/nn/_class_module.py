@@ -238,7 +238,7 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
         if not isinstance(tensordict, _origin(taken)):
             batch = taken.from_tensordict(tensordict.select(*fields_of(taken), strict=False))
         result = self.tc_module(batch)
-        keyed = result.select(*(name for name, value in result._entries().items() if value is not None))
+        keyed = result.select(*(key for key in self.out_keys_source if result.get(key) is not None))
         return tensordict.update(keyed) if self.inplace else keyed
 
 

@@ -76,7 +76,7 @@ class TensorDictModule(TensorDictModuleBase):
         super().__init__()
         _check_callable(module, method)
         self.in_keys, self._names = read_keys(in_keys, out_to_in_map)
-        self.out_keys = out_keys
+        self.out_keys = as_keys(out_keys, "out_keys", nested=True)
         _refuse_double(self.out_keys)
         self.inplace = check_inplace(inplace)
         self.module = module
@@ -281,7 +281,7 @@ def read_keys(in_keys: Any, out_to_in_map: bool | None) -> tuple[Keys, list[str]
     if not isinstance(in_keys, Mapping):
         if out_to_in_map is not None:
             warnings.warn("out_to_in_map says the direction of a dict of in_keys, and has no effect here", stacklevel=4)
-        return as_keys(in_keys, "in_keys"), None
+        return as_keys(in_keys, "in_keys", nested=True), None
     keys, names = list(in_keys), list(in_keys.values())
     if out_to_in_map is None or out_to_in_map:
         keys, names = names, keys

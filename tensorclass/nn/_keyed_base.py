@@ -193,22 +193,23 @@ class TensorDictModuleBase(nn.Module):
         return {**self._modules, "in_keys": self.in_keys, "out_keys": self.out_keys}
 
 
-def as_keys(keys: Any, role: str) -> Keys:
-    """Keys in normal form: one key, or a sequence of them; a tuple of strings is one nested key.
+def as_keys(keys: Any, role: str, *, nested: bool = False) -> Keys:
+    """Keys in normal form: one key, or a sequence of them.
 
     Args:
         keys: what the user gave; references to fields stand for their paths.
         role: the name of the argument, for messages.
+        nested: whether a tuple is one nested key, and not a sequence of keys.
 
     Raises:
         ModuleError: for anything else.
 
     >>> as_keys(["a", ("b", ("c",))], "in_keys"), as_keys(("b", "c"), "in_keys")
-    (['a', ('b', 'c')], [('b', 'c')])
+    (['a', ('b', 'c')], ['b', 'c'])
+    >>> as_keys(("b", "c"), "in_keys", nested=True)
+    [('b', 'c')]
     """
-    single = isinstance(keys, str) or hasattr(type(keys), "__field_path__")
-    if not single and isinstance(keys, tuple):
-        single = bool(keys) and all(isinstance(part, str) for part in keys)
+    single = isinstance(keys, str) or hasattr(type(keys), "__field_path__") or (nested and isinstance(keys, tuple))
     items: Iterable[Any] = (keys,) if single else keys
     if isinstance(items, dict) or not isinstance(items, Iterable):
         raise ModuleError(f"{role} is a key or a list of keys, such as ['x', ('inner', 'y')]; got {keys!r}")

@@ -122,7 +122,7 @@ class TensorDictSequential(TensorDictModule):
             for module in modules._modules.values():
                 data = self._partial(module, data)
             return data
-        hooked = _has_any_global_hook()  # type: ignore[no-untyped-call]  # of torch
+        hooked = _has_any_global_hook()
         for module in modules._modules.values():
             data = step(module, data) if hooked or not direct(module) else module._run(data)
         return data
@@ -132,7 +132,7 @@ class TensorDictSequential(TensorDictModule):
         result = self._chain(data.copy())
         target = out if out is not None else data if self.inplace is None else self._target(data)
         keys = list(self.out_keys)
-        if target is data:
+        if out is None and self.inplace is None:  # what the input has keeps pace with the modules
             there = data.keys(True)
             keys += [key for key in self.out_keys_source if key not in keys and key in there]
         target.update(_present(result, keys))

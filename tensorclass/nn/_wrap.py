@@ -156,8 +156,8 @@ class as_tensordict_module:  # a decorator, known under this name
     """
 
     def __init__(self, *, in_keys: Any, out_keys: Any) -> None:
-        self.in_keys = as_keys(in_keys, "in_keys")
-        self.out_keys = as_keys(out_keys, "out_keys")
+        self.in_keys = as_keys(in_keys, "in_keys", nested=True)
+        self.out_keys = as_keys(out_keys, "out_keys", nested=True)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate a function or a method."""
