@@ -33,6 +33,7 @@ from .ops import set_capture_non_tensor_stack as set_capture_non_tensor_stack
 from .ops import set_get_defaults_to_none as set_get_defaults_to_none
 from .ops import set_list_to_stack as set_list_to_stack
 from .ops import stack as stack
+from .store import Buffer as Buffer
 from .store import DeviceType as DeviceType
 from .store import IndexType as IndexType
 from .store import LazyStackedTensorDict as LazyStackedTensorDict
@@ -44,6 +45,7 @@ from .store import PackLayout as PackLayout
 from .store import RaggedTensor as RaggedTensor
 from .store import TensorDict as TensorDict
 from .store import TensorDictBase as TensorDictBase
+from .store import TensorDictParams as TensorDictParams
 from .store import TypedTensorDict as TypedTensorDict
 from .store import UnbatchedTensor as UnbatchedTensor
 from .store import assert_allclose_td as assert_allclose_td
@@ -54,6 +56,8 @@ from .store import expand_as_right as expand_as_right
 from .store import expand_right as expand_right
 from .store import from_any as from_any
 from .store import from_dict as from_dict
+from .store import from_module as from_module
+from .store import from_modules as from_modules
 from .store import from_namedtuple as from_namedtuple
 from .store import from_pytree as from_pytree
 from .store import from_struct_array as from_struct_array

@@ -129,6 +129,9 @@ class TensorCollection:
     def _release_lock(self, owner: object | None) -> None:
         raise NotImplementedError
 
+    def _set_written(self) -> None:
+        """Note that an entry was replaced in spite of the lock, for those who rely on it."""
+
     # ---- what a container may refine -----------------------------------------------------------------------------
 
     def _check_all(self, values: dict[str, Any]) -> dict[str, Any]:

@@ -14,10 +14,28 @@ from ._base import TensorCollection
 Owners: TypeAlias = "tuple[weakref.ref[Any], ...]"
 
 
+class Held(tuple[Any, ...]):
+    """The owners of a locked container, a new object whenever it is locked or written to in spite of the lock.
+
+    While it is the same object, so is everything that the container holds.
+    """
+
+    __slots__ = ()
+
+
+def renewed(owners: Owners) -> Held:
+    """The same owners after a write to a locked container, in those that hold it too."""
+    for ref in owners:
+        holder = ref()
+        if holder is not None:
+            holder._set_written()
+    return Held(owners)
+
+
 def acquire(owners: Owners | None, owner: object | None) -> Owners:
     """The owners of a container once `owner` (None for the user) has locked it."""
     held = owners or ()
-    return held if owner is None else (*held, weakref.ref(owner))
+    return Held(held if owner is None else (*held, weakref.ref(owner)))
 
 
 def release(owners: Owners, owner: object | None, name: str) -> Owners | None:
@@ -31,7 +49,7 @@ def release(owners: Owners, owner: object | None, name: str) -> Owners | None:
         raise LockedError(
             f"this {name} belongs to a locked {type(held[0]()).__name__}; unlock the outermost container instead"
         )
-    return held or None
+    return Held(held) if held else None
 
 
 def children(collection: TensorCollection) -> list[TensorCollection]:

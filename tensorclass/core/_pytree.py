@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.utils._pytree as pytree
@@ -13,8 +12,7 @@ from torch import Tensor
 from ._base import Names, TensorCollection
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(NamedTuple):
     """What a twin needs besides its children. The batch size is recomputed from them: vmap and tree_map change it."""
 
     cls: type
@@ -37,6 +35,11 @@ def flatten(collection: TensorCollection) -> tuple[list[Any], Context]:
     """The entries that hold tensors, and the context that restores the rest."""
     entries = collection._entries()
     placed = collection._placed()
+    size, device, names = tuple(collection._batch_size), collection._device, collection._names
+    values = list(entries.values())
+    if values and not placed and all([isinstance(value, (Tensor, TensorCollection)) for value in values]):
+        keys = tuple(entries)
+        return values, Context(type(collection), keys, keys, (), 0, values[0].ndim - len(size), size, device, names)
     children = {key: value for key, value in entries.items() if is_child(value) or key in placed}
     statics = tuple((key, value) for key, value in entries.items() if key not in children)
     sizer = event_ndim = -1
@@ -44,7 +47,6 @@ def flatten(collection: TensorCollection) -> tuple[list[Any], Context]:
         if isinstance(value, (Tensor, TensorCollection)) or getattr(value, "_batch_shape", None) is not None:
             sizer, event_ndim = position, value.ndim - len(collection._batch_size)
             break
-    size, device, names = tuple(collection._batch_size), collection._device, collection._names
     context = Context(
         type(collection), tuple(children), tuple(entries), statics, sizer, event_ndim, size, device, names
     )
@@ -68,6 +70,9 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
     if device is not None and values:
         device = getattr(values[0], "device", device)
     found = dict(zip(context.keys, values, strict=True))
+    if len(found) == len(context.order) and all([isinstance(value, (Tensor, TensorCollection)) for value in values]):
+        names = context.names if context.names is not None and len(context.names) == len(size) else None
+        return context.cls._from_entries(found, size, device, names)  # type: ignore[attr-defined]  # a TensorCollection
     if context.statics:
         found.update(context.statics)
         found = {key: found[key] for key in context.order}

@@ -1,5 +1,7 @@
 """The containers: the dense `TensorDict`, and the entry nodes that follow the batch or stay out of its way."""
 
+from ._bridges import from_module as from_module
+from ._bridges import from_modules as from_modules
 from ._collate import collate as collate
 from ._consolidate import PackLayout as PackLayout
 from ._convert import from_any as from_any
@@ -39,6 +41,8 @@ from ._non_tensor import NonTensorDataBase as NonTensorDataBase
 from ._non_tensor import UnbatchedTensor as UnbatchedTensor
 from ._non_tensor import is_non_tensor as is_non_tensor
 from ._pad import pad as pad
+from ._params import Buffer as Buffer
+from ._params import TensorDictParams as TensorDictParams
 from ._parse import parse_tensor_dict_string as parse_tensor_dict_string
 from ._ragged import RaggedTensor as RaggedTensor
 from ._sequences import pad_sequence as pad_sequence

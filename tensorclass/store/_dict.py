@@ -15,7 +15,7 @@ from ..core import BATCHED, STORAGE, TensorCollection, as_batch_size, join_path,
 from ..core._base import Kind, Names, check_names
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path
-from ..core._locks import Owners, acquire, children, refuse, release
+from ..core._locks import Owners, acquire, children, refuse, release, renewed
 from ..core._pytree import register
 from ..core._views import LeafTest
 from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean
@@ -26,14 +26,14 @@ from ..ops._inplace import Copy
 from ..ops._mapping import items_of
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
+from ._bridges import BridgeOps
 from ._consolidate import PackLayout, block_of, hollow, restore
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import NonTensorData, NonTensorDataBase, UnbatchedTensor, presented, stays_one
-from ._pad import PadOps
 
 if TYPE_CHECKING:
 
-    class Relaid(PadOps):
+    class Relaid(BridgeOps):
         """What checkers know of operations that change keys: of every container the result is untyped."""
 
         def select(
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
             """Nested keys."""
             raise NotImplementedError
 else:
-    Relaid = PadOps
+    Relaid = BridgeOps
 
 
 class TensorDictBase(Relaid):
@@ -296,6 +296,12 @@ class TensorDict(TensorDictBase):
         if not isinstance(value, Tensor):
             self._plain = False
         self._data[key] = value
+        if self._lock is not None:
+            self._set_written()
+
+    def _set_written(self) -> None:
+        if self._lock is not None:
+            self._lock = renewed(self._lock)
 
     def _update_tensors(self, source: Any) -> bool:
         if type(source) is dict and self._device is None and self._lock is None:
@@ -316,6 +322,8 @@ class TensorDict(TensorDictBase):
             del self._data[key]
         except KeyError:
             raise missing(self, key) from None
+        if self._lock is not None:
+            self._set_written()
 
     def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorDict:
         return TensorDict._of({}, batch_size, self._device, names, True)

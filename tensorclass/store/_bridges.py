@@ -1,0 +1,174 @@
+"""Methods of containers whose work lies in a room above: thin, and the only file that imports upward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from ..core import TensorCollection
+from ._pad import PadOps
+
+_ROOMS: dict[str, Any] = {}
+"""Rooms above, once they have been asked for: an import statement takes as long as a whole parameter swap."""
+
+
+def _functional() -> Any:
+    if "functional" not in _ROOMS:
+        from ..nn import _functional as room
+
+        _ROOMS["functional"] = room
+    return _ROOMS["functional"]
+
+
+def from_module(
+    module: nn.Module, as_module: bool = False, lock: bool = True, use_state_dict: bool = False,
+    filter_empty: bool = True,
+) -> Any:  # fmt: skip
+    """The parameters and buffers of a module as a container, locked; `TensorDict.from_module` leaves it unlocked.
+
+    Args:
+        module: a module whose parameters are initialised.
+        as_module: give a `TensorDictParams`.
+        lock: lock the container; a locked one is swapped into a module fastest.
+        use_state_dict: read `module.state_dict()`, with its hooks and without the buffers that it leaves out.
+        filter_empty: leave out submodules without parameters and buffers.
+
+    Raises:
+        UnsupportedOperationError: for a module whose parameters are not initialised, and for a scripted one.
+
+    >>> from torch import nn
+    >>> from tensorclass import from_module
+    >>> module = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    >>> params = from_module(module)
+    >>> params["0", "weight"] is module[0].weight, list(params.keys()), params.is_locked
+    (True, ['0'], True)
+    """
+    return _functional().from_module(module, as_module, lock, use_state_dict, filter_empty)
+
+
+def from_modules(
+    *modules: nn.Module, as_module: bool = False, lock: bool = True, use_state_dict: bool = False,
+    lazy_stack: bool = False, expand_identical: bool = False,
+) -> Any:  # fmt: skip
+    """The parameters and buffers of several modules, stacked along a new first dim, for ensembles under `torch.vmap`.
+
+    A dense stack holds new parameters, which are what an optimizer takes; a lazy one holds those of the modules, and
+    stacks them each time they are read.
+
+    Args:
+        *modules: modules of the same structure; a lazy stack takes modules that differ.
+        as_module: give a `TensorDictParams`; not with `lazy_stack`.
+        lock: lock the result.
+        use_state_dict: read `module.state_dict()` of each.
+        lazy_stack: keep the parameters of the modules.
+        expand_identical: a parameter that all modules share is expanded, not copied; ignored with `lazy_stack`.
+
+    Raises:
+        StructureError: without modules, with both `lazy_stack` and `as_module`, or for modules of other structures.
+        UnsupportedOperationError: for modules whose parameters are not initialised.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from tensorclass import from_modules
+    >>> modules = [nn.Linear(3, 4) for _ in range(2)]
+    >>> params = from_modules(*modules)
+    >>> params.batch_size, params["weight"].shape
+    (torch.Size([2]), torch.Size([2, 4, 3]))
+    >>> def call(params, x):
+    ...     with params.to_module(modules[0]):
+    ...         return modules[0](x)
+    >>> torch.vmap(call, (0, None))(params, torch.randn(3)).shape
+    torch.Size([2, 4])
+    """
+    return _functional().from_modules(modules, as_module, lock, use_state_dict, lazy_stack, expand_identical)
+
+
+class BridgeOps(PadOps):
+    """Modules: parameters out of them, and into them."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_module(
+        cls, module: nn.Module, as_module: bool = False, lock: bool = False, use_state_dict: bool = False,
+        filter_empty: bool = True,
+    ) -> Any:  # fmt: skip
+        """The parameters and buffers of a module, not copies of them; as `tensorclass.from_module`, but unlocked.
+
+        A typed class takes them as its fields, and checks them.
+
+        >>> from torch import nn
+        >>> from tensorclass import TensorDict
+        >>> module = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+        >>> TensorDict.from_module(module)["0", "weight"] is module[0].weight
+        True
+        """
+        found = _functional().from_module(module, as_module, lock, use_state_dict, filter_empty)
+        return found if as_module or not hasattr(cls, "from_tensordict") else cls.from_tensordict(found)
+
+    @classmethod
+    def from_modules(
+        cls, *modules: nn.Module, as_module: bool = False, lock: bool = True, use_state_dict: bool = False,
+        lazy_stack: bool = False, expand_identical: bool = False,
+    ) -> Any:  # fmt: skip
+        """The parameters of several modules, stacked; see `tensorclass.from_modules`.
+
+        >>> from torch import nn
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_modules(nn.Linear(3, 4), nn.Linear(3, 4))["bias"].shape
+        torch.Size([2, 4])
+        """
+        return _functional().from_modules(modules, as_module, lock, use_state_dict, lazy_stack, expand_identical)
+
+    def to_module(
+        self, module: nn.Module, *, inplace: bool | None = None, return_swap: bool = True,
+        swap_dest: TensorCollection | None = None, use_state_dict: bool = False, non_blocking: bool = False,
+        preserve_module_state: bool = True, memo: object = None,
+    ) -> Any:  # fmt: skip
+        """Put the tensors of this container in the place of a module's parameters and buffers.
+
+        In a `with` block the module has them for the block; the old ones come back at its end, also after an
+        exception. The block holds a lock of the module, so that no other thread swaps it meanwhile.
+
+        All of the module's parameters and buffers must be there, under the names that `from_module` gives them; only
+        buffers that its state dict leaves out may be missing. A submodule under several names takes the tensors of
+        the first.
+
+        Args:
+            module: the module to change.
+            inplace: copy the values into the module's tensors, which stay the same objects.
+            return_swap: give back the old tensors.
+            swap_dest: a container to write the old tensors to and to give back.
+            use_state_dict: load with `module.load_state_dict`, so that its hooks run.
+            non_blocking: whether copies between devices with `inplace` may be asynchronous.
+            preserve_module_state: a tensor that is no parameter, requires no grad and is not of a function transform
+                becomes a parameter that requires grad as the one before did. Otherwise it takes the place as it is.
+
+        Returns:
+            The old tensors, a `TensorDict` (or `swap_dest`); None without `return_swap`.
+
+        Raises:
+            StructureError: for missing and unknown names, all in one message, tensors of other shapes with `inplace`,
+                or two values for what is one parameter in the module. Nothing is swapped then.
+            UnsupportedOperationError: for a module whose parameters are not initialised, and for a scripted one.
+
+        >>> import torch
+        >>> from torch import nn
+        >>> from tensorclass import TensorDict
+        >>> module = nn.Linear(3, 4)
+        >>> zeros = TensorDict.from_module(module).data.clone().zero_()
+        >>> with zeros.to_module(module):
+        ...     y = module(torch.ones(2, 3))
+        >>> bool((y == 0).all()), bool((module.weight == 0).all())
+        (True, False)
+        >>> old = zeros.to_module(module)
+        >>> bool((module.weight == 0).all())
+        True
+        """
+        if memo is not None:
+            raise TypeError("to_module: `memo` is no longer an argument; a module is swapped as a whole")
+        room = _ROOMS.get("functional") or _functional()
+        return room.to_module(
+            self, module, inplace, return_swap, swap_dest, use_state_dict, non_blocking, preserve_module_state
+        )

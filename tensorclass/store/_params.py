@@ -1,0 +1,340 @@
+"""TensorDictParams: a container that is an `nn.Module`, its tensors being the parameters and buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from copy import deepcopy
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import Buffer as Buffer  # public here, as the anchor has it
+from torch.nn.parameter import Parameter
+from typing_extensions import Self
+
+from ..core import KEY_SEPARATOR, TensorCollection, join_path
+from ..core._base import BATCHED, Kind, Names
+from ..core._keys import Path
+from ..core._pytree import register
+from ..errors import StructureError
+from ..ops._device import DeviceOps
+from ..ops._mapping import MappingOps
+from ..ops._operands import Layout
+from ._dict import TensorDict, TensorDictBase
+from ._lazy import LazyStackedTensorDict
+
+Hook: TypeAlias = "Callable[[TensorDictParams, Any], Any]"
+_TRAINABLE = (torch.float16, torch.float32, torch.float64)
+
+
+class Flat(MutableMapping[str, Any]):
+    """The parameters, or the buffers, of a container by dotted name: what a module expects under `_parameters`."""
+
+    def __init__(self, store: Any, parameters: bool) -> None:
+        self.store = store
+        self.parameters = parameters
+
+    def _items(self) -> dict[str, Tensor]:
+        return {name: leaf for name, leaf in named(self.store) if isinstance(leaf, Parameter) is self.parameters}
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._items()[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        *outer, key = name.split(KEY_SEPARATOR)
+        (MappingOps.get(self.store, tuple(outer)) if outer else self.store)._put(key, value)
+
+    def __delitem__(self, name: str) -> None:
+        MappingOps.del_(self.store, tuple(name.split(KEY_SEPARATOR)))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items())
+
+    def __len__(self) -> int:
+        return len(self._items())
+
+
+def named(store: Any, path: Path = ()) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a container by dotted name."""
+    for key, value in store._entries().items():
+        if isinstance(value, TensorCollection):
+            yield from named(value, (*path, key))
+        elif isinstance(value, Tensor):
+            yield join_path((*path, key)), value
+
+
+class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # containers and modules share names
+    """A container whose tensors are the parameters and buffers of a module, for parameters kept beside a network.
+
+    As an attribute of a module its tensors are in `parameters()`, `state_dict()`, `to()` and all the rest, under
+    dotted names. Operations give a `TensorDict`; `clone`, `to`, `cpu`, `cuda` and deep copies give a `TensorDictParams`
+    with parameters of its own. Tensors that are written to it become parameters or buffers, as in the constructor.
+
+    Args:
+        parameters: container or mapping; its structure is copied, its tensors are not.
+        no_convert: make buffers of all tensors that are neither parameters nor buffers. Otherwise those of float16,
+            float32 and float64 become parameters that require grad, all others buffers.
+        lock: lock the container that was given.
+        **kwargs: entries given by keyword instead of `parameters`.
+
+    Raises:
+        StructureError: for a lazy stack, whose parameters are stacked anew at each read.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from tensorclass import TensorDictParams, from_module
+    >>> class Shadow(nn.Module):
+    ...     def __init__(self, net):
+    ...         super().__init__()
+    ...         self.target = TensorDictParams(from_module(net).data.clone())
+    >>> [name for name, _ in Shadow(nn.Linear(3, 4)).named_parameters()]
+    ['target.weight', 'target.bias']
+    """
+
+    _store: Any
+    _hooks: list[Hook]
+    no_convert: bool
+
+    def __init__(
+        self, parameters: TensorCollection | Mapping[Any, Any] | None = None, *, no_convert: bool = False,
+        lock: bool = False, **kwargs: Any,
+    ) -> None:  # fmt: skip
+        if isinstance(parameters, LazyStackedTensorDict):
+            raise StructureError(
+                "TensorDictParams: a lazy stack has no parameters of its own; make it dense first: `stack.densify()`"
+            )
+        if parameters is not None and kwargs:
+            raise TypeError("give entries as one mapping or as keyword arguments, not both")
+        if isinstance(parameters, TensorDictParams):
+            parameters = parameters._store
+        source: Any = parameters if isinstance(parameters, TensorCollection) else TensorDict(parameters, **kwargs)
+        self._start(source._twin(), no_convert)
+        self._convert_all(self._store)
+        if lock:
+            source.lock_()
+
+    def _start(self, store: Any, no_convert: bool) -> None:
+        nn.Module.__init__(self)
+        self._store, self._hooks, self.no_convert = store, [], no_convert
+
+    @classmethod
+    def _around(cls, store: Any, no_convert: bool) -> Self:
+        new = cls.__new__(cls)
+        new._start(store, no_convert)
+        return new
+
+    def _converted(self, value: Tensor) -> Tensor:
+        if isinstance(value, (Parameter, Buffer)):
+            return value
+        if self.no_convert or value.dtype not in _TRAINABLE:
+            return Buffer(value.detach())
+        return Parameter(value.detach())
+
+    def _convert_all(self, store: Any) -> None:
+        for key, value in store._entries().items():
+            if isinstance(value, TensorCollection):
+                self._convert_all(value)
+            elif isinstance(value, Tensor) and not isinstance(value, (Parameter, Buffer)):
+                store._put(key, self._converted(value))
+
+    def register_get_post_hook(self, hook: Hook) -> None:
+        """Call `hook(params, value)` after each read of a tensor by its key; what it gives, unless None, is read.
+
+        Operations on the container see the tensors themselves.
+
+        >>> import torch
+        >>> from tensorclass import TensorDictParams
+        >>> params = TensorDictParams(a=torch.ones(2))
+        >>> params.register_get_post_hook(lambda params, value: value.detach() * 2)
+        >>> params["a"]
+        tensor([2., 2.])
+        """
+        self._hooks.append(hook)
+
+    def _hooked(self, value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        for hook in self._hooks:
+            found = hook(self, value)
+            value = value if found is None else found
+        return value
+
+    # ---- the primitives ------------------------------------------------------------------------------------------
+
+    _batch_size = property(lambda self: self._store._batch_size, lambda self, v: setattr(self._store, "_batch_size", v))
+    _device = property(lambda self: self._store._device, lambda self, v: setattr(self._store, "_device", v))
+    _names = property(lambda self: self._store._names, lambda self, v: setattr(self._store, "_names", v))
+
+    def _leaves(self, kind: Kind = BATCHED) -> list[Tensor]:
+        leaves: list[Tensor] = self._store._leaves(kind)
+        return leaves
+
+    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
+        return self._store._make(leaves, batch_size, names, kind)
+
+    def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Any:
+        return self._store._consume(leaves, batch_size, names, kind)
+
+    @classmethod
+    def _from_entries(
+        cls, entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names
+    ) -> Any:
+        return TensorDict._from_entries(entries, batch_size, device, names)
+
+    def _twin(self) -> Any:
+        return self._store._twin()
+
+    def _bare(self, batch_size: torch.Size, names: Names = None) -> Any:
+        return self._store._bare(batch_size, names)
+
+    def _entries(self) -> dict[str, Any]:
+        entries: dict[str, Any] = self._store._entries()
+        return {key: self._hooked(value) for key, value in entries.items()} if self._hooks else entries
+
+    def _live(self) -> dict[str, Any]:
+        return self._entries() if self._hooks else self._store._live()
+
+    def _entry(self, key: str) -> Any:
+        return self._hooked(self._store._entry(key))
+
+    def _layout(self) -> Layout:
+        layout: Layout = self._store._layout()
+        return layout
+
+    def _check(self, key: str, value: Any) -> Any:
+        checked = self._store._check(key, value)
+        if isinstance(checked, TensorCollection):
+            checked = checked._twin()
+            self._convert_all(checked)
+        return self._converted(checked) if isinstance(checked, Tensor) else checked
+
+    def _put(self, key: str, value: Any) -> None:
+        self._store._put(key, value)
+
+    def _drop(self, key: str) -> None:
+        self._store._drop(key)
+
+    def _holder(self, path: Path, create: bool) -> Any:
+        holder = super()._holder(path, create)
+        return holder if holder is self else TensorDictParams._around(holder, self.no_convert)
+
+    def _present(self, path: Path) -> Any:
+        holder = super()._present(path)
+        return holder if holder is None or holder is self else TensorDictParams._around(holder, self.no_convert)
+
+    def update(self, *args: Any, **kwargs: Any) -> Self:
+        """Write entries; see `TensorDict.update`. New tensors become parameters or buffers."""
+        super().update(*args, **kwargs)
+        self._convert_all(self._store)
+        return self
+
+    def _require_unlocked(self, what: str, key: str | None = None) -> None:
+        self._store._require_unlocked(what, key)
+
+    def _set_lock(self, owner: object | None) -> None:
+        self._store._set_lock(owner)
+
+    def _release_lock(self, owner: object | None) -> None:
+        self._store._release_lock(owner)
+
+    def _owners(self) -> Any:
+        return self._store._owners()
+
+    def _frames(self) -> list[Any]:
+        frames: list[Any] = self._store._frames()
+        return frames
+
+    def _set_device(self, device: torch.device | None) -> None:
+        self._store._set_device(device)
+
+    def _placed(self) -> frozenset[str]:
+        placed: frozenset[str] = self._store._placed()
+        return placed
+
+    # ---- copies --------------------------------------------------------------------------------------------------
+
+    def _alike(self, store: Any) -> Self:
+        """Parameters and buffers of their own, as these are."""
+        leaves = [
+            Parameter(new.detach(), old.requires_grad) if isinstance(old, Parameter) else Buffer(new.detach())
+            for old, new in zip(self._store._leaves(2), store._leaves(2), strict=True)
+        ]
+        return type(self)._around(store._make(leaves, store._batch_size, store._names, 2), self.no_convert)
+
+    def clone(self, recurse: bool = True, **kwargs: Any) -> Self:
+        """A copy with parameters of its own or, with `recurse=False`, with these."""
+        if not recurse:
+            return type(self)._around(self._store._twin(), self.no_convert)
+        return self._alike(MappingOps.clone(self._store, **kwargs))
+
+    def copy(self) -> Self:
+        """A copy of the structure, with these parameters."""
+        return TensorDictParams.clone(self, recurse=False)
+
+    def __copy__(self) -> Self:
+        return TensorDictParams.clone(self, recurse=False)
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """A copy with another device or dtype; on a module that holds this one `to` works in place."""
+        return self._alike(self._store.to(*args, **kwargs))
+
+    def cpu(self, **kwargs: Any) -> Any:
+        """A copy on the CPU."""
+        return self._alike(DeviceOps.cpu(self._store, **kwargs))
+
+    def cuda(self, device: Any = None, **kwargs: Any) -> Any:
+        """A copy on a GPU."""
+        return self._alike(DeviceOps.cuda(self._store, device, **kwargs))
+
+    def _deepcopy(self, memo: dict[int, Any]) -> Self:
+        new = memo[id(self)] = type(self).__new__(type(self))
+        new.__dict__.update({key: deepcopy(value, memo) for key, value in self.__dict__.items()})
+        return new
+
+    # ---- as a module ---------------------------------------------------------------------------------------------
+
+    _parameters = property(lambda self: Flat(self._store, True), lambda self, value: None)
+    _buffers = property(lambda self: Flat(self._store, False), lambda self, value: None)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Tensor):
+            MappingOps.set(self, tuple(name.split(KEY_SEPARATOR)), value)
+        else:
+            object.__setattr__(self, name, value)
+
+    def register_parameter(self, name: str, param: Any) -> None:
+        """Add a parameter under a key."""
+        MappingOps.set(self, name, param)
+
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+        """Add a buffer under a key."""
+        MappingOps.set(self, name, Buffer(tensor))
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """The parameters and buffers by dotted name; as for every module."""
+        return nn.Module.state_dict(self, *args, **kwargs)
+
+    def load_state_dict(  # type: ignore[override]  # the module's
+        self, state_dict: Any, strict: bool = True, assign: bool = False
+    ) -> Any:
+        """Copy a state dict into the parameters and buffers, or with `assign` put its tensors in their place."""
+        return nn.Module.load_state_dict(self, state_dict, strict, assign)
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
+        unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        """Load; a module takes a dotted name for that of a submodule, which it then does not have."""
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys, error_msgs
+        )
+        if strict:
+            known = [prefix + name for name, _ in named(self._store)]
+            missing_keys += [key for key in known if key not in state_dict]
+            unexpected_keys += [key for key in state_dict if key.startswith(prefix) and key not in known]
+
+    def __repr__(self) -> str:
+        return f"TensorDictParams(params={self._store!r})"
+
+
+register(TensorDictParams)
