@@ -1,7 +1,5 @@
 """Calls of keyed modules that run on either library: the module, its arguments, and what is seen of the result."""
 
-from __future__ import annotations
-
 import types
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
@@ -375,7 +373,8 @@ for _each in (None, True, False, "empty"):
             def _run(L: Library, each: Any = _each, inner: Any = _inner, chosen: Any = _chosen) -> Any:
                 data, out = L.TensorDict(a=ones(2), b=ones(2) * 5, batch_size=[2]), L.TensorDict(k=ones(2))
                 found = L.Sequential(
-                    add(L, "a", "b", inplace=inner), L.Module(lambda x: (x + 1, x * 3), ["b"], ["c", "d"], inplace=inner),
+                    add(L, "a", "b", inplace=inner),
+                    L.Module(lambda x: (x + 1, x * 3), ["b"], ["c", "d"], inplace=inner),
                     inplace=each, selected_out_keys=chosen,
                 )  # fmt: skip
                 result = found(data)
