@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import nn
 
 from .._schema import FieldSpec
@@ -30,6 +31,29 @@ class Use:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """One value that a module made when it was probed with a batch of two; `shape` is the event shape."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What probing adds to the report.
+
+    `answered` are findings of step 1 that a probe has refuted, `narrowed` the variables that a module accepts one size
+    of, `seen` the outputs of every module, `blind` why a module could not be probed.
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+    answered: tuple[Diagnostic, ...]
+    narrowed: dict[str, int]
+    seen: tuple[tuple[Seen | None, ...], ...]
+    blind: dict[int, str]
+
+
+@dataclass(frozen=True)
 class Report:
     """What the check found, and what the generated forward needs to know."""
 
@@ -40,6 +64,8 @@ class Report:
     writes: tuple[tuple[Use | None, ...], ...]
     gates: tuple[tuple[int, ...], ...] = ()
     """The in fields of each module, by position, without which it is skipped (`partial=True`)."""
+    probed: Probed | None = None
+    """What running the modules on fake tensors showed; None with `probe=False`."""
 
 
 def check(stages: Sequence[Stage], modules: Sequence[Callable[..., Any]], input: type, output: type) -> Report:

@@ -23,6 +23,7 @@ from ._first import FirstCall
 from ._forward import Program, fillable, generate
 from ._modes import Setting, skip_existing
 from ._order import Node, topological
+from ._probe import probe, relearn
 from ._results import reraise
 from ._slots import Slot, is_tensorclass_type, slots_of
 from ._stage import Stage, TensorClassModule, as_module, check_name, default_name, fields_text
@@ -146,9 +147,16 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
             replace(s, partial=s.partial or partial, skip_existing=s.skip_existing or skip_existing) for s in stages
         )
 
-    def _check(self) -> Report:
+    def _declared(self) -> Report:
         targets = [self._target(stage) for stage in self._stages]
         return check(self._stages, targets, self.input_class, self.output_class)
+
+    def _check(self) -> Report:
+        report = self._declared()
+        if self._probe is False or not PROBING.get():
+            return report
+        targets = [self._target(stage) for stage in self._stages]
+        return probe(report, self._stages, targets, self.output_class, real=self._probe == "run")
 
     def check(self, *, values: bool = False) -> Report:
         """Check the pipeline again as it is now: its submodules may have been replaced or trained.
@@ -447,11 +455,14 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the generated code and what the check knows, which are made again."""
         made = ("_run", "_program", "_report", "_skipping", "diagnostics")
-        return {name: value for name, value in self.__dict__.items() if name not in made}
+        state = {name: value for name, value in self.__dict__.items() if name not in made}
+        return {**state, "_probed": self._report.probed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch does not annotate it
-        self._build(self._check(), warn=False)  # the user has seen the warnings when the pipeline was built
+        probed = self.__dict__.pop("_probed")
+        # A copy is not probed again, and the user has seen the warnings when the pipeline was built.
+        self._build(relearn(self._declared(), probed), warn=False)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         """Take the keys of an `nn.Sequential` too: numbers for names, module by module."""

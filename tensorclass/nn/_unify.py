@@ -121,6 +121,11 @@ class Unifier:
         """The shape as dims over the variables that are left, under names that a reader knows."""
         return Dims(tuple(_token(term) for term in self.resolve(terms)))
 
+    @property
+    def waiting(self) -> list[Polynomial]:
+        """Sizes that are zero, and hold too many variables to be solved."""
+        return [self._size(zero) for zero in self._waiting]
+
     # ---- the algorithm -------------------------------------------------------------------------------------------
 
     def _size(self, size: Polynomial) -> Polynomial:

@@ -1,0 +1,292 @@
+"""Copies of callables that share nothing with the originals, so that running one leaves no trace.
+
+Modules, closures, partials, bound methods, containers and plain objects are copied with one memo; tensors are replaced
+by what a function makes of them. What can't be copied (locks, files, C objects) stays itself. Hooks of the user are
+left out: they are there to be told of real runs.
+"""
+
+from __future__ import annotations
+
+import copy
+import dis
+import functools
+import sys
+import types
+import weakref
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+
+_ATOMS = (
+    type(None), bool, int, float, complex, str, bytes, type, range, slice, types.ModuleType, types.CodeType,
+    torch.dtype, torch.device, torch.Size, torch.jit.ScriptFunction, weakref.ref, property,
+)  # fmt: skip
+_LIBRARIES = frozenset({"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"})
+_LARGE = 10_000
+
+
+class Uncopyable(Exception):
+    """Something that running a callable would use up, such as a generator."""
+
+
+class Isolator:
+    """Copies values; equal objects stay one object.
+
+    Args:
+        tensor: What a copy holds in the place of a tensor.
+        make: An empty tensor of a shape, for the parameters of lazy modules.
+    """
+
+    def __init__(self, tensor: Callable[[Tensor], Tensor], make: Callable[..., Tensor]) -> None:
+        self._tensor = tensor
+        self._make = make
+        self._memo: dict[int, Any] = {}
+        self._keep: list[Any] = []  # an id is good for as long as its object lives
+
+    def copy(self, value: Any) -> Any:
+        """A copy that shares nothing which a call could change.
+
+        Raises:
+            Uncopyable: for a generator, which a call would use up.
+        """
+        if type(value) in _ATOMS or isinstance(value, (type, types.ModuleType)):
+            return value
+        known = self._memo.get(id(value))
+        if known is not None:
+            return known
+        rule = _EXACT.get(type(value)) or next((rule for kind, rule in _RULES if isinstance(value, kind)), None)
+        return rule(self, value) if rule is not None else self._object(value)
+
+    def known(self, value: Any, twin: Any) -> Any:
+        """Remember a copy, before what it holds is copied."""
+        self._memo[id(value)] = twin
+        self._keep.append(value)
+        return twin
+
+    # ---- tensors and modules -------------------------------------------------------------------------------------
+
+    def _tensors(self, value: Tensor) -> Tensor:
+        if is_lazy(value):
+            raise Uncopyable("an uninitialized parameter outside of its module")
+        return self.known(value, self._tensor(value))  # type: ignore[no-any-return]
+
+    def _module(self, value: nn.Module) -> Any:
+        inner = _unwrapped(value)
+        if inner is not None:
+            return self.known(value, self.copy(inner))
+        twin = self.known(value, object.__new__(type(value)))
+        for name, entry in value.__dict__.items():
+            twin.__dict__[name] = self._entry(twin, name, entry)
+        forward = getattr(type(value), "forward", None)
+        if isinstance(forward, types.FunctionType):
+            mine = self.copy(forward)
+            if mine is not forward:  # it names globals that a call could change
+                twin.__dict__.setdefault("forward", types.MethodType(mine, twin))
+        return twin
+
+    def _entry(self, twin: nn.Module, name: str, entry: Any) -> Any:
+        if name in ("_parameters", "_buffers"):
+            return {key: self._parameter(twin, key, tensor) for key, tensor in entry.items()}
+        if name.endswith("_hooks") and isinstance(entry, dict):
+            return OrderedDict((key, self.copy(hook)) for key, hook in entry.items() if _is_ours(hook))
+        return self.copy(entry)
+
+    def _parameter(self, twin: nn.Module, name: str, tensor: Tensor | None) -> Tensor | None:
+        if tensor is not None and is_lazy(tensor):
+            lazy: Tensor = _lazy(twin, name, tensor, self._make)
+            return lazy
+        return None if tensor is None else self.copy(tensor)
+
+    # ---- functions -----------------------------------------------------------------------------------------------
+
+    def _function(self, value: types.FunctionType) -> Any:
+        original = getattr(value, "_torchdynamo_orig_callable", None)
+        if original is not None:  # what torch.compile returns; the copy runs uncompiled
+            return self.known(value, self.copy(original))
+        named = _touched(value)
+        if named is None and not value.__closure__ and not value.__defaults__ and not value.__kwdefaults__:
+            return value
+        space = value.__globals__ if named is None else self._space(value.__globals__)
+        cells = tuple(types.CellType() for _ in value.__closure__ or ())
+        twin = self.known(value, types.FunctionType(value.__code__, space, value.__name__, None, cells or None))
+        twin.__defaults__, twin.__kwdefaults__ = self.copy(value.__defaults__), self.copy(value.__kwdefaults__)
+        twin.__dict__.update(value.__dict__)
+        twin.__module__, twin.__qualname__ = value.__module__, value.__qualname__
+        for name in named or ():
+            if space[name] is value.__globals__[name]:
+                space[name] = self.copy(space[name])
+        for cell, new in zip(value.__closure__ or (), cells, strict=True):
+            self._cell(cell, new)
+        return twin
+
+    def _cell(self, cell: types.CellType, new: types.CellType) -> None:
+        known = self._memo.get(id(cell)) or self.known(cell, new)
+        with suppress(ValueError):  # an empty cell
+            new.cell_contents = self.copy(cell.cell_contents) if known is new else known.cell_contents
+
+    def _space(self, space: dict[str, Any]) -> dict[str, Any]:
+        """The globals of a user's module, which a function may write to."""
+        known = self._memo.get(id(space))
+        return known if known is not None else self.known(space, dict(space))  # type: ignore[no-any-return]
+
+    def _method(self, value: types.MethodType) -> Any:
+        return types.MethodType(self.copy(value.__func__), self.copy(value.__self__))
+
+    def _builtin(self, value: types.BuiltinMethodType) -> Any:
+        owner = value.__self__
+        if owner is None or isinstance(owner, (types.ModuleType, type)):
+            return value
+        return getattr(self.copy(owner), value.__name__, value)
+
+    def _partial(self, value: functools.partial[Any]) -> Any:
+        twin: Any = functools.partial(self.copy(value.func), *self.copy(value.args), **self.copy(value.keywords))
+        return self.known(value, twin)
+
+    # ---- containers and objects ----------------------------------------------------------------------------------
+
+    def _dict(self, value: dict[Any, Any]) -> Any:
+        twin = self.known(
+            value, type(value)() if type(value) is not defaultdict else defaultdict(value.default_factory)
+        )
+        for key, entry in value.items():
+            twin[key] = self.copy(entry)
+        return twin
+
+    def _list(self, value: Any) -> Any:
+        twin = self.known(value, type(value)())
+        for entry in value:
+            (twin.add if isinstance(value, set) else twin.append)(self.copy(entry))
+        return twin
+
+    def _tuple(self, value: tuple[Any, ...]) -> Any:
+        made = [self.copy(entry) for entry in value]
+        if all(new is old for new, old in zip(made, value, strict=True)):
+            return value
+        return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
+
+    def _generator(self, value: torch.Generator) -> Any:
+        twin = torch.Generator(value.device)
+        twin.set_state(value.get_state())
+        return self.known(value, twin)
+
+    def _refuse(self, value: Any) -> Any:
+        raise Uncopyable(f"a {type(value).__name__}")
+
+    def _object(self, value: Any) -> Any:
+        cls = type(value)
+        if hasattr(cls, "__tensor_collection__") or hasattr(cls, "__tensorclass_schema__"):
+            return self.known(value, value.apply(self.copy))
+        if _is_plain(value):
+            twin = self.known(value, object.__new__(cls))
+            for name, entry in value.__dict__.items():
+                twin.__dict__[name] = self.copy(entry)
+            return twin
+        if getattr(value, "nbytes", 0) > _LARGE or (hasattr(value, "__len__") and _length(value) > _LARGE):
+            return value  # data, and too much of it
+        try:
+            return self.known(value, copy.deepcopy(value))
+        except Exception:  # locks, files, C objects: anything may say no, and then it stays itself
+            return self.known(value, value)
+
+
+_EXACT: dict[type, Callable[[Isolator, Any], Any]] = {
+    **dict.fromkeys((dict, OrderedDict, defaultdict), Isolator._dict),
+    **dict.fromkeys((list, deque, set), Isolator._list),
+}
+"""Rules that subclasses do not follow: they may be made in their own way."""
+_RULES: tuple[tuple[Any, Callable[[Isolator, Any], Any]], ...] = (
+    (Tensor, Isolator._tensors),
+    (torch.jit.ScriptModule, lambda self, value: self.known(value, value)),
+    (nn.Module, Isolator._module),
+    (types.FunctionType, Isolator._function),
+    (types.MethodType, Isolator._method),
+    (types.BuiltinMethodType, Isolator._builtin),
+    (functools.partial, Isolator._partial),
+    ((types.GeneratorType, types.AsyncGeneratorType, types.CoroutineType), Isolator._refuse),
+    (torch.Generator, Isolator._generator),
+    (tuple, Isolator._tuple),
+)
+
+
+def _unwrapped(module: nn.Module) -> nn.Module | None:
+    """The module inside of a compiled or distributed one: the copy runs plainly."""
+    name = type(module).__module__
+    if name.startswith("torch._dynamo"):
+        return getattr(module, "_orig_mod", None)
+    return getattr(module, "module", None) if name.startswith("torch.nn.parallel") else None
+
+
+def _is_ours(hook: Any) -> bool:
+    """Whether a hook is one by which torch computes, as in `spectral_norm` and lazy modules."""
+    function = getattr(hook, "__func__", hook)
+    name = getattr(function, "__module__", None) or type(hook).__module__
+    return str(name).partition(".")[0] == "torch"
+
+
+def _lazy(owner: nn.Module, name: str, tensor: Any, make: Callable[..., Tensor]) -> Any:
+    """An uninitialized parameter whose `materialize` puts an empty tensor in its own place."""
+    base: Any = UninitializedBuffer if isinstance(tensor, UninitializedBuffer) else UninitializedParameter
+
+    class Lazy(base):  # type: ignore[misc]  # the base is known at run time only
+        def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+            new = make(tuple(shape), dtype or tensor.dtype, device or tensor.device)
+            if base is UninitializedBuffer:
+                owner._buffers[name] = new
+            else:
+                owner._parameters[name] = nn.Parameter(new)
+
+    return Lazy(device=tensor.device, dtype=tensor.dtype)
+
+
+def _touched(function: types.FunctionType) -> list[str] | None:
+    """The globals that a call of a user's function could change; None when its globals can stay as they are."""
+    space = function.__globals__
+    if str(space.get("__name__", "")).partition(".")[0] in _LIBRARIES:
+        return None
+    named = [name for name in _names(function.__code__) if name in space and _matters(space[name])]
+    return named if named or _writes_globals(function.__code__) else None
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Every global that a code object and the functions inside it may name."""
+    inner = [_names(const) for const in code.co_consts if isinstance(const, types.CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+def _writes_globals(code: types.CodeType) -> bool:
+    return any(
+        instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for instruction in dis.get_instructions(code)
+    ) or any(_writes_globals(const) for const in code.co_consts if isinstance(const, types.CodeType))
+
+
+def _matters(value: Any) -> bool:
+    """Whether a call could change a global: library objects, classes, constants and large data are not copied."""
+    if type(value) in _ATOMS or isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
+        return False
+    if isinstance(value, (list, dict, set)) and len(value) > _LARGE:
+        return False
+    module = getattr(value, "__module__", None) if callable(value) else type(value).__module__
+    if isinstance(value, (Tensor, nn.Module, list, dict, set, deque, functools.partial)):
+        return True
+    return str(module).partition(".")[0] not in _LIBRARIES
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether an object is its `__dict__`, made by a class in Python that leaves copying alone."""
+    cls = type(value)
+    special = any({"__reduce__", "__reduce_ex__"} & vars(base).keys() for base in cls.__mro__[:-1])
+    if special or not hasattr(value, "__dict__") or hasattr(cls, "__deepcopy__") or hasattr(cls, "__copy__"):
+        return False
+    return not any(vars(base).get("__slots__") for base in cls.__mro__) and bool(cls.__flags__ & (1 << 9))
+
+
+def _length(value: Any) -> int:
+    try:
+        return len(value)
+    except Exception:  # __len__ is the user's
+        return 0
