@@ -359,7 +359,8 @@ class ShapeOps(InplaceOps):
         names = self._names and ((None,) * (len(new) - dims) + self._names)
         leaves = self._leaves()
         shapes = targets(leaves, new, dims)
-        return self._make([leaf.expand(*shape) for leaf, shape in zip(leaves, shapes, strict=True)], new, names)
+        expanded = [leaf.expand(*shape) if shape else leaf for leaf, shape in zip(leaves, shapes, strict=True)]
+        return self._make(expanded, new, names)
 
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
         """Broadcast to the batch size of another container, or to the shape of a tensor."""

@@ -1,0 +1,249 @@
+"""Readers beside a thread that locks, unlocks and writes: old values or new ones, and never a broken container."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tensorclass import TensorCollection, TensorDict, lazy_stack, tensorclass
+from tensorclass.errors import LockedError
+from tests.contract._invariants import check
+
+KEYS = ("k0", "k1", "k2", "k3")
+READS_PER_OPERATION = 25
+
+
+@pytest.fixture(autouse=True)
+def hurried_switches() -> Iterator[None]:
+    """Threads take turns as often as the interpreter allows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def leaf(position: int, round_: int, *size: int) -> Tensor:
+    """A tensor that tells which key it belongs to, and when it was written."""
+    return torch.full((*size, 2), position + 100.0 * round_)
+
+
+def entries(*size: int) -> dict[str, Tensor]:
+    """What every container starts with."""
+    return {key: leaf(i, 0, *size) for i, key in enumerate(KEYS)}
+
+
+@tensorclass
+class Quad:
+    """The same, declared."""
+
+    k0: Tensor
+    k1: Tensor
+    k2: Tensor
+    k3: Tensor
+    name: str = "quad"
+
+
+def flat() -> TensorDict:
+    """Tensors."""
+    return TensorDict(entries(3), batch_size=[3])
+
+
+def nested() -> TensorDict:
+    """Containers below."""
+    return TensorDict({"n": flat(), "m": {"deep": flat()}, **entries(3)}, batch_size=[3])
+
+
+def objects() -> TensorDict:
+    """An object beside the tensors."""
+    return TensorDict({"name": "objects", **entries(3)}, batch_size=[3])
+
+
+def typed() -> Quad:
+    """An instance of a class."""
+    return Quad(**entries(3), batch_size=[3])
+
+
+def lazy() -> Any:
+    """A lazy stack: its members are written one after the other."""
+    return lazy_stack([TensorDict(entries()) for _ in range(3)])
+
+
+KINDS = (flat, nested, objects, typed, lazy)
+LOOKS: dict[str, Callable[[Any], Any]] = {
+    "keys": lambda d: list(d.keys(True)),
+    "items": lambda d: dict(d.items()),
+    "items below": lambda d: dict(d.items(True, True)),
+    "values": lambda d: list(d.values(True, True)),
+    "in": lambda d: "k1" in d.keys(),  # noqa: SIM118  # the view is what is tested
+    "len": lambda d: len(d.keys(True, True)),
+    "get": lambda d: {"k1": d.get("k1", None)},
+    "copy": lambda d: d.copy(),
+    "to_dict": lambda d: d.to_dict(),
+    "row": lambda d: d[0],
+    "slice": lambda d: d[1:],
+    "repr": repr,
+    "is_locked": lambda d: d.is_locked,
+}
+"""Reading, which nothing that other threads do may disturb."""
+COMPUTES: dict[str, Callable[[Any], Any]] = {
+    "clone": lambda d: d.clone(),
+    "mask": lambda d: d[torch.tensor([True, False, True])],
+    "unbind": lambda d: d.unbind(0),
+    "reshape": lambda d: d.reshape(-1),
+    "select": lambda d: d.select("k1", "k3"),
+    "flatten_keys": lambda d: d.flatten_keys("."),
+    "apply": lambda d: d.apply(lambda t: t + 0),
+    "add": lambda d: d + 0,
+    "to": lambda d: d.to(torch.float64),
+    "stack": lambda d: torch.stack([d, d]),
+    "pickle": lambda d: pickle.loads(pickle.dumps(d)),
+    "state_dict": lambda d: d.state_dict(),
+}
+"""Operations, which need one set of keys from their beginning to their end."""
+
+
+def _parts(result: Any, changing: bool) -> list[tuple[str, Any]]:
+    """The tensors of a result with their last keys; one that the writer goes on to change is not looked into."""
+    if isinstance(result, (list, tuple)):
+        return [pair for part in result for pair in _parts(part, changing)]
+    if isinstance(result, TensorCollection):
+        if not changing:
+            check(result)
+        result = dict(result.items(True, True))  # type: ignore[attr-defined]  # every container has it
+    if not isinstance(result, dict):
+        return []
+    values = [value for value in result.values() if isinstance(value, (dict, TensorCollection))]
+    below = [pair for value in values for pair in _parts(value, changing)]
+    here = [(key[-1] if isinstance(key, tuple) else key.rpartition(".")[2], value) for key, value in result.items()]
+    return [(key, value) for key, value in here if isinstance(value, Tensor)] + below
+
+
+def expect_whole(result: Any, stacked: bool) -> None:
+    """Every tensor was written under its key, and whole; in a lazy stack, each member's part was."""
+    for key, value in _parts(result, stacked):
+        if key not in KEYS:
+            continue
+        written = value.flatten().tolist()
+        assert {number % 100 for number in written} <= {float(KEYS.index(key))}, f"`{key}` holds {set(written)}"
+        assert stacked or len(set(written)) <= 1, f"`{key}` is torn: {set(written)}"
+
+
+@contextmanager
+def writing(write: Callable[[int], None]) -> Iterator[None]:
+    """A thread that writes round after round; what goes wrong in it goes wrong in the test."""
+    stop, started = threading.Event(), threading.Event()
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        round_ = 1
+        try:
+            while not stop.is_set():
+                write(round_)
+                started.set()
+                round_ += 1
+        except BaseException as error:  # handed to the test
+            errors.append(error)
+            started.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    started.wait()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    assert errors == []
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_values_change_under_readers(make: Callable[[], Any]):
+    """Unlock, replace values, lock: readers and operations see old tensors or new ones."""
+    shared = make()
+
+    def write(round_: int) -> None:
+        shared.unlock_()
+        for i, key in enumerate(KEYS):
+            shared.set(key, leaf(i, round_, 3))
+        shared.lock_()
+        shared.set_(KEYS[0], leaf(0, round_, 3))
+
+    with writing(write):
+        for read in (*LOOKS.values(), *COMPUTES.values()):
+            for _ in range(READS_PER_OPERATION):
+                expect_whole(read(shared), stacked=make is lazy)
+    assert shared.is_locked
+    if make is not lazy:  # which reads a new tensor each time
+        check(shared)
+
+
+@pytest.mark.parametrize("make", [flat, nested, objects])
+def test_keys_come_and_go_under_readers(make: Callable[[], Any]):
+    """Unlock, add and remove keys, lock: every look is a snapshot.
+
+    Indices of containers that hold more than tensors are operations, which need a locked container here.
+    """
+    shared = make()
+
+    def write(round_: int) -> None:
+        position = round_ % len(KEYS)
+        shared.unlock_()
+        shared.set(f"new{round_ % 7}", leaf(9, round_, 3))
+        shared.pop(KEYS[position], None)
+        shared.pop(f"new{(round_ + 3) % 7}", None)
+        shared.lock_()
+        shared.unlock_()
+        shared.set(KEYS[position], leaf(position, round_, 3))
+
+    with writing(write):
+        for name, read in LOOKS.items():
+            for _ in range(4 * READS_PER_OPERATION if make is flat or name not in ("row", "slice") else 0):
+                expect_whole(read(shared), stacked=False)
+    check(shared)
+    assert set(KEYS) <= set(shared.keys())
+
+
+def test_nested_containers_follow_the_lock():
+    """While one thread locks and unlocks, a write below is made whole or refused."""
+    shared = nested()
+
+    def write(round_: int) -> None:
+        shared.lock_()
+        shared.unlock_()
+
+    refused = 0
+    with writing(write):
+        for round_ in range(300):
+            try:
+                shared.set(("m", "deep", "k1"), leaf(1, round_, 3))
+            except LockedError:
+                refused += 1
+            expect_whole(shared["m", "deep"], stacked=False)
+    assert 0 <= refused <= 300
+    assert not shared.is_locked
+    assert not shared["m"].is_locked
+    assert not shared["m", "deep"].is_locked
+
+
+def test_writers_of_different_keys_lose_nothing():
+    """Two threads that set different keys leave both keys with their last values."""
+    shared = TensorDict(batch_size=[3])
+
+    def write(round_: int) -> None:
+        shared.set(f"a{round_ % 50}", leaf(0, 0, 3))
+
+    with writing(write):
+        for i in range(500):
+            shared.set(f"b{i % 50}", leaf(1, 0, 3))
+            shared.set(("n", f"c{i % 50}"), leaf(2, 0, 3))
+    check(shared)
+    assert {f"b{i}" for i in range(50)} <= set(shared.keys())
+    assert len(shared["n"].keys()) == 50
