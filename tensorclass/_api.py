@@ -12,12 +12,16 @@ from ._schema import schema as schema
 from .classes import FieldRef as FieldRef
 from .classes import FrozenTensorClass as FrozenTensorClass
 from .classes import TensorClass as TensorClass
+from .classes import class_validator as class_validator
+from .classes import field_validator as field_validator
 from .classes import from_dataclass as from_dataclass
 from .classes import is_tensorclass as is_tensorclass
 from .classes import tensorclass as tensorclass
 from .core import KEY_SEPARATOR as KEY_SEPARATOR
 from .core import NestedKey as NestedKey
 from .core import TensorCollection as TensorCollection
+from .core import default_is_leaf as default_is_leaf
+from .core import is_leaf_nontensor as is_leaf_nontensor
 from .core import print_directory_tree as print_directory_tree
 from .core import unravel_key as unravel_key
 from .core import unravel_key_list as unravel_key_list

@@ -321,7 +321,7 @@ class TypedContainer(JsonMethods, Relaid):
     # ---- locking and freezing ------------------------------------------------------------------------------------
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
-        self._refuse_frozen(what, key)
+        self._refuse_frozen(what, key or "")
         if self._store._owners() is not None:
             raise refuse(type(self).__name__, what, key)
 
@@ -332,6 +332,8 @@ class TypedContainer(JsonMethods, Relaid):
                 f"cannot {what}{f' (field `{key}`)' if key else ''}: {name} is frozen; make a changed copy with "
                 f"`batch.replace(...)`, or work on `batch.to_tensordict()`"
             )
+        if key is None:
+            self._store._refuse_frozen(what)
 
     def _holder(self, path: Path, create: bool) -> Any:
         self._refuse_frozen("write", ".".join(path))
@@ -342,7 +344,7 @@ class TypedContainer(JsonMethods, Relaid):
         return super()._present(path)
 
     def _plan_update(self, *args: Any, **kwargs: Any) -> None:
-        self._refuse_frozen("update")
+        self._refuse_frozen("update", "")
         super()._plan_update(*args, **kwargs)
 
     def _check_size(self, size: torch.Size, path: Path) -> None:

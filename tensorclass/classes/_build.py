@@ -46,7 +46,7 @@ RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim", "is_lock
 def build_class(cls: Any, given: Mapping[str, Any]) -> None:
     """Turn an annotated subclass of TensorClass into a full tensorclass."""
     inherited = getattr(cls, "__tensorclass_options__", None) or Options()
-    cls.__tensorclass_options__ = _changed(inherited, given)
+    cls.__tensorclass_options__ = _changed(cls, inherited, given)
     frame = _defining_frame(cls)
     schema = build_schema(cls, localns=dict(frame.f_locals) if frame is not None else {})
     if schema.pending:
@@ -58,7 +58,7 @@ def build_class(cls: Any, given: Mapping[str, Any]) -> None:
 
 def reconfigure(cls: Any, given: Mapping[str, Any]) -> None:
     """Other options for a class that subclassing has built already."""
-    cls.__tensorclass_options__ = _changed(cls.__tensorclass_options__, given)
+    cls.__tensorclass_options__ = _changed(cls, cls.__tensorclass_options__, given)
     if not is_pending(cls):
         finish_class(cls, cls.__tensorclass_schema__)
 
@@ -303,7 +303,10 @@ def _postpone(cls: Any, schema: Schema) -> None:
             delattr(cls, name)  # so that a reference to the field comes to `Meta.__getattr__`, which finishes the class
 
 
-def _changed(options: Options, given: Mapping[str, Any]) -> Options:
+def _changed(cls: type, options: Options, given: Mapping[str, Any]) -> Options:
+    if options.frozen and given.get("frozen") is False:
+        hint = "whoever has the base relies on it; leave the option out"
+        raise SchemaError.of(cls.__name__, [Problem("frozen", "frozen by a base class", "frozen=False", hint)])
     level = given.get("validate", "schema")
     if level not in ("schema", "values", "off"):
         raise ValueError(f'validate is "schema", "values" or "off", got {level!r}')

@@ -33,9 +33,9 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
         if not result or min(result) >= 0:
             return result
     if isinstance(size, (int, torch.SymInt)) or hasattr(type(size), "__index__"):
-        size = (size,)
+        size = (size,)  # type: ignore[assignment]  # an int of any library
     try:
-        result = torch.Size(size)
+        result = torch.Size(size)  # type: ignore[arg-type]  # a sequence by now
     except TypeError as error:
         raise BatchSizeError(f"batch_size is an int or a sequence of ints, got {size!r}") from error
     if any(n < 0 for n in result):

@@ -68,7 +68,7 @@ def _collect(key: Key, whole: Key, parts: list[str]) -> None:
         for part in key:
             _collect(part, whole, parts)
     elif type(key) is property and getattr(key, "__field_path__", None) is not None:
-        parts.append(key.__field_path__[0])  # a reference as dynamo shows it: it can be subscripted, not iterated
+        parts.append(key.__field_path__[0])  # type: ignore[attr-defined]  # a reference as dynamo shows it: it can be subscripted, not iterated
     elif hasattr(type(key), "__field_path__"):
         parts.extend(key.__field_path__)
     else:

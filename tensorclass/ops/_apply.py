@@ -255,7 +255,7 @@ class ApplyOps(KeyOps):
     def _plan_mapped(self, mapper: Mapper, others: Sequence[Any]) -> list[tuple[Any, Any, dict[Path, Any]]]:
         """What an `apply` in place writes, checked: containers, their copies, and what is set anew."""
         if self._stacked:
-            self._refuse_frozen("write in place")
+            self._refuse_frozen("write in place", "")
             return self._through("_plan_mapped", mapper, others)  # type: ignore[no-any-return]  # a plan
         results: dict[Path, Any] = {}
         self._collect(mapper, others, (), results)

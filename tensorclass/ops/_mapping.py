@@ -17,7 +17,14 @@ from ..core._base import check_names
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path, Subscript
 from ..core._views import KeysView
-from ..errors import KeyThroughLeafError, MissingKeyError, StructureError, UnsupportedOperationError
+from ..errors import (
+    BatchSizeError,
+    KeyThroughLeafError,
+    MissingKeyError,
+    SchemaError,
+    StructureError,
+    UnsupportedOperationError,
+)
 from ._reading import UNSET as UNSET
 from ._reading import BatchIndex as BatchIndex
 from ._reading import IndexPart as IndexPart
@@ -74,10 +81,7 @@ class MappingOps(ReadingOps):
             elif child is None:
                 node._entry(part)
             if not isinstance(child, MappingOps):
-                raise KeyThroughLeafError(
-                    f"`{join_path(path[: depth + 1])}` is a {type(child).__name__}, not a container, so it can't hold "
-                    f"`{join_path(path[depth + 1 :])}`"
-                )
+                raise _through_leaf(child, path, depth + 1)
             node = child
         return node
 
@@ -119,7 +123,10 @@ class MappingOps(ReadingOps):
             self._check_path(path, item)
             holder = self._holder(path, create=True)
         holder._require_unlocked("write", join_path(path))
-        holder._put(path[-1], holder._check(path[-1], item))
+        try:
+            holder._put(path[-1], holder._check(path[-1], item))
+        except (SchemaError, BatchSizeError, StructureError) as error:
+            raise _below(path[:-1], error) from None
 
     def _present(self, path: Path) -> MappingOps | None:
         """The container that holds the last part of a path, when all on the way are there already."""
@@ -133,12 +140,28 @@ class MappingOps(ReadingOps):
     def _check_path(self, path: Path, item: Any) -> None:
         """Check a nested write before any container is made for it."""
         node: MappingOps = self
-        for part in path[:-1]:
+        for depth, part in enumerate(path[:-1], 1):
             child = node._outline().get(part)
             if not isinstance(child, MappingOps):
+                if child is not None:
+                    raise _through_leaf(child, path, depth)
+                if hasattr(type(node), "__tensorclass_schema__"):
+                    node._require_made(path, depth)
+                    return
                 break
             node = child
         node._check(path[-1], item) if node._batch_size == self._batch_size else None
+
+    def _require_made(self, path: Path, depth: int) -> None:
+        """Refuse a write into a nested instance that is not there and that no single entry makes."""
+        name = path[depth - 1]
+        try:
+            self._check(name, self._bare(self._batch_size))
+        except SchemaError:
+            raise MissingKeyError(
+                f"`{join_path(path[:depth])}` of this {type(self).__name__} is None, so `{join_path(path)}` can't be "
+                f"written by itself; set `{name}` to a whole instance first"
+            ) from None
 
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
         raise NotImplementedError
@@ -299,7 +322,10 @@ class MappingOps(ReadingOps):
                 values[path[0]] = {**values[path[0]], **value}
             else:
                 values[path[0]] = value
-        plan.append((self, self._check_all(values)))
+        try:
+            plan.append((self, self._check_all(values)))
+        except (SchemaError, BatchSizeError, StructureError) as error:
+            raise _below(prefix, error) from None
 
     def _replace_all(self, source: TensorCollection, clone: bool) -> Self:
         self._require_unlocked("update")
@@ -390,6 +416,24 @@ class MappingOps(ReadingOps):
         torch.Size([3])
         """
         return MappingOps.set(self, key, self._bare(self._batch_size, self._names))
+
+
+def _through_leaf(leaf: Any, path: Path, depth: int) -> KeyThroughLeafError:
+    return KeyThroughLeafError(
+        f"`{join_path(path[:depth])}` is a {type(leaf).__name__}, not a container, so it can't hold "
+        f"`{join_path(path[depth:])}`"
+    )
+
+
+def _below(prefix: Path, error: Any) -> Exception:
+    """The error of a nested container, with the path to it."""
+    where = join_path(prefix)
+    if not prefix:
+        return error  # type: ignore[no-any-return]  # as it was raised
+    if isinstance(error, SchemaError):
+        problems = [problem._replace(path=f"{where}.{problem.path}") for problem in error.problems]
+        return SchemaError.of(error.cls_name, problems)
+    return type(error)(f"in `{where}`: {error}")  # type: ignore[no-any-return]  # of the same class
 
 
 def items_of(source: Any) -> list[tuple[Any, Any]]:

@@ -19,8 +19,11 @@ class NameOps(MappingOps):
 
     __slots__ = ()
 
-    def _refuse_frozen(self, what: str) -> None:
-        """A frozen container refuses in-place writes as well; others allow them, locked or not."""
+    def _refuse_frozen(self, what: str, key: str | None = None) -> None:
+        """A frozen container refuses in-place writes as well; others allow them, locked or not.
+
+        Without a key what is written is everything below, and a frozen container among it refuses.
+        """
 
     def _dim(self, dim: int | str, op: str, extra: int = 0) -> int:
         """A batch dim given by number or by name, as a non-negative number."""

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import VALUES, as_batch_size
+from ..core import VALUES, as_batch_size, join_path
+from ..core._base import walk
 from ..core._device import Device, as_device
 from ..core._keys import Key
+from ..errors import StructureError
 from ._apply import ApplyOps
 from ._device import DeviceOps
 from ._mapping import UNSET, MappingOps
@@ -39,9 +41,12 @@ class NewOps(DeviceOps):
             self._accept(leaves, shapes, "new")  # event shapes are the old ones, whatever the batch size is now
         if self._tensors_by_key() is not None:
             result = self._make(new, target)
-        else:  # the index of objects has the batch dims and is no value: every element gets the first one's object
-            blank = [_repeated(leaf, target + leaf.shape[dims:]) for leaf in self._leaves()]
-            result = self._make(blank, target)
+        else:  # the index of objects has the batch dims and is no value: every element gets the object that all have
+            if target == self._batch_size:
+                result = self._twin()
+            else:
+                _require_one_object(self, target)
+                result = self._make([_repeated(leaf, target + leaf.shape[dims:]) for leaf in self._leaves()], target)
             result = result._make(new, target, None, VALUES)
         if device is not UNSET:
             result._set_device(as_device(device))
@@ -156,6 +161,20 @@ class NewOps(DeviceOps):
         for key in keys:
             MappingOps.set(result, key, value)
         return result
+
+
+def _require_one_object(container: NewOps, size: torch.Size) -> None:
+    """Refuse objects that differ from element to element: nothing says which of them new elements have."""
+    for path, value, _ in walk(container):
+        if getattr(type(value), "_holds_object", False) and size.numel() and getattr(value, "shape", ()):
+            try:
+                value.data  # noqa: B018  # raises where there is no one object
+            except ValueError:
+                raise StructureError(
+                    f"new: `{join_path(path)}` holds one object for each element, and they differ, so that those "
+                    f"of a batch of size {list(size)} have none to take; leave it out with `exclude` or "
+                    "`filter_non_tensor_data`, or index what has the elements"
+                ) from None
 
 
 def _repeated(leaf: Tensor, shape: torch.Size) -> Tensor:

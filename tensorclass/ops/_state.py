@@ -99,7 +99,7 @@ class StateOps(ApplyOps):
         copies, rest = _sort_out(table, _known(table, state.values, strict), assign, resized)
         twin = _rehearse(self, rest, resized) if rest or resized else None
         if copies:
-            self._refuse_frozen("write in place")
+            self._refuse_frozen("write in place", "")
         plan = [_copy(table[path[:-1]], table[path], value, path) for path, value in copies.items()]
         for path in {path[:-1] for path in rest} | set(resized):
             _level(self, path)._require_unlocked("load the state", join_path(path) or None)
@@ -310,6 +310,7 @@ def _copy(holder: Any, entry: Any, value: Tensor, path: Path) -> tuple[Any, Any,
     """One copy of a plan, checked: a value of the entry's shape into a tensor, or into a tensor that is shared."""
     if not isinstance(entry, Tensor):
         return entry, entry._plan_write(value, None, holder._batch_size, path), path
+    holder._refuse_frozen("write in place", join_path(path))
     holder._check_write(path, entry, value, value)
     return entry, value, path
 

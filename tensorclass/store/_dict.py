@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 else:
     Relaid = BridgeOps
 
+_CHANGED = "another thread added or removed keys during the operation; lock the container first"
+
 
 class TensorDictBase(Relaid):
     """What `TensorDict` and the other untyped stores share; for `isinstance` tests."""
@@ -182,11 +184,11 @@ class TensorDict(TensorDictBase):
         self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
     ) -> Self:
         if not self._plain:
-            return self._consume(iter(leaves), batch_size, names, kind)
+            return self._rebuilt(iter(leaves), batch_size, names, kind)
         new = object.__new__(type(self))
         new._data = data = dict(zip(self._data, leaves, strict=False))  # several times cheaper than strict
         if len(data) != len(leaves) or len(data) != len(self._data):
-            raise StructureError("another thread added or removed keys during the operation; lock the container first")
+            raise StructureError(_CHANGED)
         new._batch_size = batch_size
         new._device = self._device
         new._names = names or None  # no batch dim has no name
@@ -210,11 +212,20 @@ class TensorDict(TensorDictBase):
         if type(index) is int:
             if not -size[0] <= index < size[0]:
                 return None
-            rows = {key: leaf[index] for key, leaf in self._data.items()}
+            rows = {key: leaf[index] for key, leaf in self._data.copy().items()}
             return self._of(rows, size[1:], self._device, None, True)
-        rows = {key: leaf[index] for key, leaf in self._data.items()}
+        rows = {key: leaf[index] for key, leaf in self._data.copy().items()}
         length = next(iter(rows.values())).shape[0]
         return self._of(rows, torch.Size((length, *size[1:])), self._device, None, True)
+
+    def _rebuilt(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
+        try:
+            new = self._consume(leaves, batch_size, names, kind)
+        except StopIteration:
+            raise StructureError(_CHANGED) from None
+        if next(leaves, None) is not None:
+            raise StructureError(_CHANGED)
+        return new
 
     def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         data = dict(self._data)
@@ -349,7 +360,10 @@ class TensorDict(TensorDictBase):
                 raise mismatch(key, shape, size)
             value = value._make(value._leaves(STORAGE), value._batch_size, value._names, STORAGE)
             value._resize(size, (key,))
-        if self._device is not None and any(leaf.device != self._device for leaf in value._leaves(STORAGE)):
+        if isinstance(value, TensorCollection):
+            if self._device is not None and value._device != self._device:
+                value = value._on(self._device)  # type: ignore[attr-defined]  # every container has it
+        elif self._device is not None and any(leaf.device != self._device for leaf in value._leaves(STORAGE)):
             moved = [leaf.to(self._device) for leaf in value._leaves(STORAGE)]
             value = value._make(moved, getattr(value, "_batch_size", size), getattr(value, "_names", None), STORAGE)
         if isinstance(value, Node):
@@ -408,6 +422,11 @@ class TensorDict(TensorDictBase):
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
         if self._lock is not None:
             raise refuse(type(self).__name__, what, key)
+
+    def _refuse_frozen(self, what: str, key: str | None = None) -> None:
+        if key is None and not self._plain:
+            for child in children(self):
+                child._refuse_frozen(what)  # type: ignore[attr-defined]  # every store and class has it
 
     def _set_lock(self, owner: object | None) -> None:
         self._lock = acquire(self._lock, owner)

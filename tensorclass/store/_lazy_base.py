@@ -221,7 +221,7 @@ class LazyBase(TensorDictBase):
     def _outline(self) -> dict[str, Any]:
         if not self._members:
             return {}
-        tables = [member._outline() for member in self._members]
+        tables = [member._outline().copy() for member in self._members]  # other threads may write meanwhile
         first = tables[0]
         found = {key: first[key] for key in entries.shared_keys(tables)}
         for key, value in found.items():
@@ -286,6 +286,10 @@ class LazyBase(TensorDictBase):
         if self._lock is None and (locked or owner is None):
             for member in self._members:
                 member._release_lock(self if locked else None)
+
+    def _refuse_frozen(self, what: str, key: str | None = None) -> None:
+        for member in self._members if key is None else ():
+            member._refuse_frozen(what)
 
     def _owners(self) -> Owners | None:
         """Its own, or none in particular when every member is locked: what is read from a locked stack is."""

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import NonTensorStack, TensorDict
+from tensorclass import NonTensorStack, TensorDict, is_leaf_nontensor
 from tensorclass.errors import BatchSizeError, StructureError, UnsupportedOperationError
 from tensorclass.ops._table import COMPARISONS, ROWS, Row
 from tensorclass.store import Unbatched
@@ -254,7 +254,9 @@ def test_default_nested():
     left = TensorDict({"n": {"a": torch.ones(2)}, "z": torch.ones(2), "tag": "x"}, batch_size=[2])
     right = TensorDict({"m": {"q": torch.full((2,), 3.0)}, "n": {"b": torch.full((2,), 5.0)}}, batch_size=[2])
     union = left.add(right, default=10)
-    assert list(union.keys(include_nested=True, leaves_only=True)) == [("n", "a"), ("n", "b"), "z", "tag", ("m", "q")]
+    assert list(union.keys(include_nested=True, is_leaf=is_leaf_nontensor, leaves_only=True)) == [
+        ("n", "a"), ("n", "b"), "z", "tag", ("m", "q"),
+    ]  # fmt: skip
     assert union["n", "a"].tolist() == [11, 11]
     assert union["n", "b"].tolist() == [15, 15]
     assert (union["m", "q"].tolist(), union["tag"]) == ([13, 13], "x")
