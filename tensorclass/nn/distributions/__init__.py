@@ -1,5 +1,6 @@
 """Distributions beside those of torch, and the layers that parametrise them."""
 
+from ._composite import CompositeDistribution as CompositeDistribution
 from ._delta import Delta as Delta
 from ._discrete import OneHotCategorical as OneHotCategorical
 from ._discrete import rand_one_hot as rand_one_hot

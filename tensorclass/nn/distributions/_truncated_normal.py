@@ -100,8 +100,8 @@ class TruncatedNormal(D.Distribution):
         """Differential entropy in nats, `[*batch]`."""
         low, high = self._weights
         ends = (_times(self._low, low) - _times(self._high, high)) / 2
-        scale: Tensor = self.scale
-        return _LOG_SQRT_2PI + 0.5 + self._log_mass + scale.log() + ends
+        result: Tensor = _LOG_SQRT_2PI + 0.5 + self._log_mass + self.scale.log() + ends
+        return result
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, `[*batch]`; `-inf` outside of the bounds where arguments are not validated."""

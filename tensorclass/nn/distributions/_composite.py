@@ -1,0 +1,332 @@
+"""Several named distributions as one, over containers."""
+
+# torch declares the class attributes of a distribution as properties, and its values as tensors.
+# pyright: reportIncompatibleMethodOverride=false, reportAssignmentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch import distributions as D
+from typing_extensions import Self
+
+from ...core import KEY_SEPARATOR, NestedKey, TensorCollection, unravel_key, unravel_key_to_tuple
+from ...errors import MissingKeyError, did_you_mean
+from ...store import TensorDict, is_tensor_collection
+from .._interaction import composite_lp_aggregate, deterministic_sample
+
+Shape = Any  # what torch's distributions take: a torch.Size or a sequence of ints
+Key = Any  # a normalised key: a string, or a tuple of them
+LOG_PROB_KEY = "sample_log_prob"
+ENTROPY_KEY = "entropy"
+
+
+class CompositeDistribution(D.Distribution):
+    """Several named distributions, which sample and score containers.
+
+    Component `name` is `distribution_map[name](**params[name], **extra_kwargs[name])`. It is a mapping from the keys of
+    the samples to the components. The batch shape is the batch size of `params`; the event dims of each component stay
+    in its entry.
+
+    Args:
+        params: The parameters: under each name a container of the keyword arguments of its distribution.
+        distribution_map: A distribution class, or a callable that makes one, for each name (keys may be nested).
+        name_map: The key of the sample of a name; names that are left out keep their own.
+        extra_kwargs: More keyword arguments by name.
+        log_prob_key: Where `log_prob_composite` writes the sum; by default "sample_log_prob".
+        entropy_key: Where `entropy_composite` writes the sum; by default "entropy".
+
+    Raises:
+        MissingKeyError: when `params` has no entry for a name.
+        ValueError: when `name_map` or `extra_kwargs` has a name that the map has not, or two samples have one key.
+
+    >>> params = TensorDict({"x": {"loc": torch.zeros(3, 4), "scale": torch.ones(3, 4)}}, [3])
+    >>> dist = CompositeDistribution(params, distribution_map={"x": D.Normal})
+    >>> dist.sample((2,))["x"].shape, dist.log_prob(dist.sample())["x_log_prob"].shape
+    (torch.Size([2, 3, 4]), torch.Size([3, 4]))
+    """
+
+    arg_constraints = {}
+
+    def __init__(
+        self, params: TensorCollection, distribution_map: Mapping[NestedKey, Callable[..., D.Distribution]], *,
+        name_map: Mapping[NestedKey, NestedKey] | None = None,
+        extra_kwargs: Mapping[NestedKey, Mapping[str, Any]] | None = None, log_prob_key: NestedKey | None = None,
+        entropy_key: NestedKey | None = None,
+    ) -> None:  # fmt: skip
+        makers = {unravel_key(name): maker for name, maker in distribution_map.items()}
+        extra = _known(extra_kwargs or {}, makers, "extra_kwargs")
+        _known(name_map or {}, makers, "name_map")
+        dists = {name: maker(**_arguments(params, name), **extra.get(name, {})) for name, maker in makers.items()}
+        self._take(params, dists, name_map, log_prob_key, entropy_key)
+
+    @classmethod
+    def from_distributions(
+        cls, params: TensorCollection, distributions: Mapping[NestedKey, D.Distribution], *,
+        name_map: Mapping[NestedKey, NestedKey] | None = None, log_prob_key: NestedKey | None = None,
+        entropy_key: NestedKey | None = None,
+    ) -> Self:  # fmt: skip
+        """A composite of distributions that exist.
+
+        Args:
+            params: A container whose batch size is the batch shape; its entries are not read.
+            distributions: The components by name.
+            name_map: The key of the sample of a name.
+            log_prob_key: As in the constructor.
+            entropy_key: As in the constructor.
+
+        >>> normal = D.Normal(torch.zeros(3), torch.ones(3))
+        >>> sorted(CompositeDistribution.from_distributions(TensorDict(batch_size=[3]), {"a": normal}).sample().keys())
+        ['a']
+        """
+        new = cls.__new__(cls)
+        named = {unravel_key(name): dist for name, dist in distributions.items()}
+        new._take(params, named, name_map, log_prob_key, entropy_key)
+        return new
+
+    def _take(
+        self, params: Any, dists: Mapping[Key, D.Distribution], name_map: Any, log_prob: Any, entropy: Any
+    ) -> None:
+        renamed = {unravel_key(name): unravel_key(key) for name, key in (name_map or {}).items()}
+        keys = [renamed.get(name, name) for name in dists]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            raise ValueError(f"CompositeDistribution: two components would have the sample key {twice[0]!r}")
+        self.dists: dict[Key, D.Distribution] = dict(zip(keys, dists.values(), strict=True))
+        self.log_prob_key, self.entropy_key = log_prob, entropy
+        super().__init__(params.batch_size, torch.Size(), validate_args=False)
+        for key, dist in self.dists.items():
+            if dist.batch_shape[: len(self.batch_shape)] != self.batch_shape:
+                raise ValueError(
+                    f"CompositeDistribution: the batch shape {list(dist.batch_shape)} of `{_text(key)}` does not start "
+                    f"with {list(self.batch_shape)}, the batch size of the parameters"
+                )
+
+    # ---- a mapping -----------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: NestedKey) -> D.Distribution:
+        return self.dists[unravel_key(key)]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self.dists)
+
+    def __len__(self) -> int:
+        return len(self.dists)
+
+    def __repr__(self) -> str:
+        return f"CompositeDistribution({', '.join(f'{_text(key)}: {dist}' for key, dist in self.dists.items())})"
+
+    @property
+    def log_prob_key(self) -> Key:
+        """Where `log_prob_composite` writes the sum; None restores the default."""
+        return self._log_prob_key
+
+    @log_prob_key.setter
+    def log_prob_key(self, key: NestedKey | None) -> None:
+        self._log_prob_key = unravel_key(LOG_PROB_KEY if key is None else key)
+
+    @property
+    def entropy_key(self) -> Key:
+        """Where `entropy_composite` writes the sum; None restores the default."""
+        return self._entropy_key
+
+    @entropy_key.setter
+    def entropy_key(self, key: NestedKey | None) -> None:
+        self._entropy_key = unravel_key(ENTROPY_KEY if key is None else key)
+
+    # ---- values --------------------------------------------------------------------------------------------------
+
+    def _collect(self, value: Callable[[D.Distribution], Any], shape: Shape = None) -> TensorDict:
+        size = torch.Size(shape or ()) + self.batch_shape
+        return TensorDict({key: value(dist) for key, dist in self.dists.items()}, batch_size=size)
+
+    def sample(self, sample_shape: Shape = None) -> TensorDict:  # type: ignore[override]  # a container
+        """A sample of every component, batch size `[*sample_shape, *batch]`."""
+        return self._collect(lambda dist: dist.sample(torch.Size(sample_shape or ())), sample_shape)
+
+    def rsample(self, sample_shape: Shape = None) -> TensorDict:  # type: ignore[override]  # a container
+        """A reparametrised sample of every component; each must have `rsample`."""
+        return self._collect(lambda dist: dist.rsample(torch.Size(sample_shape or ())), sample_shape)
+
+    def sample_and_log_prob(self, sample_shape: Shape = None) -> tuple[TensorDict, Tensor | TensorDict]:
+        """A sample, and the log-probability of the same draw in the form of `log_prob`."""
+        return self._drawn("sample", sample_shape)
+
+    def rsample_and_log_prob(self, sample_shape: Shape = None) -> tuple[TensorDict, Tensor | TensorDict]:
+        """A reparametrised sample, and the log-probability of the same draw in the form of `log_prob`."""
+        return self._drawn("rsample", sample_shape)
+
+    def _drawn(self, how: str, sample_shape: Shape) -> tuple[TensorDict, Tensor | TensorDict]:
+        shape = torch.Size(sample_shape or ())
+        drawn: dict[Key, Any] = {}
+        scores: dict[Key, Tensor] = {}
+        for key, dist in self.dists.items():
+            both = getattr(dist, f"{how}_and_log_prob", None)
+            if both is not None:
+                drawn[key], scores[key] = both(shape)
+            else:
+                drawn[key] = getattr(dist, how)(shape)
+                scores[key] = dist.log_prob(drawn[key])
+        sample = TensorDict(drawn, batch_size=shape + self.batch_shape)
+        return sample, self._scores(scores, sample.batch_size, composite_lp_aggregate())
+
+    @property
+    def has_rsample(self) -> bool:  # type: ignore[override]  # as torch's own composed distributions have it
+        """Whether every component has reparametrised samples."""
+        return all(dist.has_rsample for dist in self.dists.values())
+
+    @property
+    def mean(self) -> TensorDict:  # type: ignore[override]  # a container
+        """The mean of every component."""
+        return self._collect(lambda dist: dist.mean)
+
+    @property
+    def mode(self) -> TensorDict:  # type: ignore[override]  # a container
+        """The mode of every component."""
+        return self._collect(lambda dist: dist.mode)
+
+    @property
+    def deterministic_sample(self) -> TensorDict:
+        """The deterministic value of every component, see `InteractionType`."""
+        return self._collect(deterministic_sample)
+
+    # ---- probabilities -------------------------------------------------------------------------------------------
+
+    def log_prob(self, sample: TensorCollection) -> Tensor | TensorDict:  # type: ignore[override]  # of a container
+        """The log-probability of a sample, which holds the value of each component at its key.
+
+        Returns:
+            Under `set_composite_lp_aggregate(True)` one tensor, `[*batch of the sample]`: the sum over components and
+            event dims. Else a new container with one entry `<key>_log_prob` per component.
+        """
+        scores: Tensor | TensorDict = self._scores(self._log_probs(sample), sample.batch_size, composite_lp_aggregate())
+        return scores
+
+    def log_prob_composite(self, sample: Any, *, include_sum: bool | None = None) -> Any:
+        """The log-probability of every component, at `<key>_log_prob`.
+
+        Args:
+            sample: The value of each component at its key.
+            include_sum: Whether `log_prob_key` holds the sum; by default as `composite_lp_aggregate()` says.
+
+        Returns:
+            A new container; under `set_composite_lp_aggregate(True)` the sample itself, with the entries written.
+        """
+        result = self._scores(self._log_probs(sample), sample.batch_size, False)
+        if composite_lp_aggregate() if include_sum is None else include_sum:
+            result[self.log_prob_key] = _total(result.values(True, True), sample.batch_size)
+        return sample.update(result) if composite_lp_aggregate() else result
+
+    def _log_probs(self, sample: TensorCollection) -> dict[Key, Tensor]:
+        return {key: dist.log_prob(_value(sample, key)) for key, dist in self.dists.items()}
+
+    def _scores(self, scores: dict[Key, Tensor], size: torch.Size, aggregate: bool) -> Any:
+        if aggregate:
+            return _total(scores.values(), size)
+        return TensorDict({suffixed(key, "_log_prob"): score for key, score in scores.items()}, batch_size=size)
+
+    def entropy(  # type: ignore[override]  # a container
+        self, samples_mc: int = 1, *, aggregate_probabilities: bool | None = None, include_sum: bool | None = None
+    ) -> Tensor | TensorDict:
+        """The entropy: one tensor under `set_composite_lp_aggregate(True)`, else one entry per component.
+
+        Args:
+            samples_mc: How many samples estimate the entropy of a component that has no closed form.
+            aggregate_probabilities: Without effect; accepted for compatibility.
+            include_sum: As in `entropy_composite`.
+        """
+        if composite_lp_aggregate():
+            return _total([_entropy(dist, samples_mc) for dist in self.dists.values()], self.batch_shape)
+        return self.entropy_composite(samples_mc, include_sum=include_sum)
+
+    def entropy_composite(self, samples_mc: int = 1, *, include_sum: bool | None = None) -> TensorDict:
+        """The entropy of every component, at `<key>_entropy`, batch size `[*batch]`.
+
+        Args:
+            samples_mc: How many samples estimate the entropy of a component that has no closed form.
+            include_sum: Whether `entropy_key` holds the sum; by default as `composite_lp_aggregate()` says.
+        """
+        entries = {suffixed(key, "_entropy"): _entropy(dist, samples_mc) for key, dist in self.dists.items()}
+        result = TensorDict(entries, batch_size=self.batch_shape)
+        if composite_lp_aggregate() if include_sum is None else include_sum:
+            result[self.entropy_key] = _total(entries.values(), self.batch_shape)
+        return result
+
+    def cdf(self, sample: Any) -> Any:
+        """Write the cumulative probability of every component's value into the sample, at `<key>_cdf`."""
+        return sample.update({suffixed(key, "_cdf"): d.cdf(_value(sample, key)) for key, d in self.dists.items()})
+
+    def icdf(self, sample: Any) -> Any:
+        """Write the value of every component's probability into the sample, at `<key>_icdf`.
+
+        The probability is read at `<key>_cdf`; where it is missing, it is that of the value at the key.
+        """
+        shares = {}
+        for key, dist in self.dists.items():
+            share = sample.get(suffixed(key, "_cdf"), None)
+            shares[suffixed(key, "_icdf")] = dist.icdf(dist.cdf(_value(sample, key)) if share is None else share)
+        return sample.update(shares)
+
+
+def suffixed(key: NestedKey, suffix: str) -> Key:
+    """A key with a suffix on its last part.
+
+    >>> suffixed(("agent", "action"), "_log_prob")
+    ('agent', 'action_log_prob')
+    """
+    *outer, last = unravel_key_to_tuple(key)
+    return unravel_key((*outer, last + suffix))
+
+
+def _arguments(params: Any, name: Key) -> dict[str, Any]:
+    entry: Any = params.get(name, None)
+    if entry is None:
+        names = [_text(key) for key in params.keys(True)]
+        raise MissingKeyError(
+            f"CompositeDistribution: the parameters have no entry `{_text(name)}`{did_you_mean(_text(name), names)}; "
+            f"they have {', '.join(names) or 'none'}"
+        )
+    if not is_tensor_collection(entry):
+        raise TypeError(
+            f"CompositeDistribution: `{_text(name)}` holds the keyword arguments of its distribution, as in "
+            f"{{'loc': ..., 'scale': ...}}; got a {type(entry).__name__}"
+        )
+    return dict(entry.items())
+
+
+def _known(given: Mapping[NestedKey, Any], makers: Mapping[Key, Any], role: str) -> dict[Key, Any]:
+    table = {unravel_key(name): value for name, value in given.items()}
+    for name in table:
+        if name not in makers:
+            near = did_you_mean(_text(name), map(_text, makers))
+            raise ValueError(f"CompositeDistribution: {role} names `{_text(name)}`, which is no component{near}")
+    return table
+
+
+def _value(sample: Any, key: Key) -> Any:
+    value = sample.get(key, None)
+    if value is None:
+        names = [_text(k) for k in sample.keys(True, True)]
+        raise MissingKeyError(f"the sample has no value `{_text(key)}`; it has {', '.join(names) or 'none'}")
+    return value
+
+
+def _text(key: Key) -> str:
+    return key if isinstance(key, str) else KEY_SEPARATOR.join(key)
+
+
+def _entropy(dist: D.Distribution, samples: int) -> Tensor:
+    try:
+        return dist.entropy()
+    except NotImplementedError:
+        drawn = dist.rsample(torch.Size((samples,)))
+        return -dist.log_prob(drawn).mean(0)
+
+
+def _total(parts: Any, size: torch.Size) -> Tensor:
+    """The sum of all components and event dims, `[*size]`."""
+    total: Tensor = sum(part.flatten(len(size)).sum(-1) if part.ndim > len(size) else part for part in parts)
+    return total
