@@ -178,9 +178,9 @@ class Checker:
         mend = _mend_rank(spec, value, batch)
         return f"{text}\n{mend}" if mend else text
 
-    def _values(self, spec: FieldSpec, value: Tensor, start: int) -> None:
+    def _values(self, spec: FieldSpec, value: Tensor, start: int, path: str = "") -> None:
         for hint in broken(spec.metadata, value, start):
-            self.add(spec, describe_tensor(value), hint)
+            self.add(spec, describe_tensor(value), hint, path)
 
     # ---- one length per element ----------------------------------------------------------------------------------
 
@@ -247,8 +247,8 @@ class Checker:
                 given = f"{describe_tensor(value)} on {value.device}"
                 self.add(spec, given, f"elements differ in length alone, and {other}", path)
         if self.options.validate == "values":
-            for value in elements.values():
-                self._values(spec, value, 0)
+            for path, value in elements.items():
+                self._values(spec, value, 0, path)
 
     def _ragged_element(self, spec: FieldSpec, declared: TensorSpec, path: str, value: Tensor) -> None:
         if not declared.dtype.accepts(value.dtype):

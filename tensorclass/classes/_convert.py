@@ -33,7 +33,7 @@ def from_nesting(
             others = {key: value for key, value in values.items() if key in schema.fields and key != name}
             inner = infer_batch_size(schema, others)[0] if size is None else size
             values[name] = TensorDict.from_dict(values[name], batch_size=inner)
-    if size is None and batch_dims is not None and not any(map(_says_size, schema.fields.values())):
+    if size is None and batch_dims is not None and not any(map(says_size, schema.fields.values())):
         size = _shared_size(values, batch_dims)
     try:
         checked, found = check_fields(schema, values, batch_size=size, options=cls.__tensorclass_options__)
@@ -75,7 +75,7 @@ def _nested(spec: FieldSpec, value: Any, size: torch.Size | None, problems: list
         if inner is None:
             return value
         own = value._batch_size if isinstance(value, TensorCollection) else None
-        says = any(map(_says_size, nested.__tensorclass_schema__.fields.values()))
+        says = any(map(says_size, nested.__tensorclass_schema__.fields.values()))
         try:
             return from_nesting(nested, inner, own if own is not None or says else size, None, None)
         except SchemaError as error:
@@ -84,7 +84,7 @@ def _nested(spec: FieldSpec, value: Any, size: torch.Size | None, problems: list
     return value
 
 
-def _says_size(spec: FieldSpec) -> bool:
+def says_size(spec: FieldSpec) -> bool:
     """Whether the batch size may be read off a field."""
     return spec.nested is not None or (spec.kind == "tensor" and spec.dims is not None and spec.dims.rank is not None)
 

@@ -216,7 +216,8 @@ class _Reader:
         count = math.prod(self._batch(values) if size is None else size)
         if count > FREE and not any(_elements(value) >= count for value in values.values()):
             hint = f"{count} elements are claimed and no field holds as many; give `{spread[0].name}` for each element"
-            self.checker.problems.append(Problem("batch_size", "the size of the data", str(size), hint))
+            problem = Problem("batch_size", "the size of the data", str(count), hint)
+            raise SchemaError.of(self.cls.__name__, [problem])
 
     def _batch(self, values: Mapping[str, Any]) -> torch.Size:
         present = {name: value for name, value in values.items() if name in self.schema.fields}
@@ -276,7 +277,7 @@ class _Reader:
             return value
         try:
             return _entry_in(value, torch.Size())
-        except (Inexact, ValueError, TypeError, KeyError, RuntimeError) as error:
+        except (Inexact, ValueError, TypeError, KeyError, RuntimeError, AttributeError) as error:
             self._note(spec, value, f"{type(error).__name__}: {error}")
             return None
 

@@ -10,6 +10,7 @@ from .._schema._spec import short
 from ..errors import Problem, SchemaError
 from ..store import Node
 from . import _json
+from ._convert import says_size
 
 BATCHED = ("tensor", "per_element", "ragged")
 
@@ -67,7 +68,7 @@ def from_records(cls: Any, rows: list[Any], separator: str | None) -> Any:
         problem = Problem(f"{cls.__name__}[{wrong}]", "a list of objects", short(rows[wrong]), "a record is an object")
         raise SchemaError.of(cls.__name__, [problem])
     rows = rows if separator is None else [_nested(row, separator) for row in rows]
-    return _json.load(cls, {**_gathered(cls, rows), "batch_size": [len(rows)]})
+    return _json.load(cls, _gathered(cls, rows))
 
 
 def _nested(row: Mapping[str, Any], separator: str) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def _gathered(cls: Any, rows: list[Any]) -> dict[str, Any]:
         if all([value is None for value in values]):
             found[name] = None
         elif spec is not None and spec.nested is not None and all([isinstance(value, dict) for value in values]):
-            found[name] = {**_gathered(spec.nested, values), "batch_size": [len(rows)]}
+            found[name] = _gathered(spec.nested, values)
         elif spec is None or spec.kind in BATCHED:
             found[name] = values
         elif all([value == values[0] for value in values]):
@@ -98,4 +99,5 @@ def _gathered(cls: Any, rows: list[Any]) -> dict[str, Any]:
         else:
             hint = "one value is declared for the batch; declare `PerElement[...]` for one in each record"
             raise SchemaError.of(cls.__name__, [Problem(name, str(spec), "values that differ", hint)])
-    return found
+    said = any(says_size(spec) and found.get(name) is not None for name, spec in fields.items())
+    return found if said else {**found, "batch_size": [len(rows)]}
