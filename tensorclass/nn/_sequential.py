@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, ove
 
 import torch
 from torch import nn
+from torch.compiler import is_compiling
 from typing_extensions import Self, Unpack
 
 from ..errors import BuildError
@@ -216,10 +217,19 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
             SchemaError: when a module returns what it does not declare; intermediate fields are compared with their
                 declarations on the first call, the output on every call.
         """
-        program = self._program_now() if self._may_skip else self._program
+        if not is_compiling() and self._fresh and not (self._may_skip and skip_existing()):
+            return self._first(batch)
+        if self._may_skip:
+            return self._run_in_mode(batch)
         try:
-            if not torch.compiler.is_compiling() and self._fresh and program is self._program:
-                return self._first(batch)
+            return self._run(self, batch)
+        except Exception as error:  # whatever the user's modules raise
+            self._blame(error, self._program)
+            raise
+
+    def _run_in_mode(self, batch: Any) -> Any:
+        program = self._program_now()
+        try:
             return program.run(self, batch)
         except Exception as error:  # whatever the user's modules raise
             self._blame(error, program)

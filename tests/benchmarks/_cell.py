@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ._chains import chain
+from ._chains import LENGTHS, chain
 from ._clock import Statement, compiled, is_expression
 from ._row import Candidate, Row
 from ._samples import NESTED, SAMPLES, Sample, names
 
 DATA = re.compile(r"[xyzw]|first|twin|rows|t\d+")
-CHAINS = ("linear", "identity")
 NO_FIELDS = Sample(0)
 LEVELLED = re.compile(r"\b(x|y|z|w|first|twin|rows)\b")
 
@@ -54,7 +53,7 @@ def splits_levels(row: Row, candidate: Candidate, sample_name: str) -> bool:
 
 
 def _names(candidate: Candidate, sample_name: str) -> dict[str, Any]:
-    if sample_name in CHAINS:
+    if sample_name in LENGTHS:
         return dict(zip(("net", "x"), chain(candidate, sample_name), strict=True))
     return names(candidate, SAMPLES[sample_name])
 

@@ -1,4 +1,4 @@
-"""Sequences of five modules over one field, as each candidate builds them: five `Linear(16, 16)` or five identities."""
+"""Sequences of modules over one field, as each candidate builds them: `Linear(16, 16)` or identities."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ import tensorclass.typing
 from ._row import Candidate
 from ._samples import declare
 
-LENGTH, WIDTH = 5, 16
-KEYS = [f"h{i}" for i in range(LENGTH + 1)]
+WIDTH = 16
+LENGTHS = {"linear": 5, "20 linear": 20, "identity": 5}
+
+
+def keys(kind: str) -> list[str]:
+    """The fields of a sequence, in order."""
+    return [f"h{i}" for i in range(LENGTHS[kind] + 1)]
 
 
 def _identity(value: Tensor) -> Tensor:
@@ -26,17 +31,17 @@ def _identity(value: Tensor) -> Tensor:
 
 
 def modules(kind: str) -> list[Any]:
-    """The five callables; linear layers have the same weights for every candidate."""
+    """The callables; linear layers have the same weights for every candidate."""
     if kind == "identity":
-        return [_identity] * LENGTH
+        return [_identity] * LENGTHS[kind]
     torch.manual_seed(0)
-    return [nn.Linear(WIDTH, WIDTH).requires_grad_(False) for _ in range(LENGTH)]
+    return [nn.Linear(WIDTH, WIDTH).requires_grad_(False) for _ in range(LENGTHS[kind])]
 
 
 def _by_hand(kind: str) -> Any:
     """`nn.Sequential`, or calls in a row where there is no `nn.Module`."""
     steps = modules(kind)
-    if kind == "linear":
+    if kind != "identity":
         return nn.Sequential(*steps)
 
     def run(value: Tensor) -> Tensor:
@@ -47,23 +52,24 @@ def _by_hand(kind: str) -> Any:
     return run
 
 
-def _keyed(kind: str) -> Any:
-    """The anchor's modules, wired by string keys."""
-    triples = zip(modules(kind), KEYS, KEYS[1:], strict=False)
-    steps = [tensordict.nn.TensorDictModule(step, in_keys=[a], out_keys=[b]) for step, a, b in triples]
-    return tensordict.nn.TensorDictSequential(*steps)
+def _keyed(kind: str, package: Any) -> Any:
+    """Modules wired by string keys, the anchor's or ours."""
+    names = keys(kind)
+    triples = zip(modules(kind), names, names[1:], strict=False)
+    steps = [package.TensorDictModule(step, in_keys=[a], out_keys=[b]) for step, a, b in triples]
+    return package.TensorDictSequential(*steps)
 
 
 @cache
-def states() -> list[Any]:
+def states(kind: str) -> list[Any]:
     """One typed class for each step's field."""
     hidden: Any = tensorclass.typing.Float32[Tensor, str(WIDTH)]
-    return [declare(tensorclass.tensorclass, {key: hidden}) for key in KEYS]
+    return [declare(tensorclass.tensorclass, {key: hidden}) for key in keys(kind)]
 
 
 def _typed(kind: str) -> Any:
-    classes = states()
-    refs = [getattr(cls, key) for cls, key in zip(classes, KEYS, strict=True)]
+    classes = states(kind)
+    refs = [getattr(cls, key) for cls, key in zip(classes, keys(kind), strict=True)]
     triples = zip(modules(kind), refs, refs[1:], strict=False)
     steps = [tensorclass.nn.TensorClassModule(step, in_fields=a, out_fields=b) for step, a, b in triples]
     return tensorclass.nn.TensorClassSequential(*steps, input=classes[0], output=classes[-1])
@@ -73,7 +79,8 @@ def chain(candidate: Candidate, kind: str) -> tuple[Any, Any]:
     """The sequence of a candidate, and its input of batch size 3."""
     value = torch.linspace(-1, 1, 3 * WIDTH).reshape(3, WIDTH)
     if candidate == "raw":
-        return _by_hand(kind), {KEYS[0]: value}
+        return _by_hand(kind), {"h0": value}
     if candidate == "our_class":
-        return _typed(kind), states()[0](value, batch_size=[3])
-    return _keyed(kind), tensordict.TensorDict({KEYS[0]: value}, batch_size=[3])
+        return _typed(kind), states(kind)[0](value, batch_size=[3])
+    package: Any = tensorclass if candidate == "our_dict" else tensordict
+    return _keyed(kind, package.nn), package.TensorDict({"h0": value}, batch_size=[3])

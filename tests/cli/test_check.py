@@ -72,6 +72,15 @@ def test_json(tmp_path, capsys):
     assert (second["target"], second["title"]) == (f"{right}:classifier", "Image -> Prediction")
 
 
+def test_no_probe(tmp_path, capsys):
+    """Without probing, the declarations alone are checked; with it, what a module refuses is found."""
+    file = program(tmp_path, "check_unfit", UNFIT)
+    assert main(["check", "--no-probe", file]) == 0
+    capsys.readouterr()
+    assert main(["check", file]) == 1
+    assert "E108" in capsys.readouterr().out
+
+
 def test_values(tmp_path, capsys):
     """`--values` runs the check of values too."""
     assert main(["check", "--values", program(tmp_path, "check_values", RIGHT)]) == 0
