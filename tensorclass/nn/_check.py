@@ -15,6 +15,7 @@ from torch import nn
 from .._schema import FieldSpec
 from ..classes import FieldRef
 from ._arity import admits_none, arity_problem, signature_of
+from ._class_module import WHOLE
 from ._diagnostics import Diagnostic
 from ._slots import Slot, fields_of, specs_along
 from ._stage import Stage
@@ -250,7 +251,7 @@ class Checker:
 
     def _unused(self) -> None:
         for place in self.written:
-            if not place.used:
+            if not place.used and self.stages[place.writer].method != WHOLE:
                 self._report(
                     place.writer, "W201", f"{self._who(place.writer)} writes `{place.name}`, which nothing reads", None,
                     (f"declared: {place}",), "write None in its place to drop the output, or leave the module out",

@@ -26,6 +26,9 @@ In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these name
 Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
 New = TypeVar("New")
 
+WHOLE = "_on_fields"
+"""The method that a typed pipeline calls; it writes all fields of a class, whether they are read or not."""
+
 
 class TensorClassModuleBase(nn.Module, ABC, Generic[In, Out]):
     """A module from a batch of one class to a batch of another.
@@ -148,7 +151,7 @@ class TensorClassModuleBase(nn.Module, ABC, Generic[In, Out]):
         reads = tuple(Slot(getattr(taken, name)) for name in fields_of(taken))
         writes = tuple(Slot(getattr(returned, name)) for name in fields_of(returned))
         name = f"{default_name(self)}_{index}"
-        return Stage(name, reads, writes, True, location_of_caller(), None, "_on_fields", How()), self
+        return Stage(name, reads, writes, True, location_of_caller(), None, WHOLE, How()), self
 
     def _on_fields(self, *values: Any) -> Any:
         """The values of the output's fields for those of the input's, in order."""

@@ -647,4 +647,7 @@ def class_module_over_tensors(L: Library) -> Any:
 
 @case
 def class_module_without_forward(L: Library) -> Any:
-    return type("Module", (L.ClassModule[Tensor, Tensor],), {})()
+    class Module(L.ClassModule[Tensor, Tensor]):
+        pass
+
+    return Module()
