@@ -205,7 +205,7 @@ def _filled(spec: FieldSpec, value: object, batch_size: torch.Size) -> object:
     if value is not MISSING or not isinstance(spec.default, Tensor) or spec.kind not in TENSOR_KINDS:
         return value
     batch = () if spec.kind == "shared" else tuple(batch_size)
-    return spec.default.expand(*batch, *spec.default.shape).clone()
+    return spec.default.expand((*batch, *spec.default.shape)).clone()
 
 
 def _bind_others(checker: Checker, schema: Schema, name: str, others: Mapping[str, object]) -> None:

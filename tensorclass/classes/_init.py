@@ -169,7 +169,7 @@ class InitBuilder:
         if isinstance(spec.default, Tensor):
             self.names[f"_d_{name}"] = spec.default
             self.lines.append(
-                f"if {name} is _DEFAULT: {name} = _d_{name}.expand(*_size, *_d_{name}.shape).clone()"
+                f"if {name} is _DEFAULT: {name} = _d_{name}.expand((*_size, *_d_{name}.shape)).clone()"
             )  # fmt: skip
         check = f"if _type({name}) is not _Tensor"
         if tensor.dtype.exact is not None:

@@ -260,10 +260,11 @@ class _Reader:
 
     def _nested(self, spec: FieldSpec, value: Any) -> Any:
         nested: Any = spec.nested
-        if not isinstance(value, Mapping) or isinstance(value, nested):
+        if isinstance(value, nested) or not isinstance(value, Mapping | TensorCollection):
             return value
         try:
-            return load(nested, value, self.json)
+            adopted = isinstance(value, TensorCollection)
+            return nested.from_tensordict(value) if adopted else load(nested, value, self.json)
         except SchemaError as error:
             own = nested.__name__
             self.checker.problems += [
