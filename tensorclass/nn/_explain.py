@@ -11,7 +11,7 @@ from torch import nn
 
 from .._schema import Polynomial
 from ..errors import ModuleError, did_you_mean
-from ._check import Report
+from ._check import Report, Seen
 from ._results import TENSORS
 from ._slots import fields_of
 from ._stage import Stage
@@ -91,13 +91,14 @@ def explain(
     """
     places = [*report.inputs.values(), *(use.place for uses in report.writes for use in uses if use is not None)]
     _refuse_unknown(report.state.unifier, places, sizes)
-    values = {id(place): _value(place, report.state.unifier, batch_size, sizes) for place in places}
+    seen, fixed = _probed(report)
+    values = {id(p): _value(p, report.state.unifier, batch_size, sizes, fixed, seen.get(id(p))) for p in places}
     titles = [f"input {input.__name__}", *(f"{i} {stage.name}" for i, stage in enumerate(stages))]
     last = _last_uses(stages, report, output)
-    weights, seen = [0], set[int]()
+    weights, counted = [0], set[int]()
     for target in targets:
         owner = getattr(target, "__self__", target)
-        weights.append(_weights(owner, seen) if isinstance(owner, nn.Module) else 0)
+        weights.append(_weights(owner, counted) if isinstance(owner, nn.Module) else 0)
     steps = []
     for number, title in enumerate(titles, INPUT):
         made = [place for place in places if place.writer == number]
@@ -108,6 +109,29 @@ def explain(
         ))  # fmt: skip
     size = f"batch size {list(batch_size)}" if batch_size else "one element"
     return Explanation(f"{input.__name__} -> {output.__name__}, {size}", tuple(steps))
+
+
+def _probed(report: Report) -> tuple[dict[int, Seen], dict[str, int]]:
+    """What the probes of the build saw of every place, and the sizes that outputs have whatever the input is."""
+    unifier, seen, fixed = report.state.unifier, dict[int, Seen](), dict[str, int]()
+    open_ = {n for place in report.inputs.values() for term in unifier.resolve(place.terms) for n in _names(term)}
+    following = {d.module for d in report.diagnostics if d.code == "N305"}
+    for index, uses in enumerate(report.writes if report.probed is not None else ()):
+        assert report.probed is not None
+        for use, found in zip(uses, report.probed.seen[index] or (None,) * len(uses), strict=False):
+            if use is None or found is None or index in following:
+                continue
+            seen[id(use.place)] = found
+            terms = unifier.resolve(use.place.terms)
+            for term, size in zip(terms, found.shape, strict=False) if len(terms) == len(found.shape) else ():
+                names = set(_names(term)) - open_
+                if len(names) == 1 and term == Polynomial.of(*names):
+                    fixed[names.pop()] = size
+    return seen, fixed
+
+
+def _names(term: Polynomial | Rest) -> tuple[str, ...]:
+    return () if isinstance(term, Rest) else term.names
 
 
 def _last_uses(stages: Sequence[Stage], report: Report, output: type) -> dict[int, int]:
@@ -130,25 +154,28 @@ def _overlap(one: Path, other: Path) -> bool:
     return one[:shorter] == other[:shorter]
 
 
-def _value(place: Place, unifier: Unifier, batch: Sequence[int], sizes: Mapping[str, int]) -> Value:
+def _value(
+    place: Place, unifier: Unifier, batch: Sequence[int], sizes: Mapping[str, int], fixed: Mapping[str, int],
+    seen: Seen | None,
+) -> Value:  # fmt: skip
     if place.spec.kind not in TENSORS or place.dtype is None:
         return Value(place.name, place.spec.type_text, None, 0 if place.spec.kind == "value" else None)
-    exact = place.dtype.exact
+    exact = place.dtype.exact or (seen.dtype if seen is not None else None)
     dtype = str(place.dtype) if exact is None else str(exact).removeprefix("torch.")
-    event = _event(unifier.resolve(place.terms), sizes)
+    event = _event(unifier.resolve(place.terms), sizes, fixed)
     shape = (*(batch if place.spec.kind == "tensor" else ()), *event)
     known = [size for size in shape if isinstance(size, int)]
     nbytes = prod(known) * exact.itemsize if exact is not None and len(known) == len(shape) else None
     return Value(place.name, dtype, shape, nbytes)
 
 
-def _event(terms: Terms, sizes: Mapping[str, int]) -> list[Size]:
+def _event(terms: Terms, sizes: Mapping[str, int], fixed: Mapping[str, int]) -> list[Size]:
     found: list[Size] = []
     for term in terms:
         if isinstance(term, Rest):
             found.append("...")
             continue
-        given = {name: sizes.get(plain_name(name), Polynomial.of(plain_name(name))) for name in term.names}
+        given = {n: sizes.get(plain_name(n), fixed.get(n, Polynomial.of(plain_name(n)))) for n in term.names}
         size = term.substitute({name: Polynomial.of(value) for name, value in given.items()})
         found.append(str(size) if size.constant is None else int(size.constant))
     return found

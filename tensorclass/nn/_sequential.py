@@ -528,8 +528,10 @@ def _frame_of(traceback: TracebackType | None, program: Program) -> tuple[FrameT
 
 
 def _as_probing(probe: object) -> Probing:
-    if isinstance(probe, bool) or probe == "run":
+    if isinstance(probe, bool):
         return probe
+    if probe == "run":
+        return "run"
     raise BuildError(f'probe= takes True, False or "run"; got {probe!r}')
 
 

@@ -139,6 +139,22 @@ def test_explain_without_sizes():
         pipeline.explain(h=-1)
 
 
+def test_explain_uses_what_probes_saw():
+    """A size that a module has whatever the input is, and the dtype of a family, need not be given."""
+
+    class Open(TensorClass):
+        z: Float[Tensor, "n"]
+
+    found = classifier().explain(2)
+    assert found.steps[3].writes[0].shape == (2, 10)
+    assert found.peak == 2 * 64 * 4
+    pipeline = TensorClassSequential(step(nn.Linear(4, 7), Wide.a, Open.z), input=Wide, output=Open)
+    value = pipeline.explain(3).steps[1].writes[0]
+    assert (value.dtype, value.shape, value.nbytes) == ("float32", (3, 7), 84)
+    bare = TensorClassSequential(step(nn.Linear(4, 7), Wide.a, Open.z), input=Wide, output=Open, probe=False)
+    assert bare.explain(3).steps[1].writes[0].shape == (3, "n")
+
+
 def test_explain_agrees_with_a_run():
     """The shapes and bytes that are printed are those of a call."""
     pipeline, batch = graph(), wide(7)
