@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 import torch
 
+from ..errors import StructureError
+
 CPU = torch.device("cpu")
 
 Device: TypeAlias = "torch.device | str | int | None"
@@ -17,7 +19,16 @@ def as_device(device: Device) -> torch.device | None:
         return None
     if device == "cpu":
         return CPU
-    result = device if isinstance(device, torch.device) else torch.device(device)
+    result = device if isinstance(device, torch.device) else _parsed(device)
     if result.type not in ("cpu", "meta") and result.index is None:
         return torch.empty((), device=result).device
     return result
+
+
+def _parsed(device: str | int) -> torch.device:
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise StructureError(
+            f'{device!r} is no device; give "cpu", "cuda", "cuda:1", "meta", ..., and for a dtype `torch.float32`, ...'
+        ) from error
