@@ -126,7 +126,7 @@ def _from_object(value: dict[Any, Any], cast: bool) -> Tensor:
         size = count * dtype.itemsize
         sized = len(value) == 3 and len(shape) <= MAX_RANK and all([type(n) is int and n >= 0 for n in shape])
     except (KeyError, TypeError):
-        sized = False
+        raise Inexact(_wrong_object(value)) from None
     if not sized:
         raise Inexact(_wrong_object(value))
     if type(data) is not str or data in WORDS:

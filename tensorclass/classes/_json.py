@@ -105,7 +105,8 @@ def _entry_out(value: Any, lists: bool) -> Any:
         return {"shared": encode(value.tensor, None, lists)}
     if isinstance(value, RaggedTensor):
         raise NotImplementedError("a ragged entry of an untyped container")
-    plain = value.tolist() if isinstance(value, Node) and hasattr(value, "tolist") else value
+    listed = getattr(value, "tolist", None) if isinstance(value, Node) else None
+    plain = value if listed is None else listed()
     key = "objects" if isinstance(value, NonTensorStack) else "value"
     return {key: to_jsonable_python(plain, inf_nan_mode="strings")}
 
