@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 from typing_extensions import Self
@@ -48,33 +48,38 @@ class TensorDictModuleBase(nn.Module):
             if isinstance(cls.__dict__.get(role), str | list | tuple):
                 setattr(cls, role, as_keys(cls.__dict__[role], role))
 
-    @property
-    def in_keys(self) -> Keys:
-        """The keys that the module reads.
+    if TYPE_CHECKING:  # so that a subclass may set them as class attributes
+        in_keys: Keys
+        out_keys: Keys
+    else:
 
-        >>> from tensorclass.nn import TensorDictModule
-        >>> TensorDictModule(nn.Linear(2, 3), in_keys="x", out_keys=("inner", "y")).in_keys
-        ['x']
-        """
-        return self._in_keys
+        @property
+        def in_keys(self) -> Keys:
+            """The keys that the module reads.
 
-    @in_keys.setter
-    def in_keys(self, keys: Any) -> None:
-        self._in_keys = as_keys(keys, "in_keys")
+            >>> from tensorclass.nn import TensorDictModule
+            >>> TensorDictModule(nn.Linear(2, 3), in_keys="x", out_keys=("inner", "y")).in_keys
+            ['x']
+            """
+            return self._in_keys
 
-    @property
-    def out_keys(self) -> Keys:
-        """The keys that the module writes; after `select_out_keys` the selected ones.
+        @in_keys.setter
+        def in_keys(self, keys: Any) -> None:
+            self._in_keys = as_keys(keys, "in_keys")
 
-        >>> from tensorclass.nn import TensorDictModule
-        >>> TensorDictModule(nn.Linear(2, 3), in_keys="x", out_keys=("inner", "y")).out_keys
-        [('inner', 'y')]
-        """
-        return self._out_keys
+        @property
+        def out_keys(self) -> Keys:
+            """The keys that the module writes; after `select_out_keys` the selected ones.
 
-    @out_keys.setter
-    def out_keys(self, keys: Any) -> None:
-        self._out_keys = as_keys(keys, "out_keys")
+            >>> from tensorclass.nn import TensorDictModule
+            >>> TensorDictModule(nn.Linear(2, 3), in_keys="x", out_keys=("inner", "y")).out_keys
+            [('inner', 'y')]
+            """
+            return self._out_keys
+
+        @out_keys.setter
+        def out_keys(self, keys: Any) -> None:
+            self._out_keys = as_keys(keys, "out_keys")
 
     @property
     def out_keys_source(self) -> Keys:

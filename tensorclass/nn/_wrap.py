@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -40,23 +40,25 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
         super().__init__()
         self.td_module = td_module
 
-    @property
-    def in_keys(self) -> Keys:
-        """The keys that the wrapped module reads."""
-        return self.td_module.in_keys
+    if not TYPE_CHECKING:  # checkers see the attributes of the base
 
-    @in_keys.setter
-    def in_keys(self, keys: Any) -> None:
-        self.td_module.in_keys = keys
+        @property
+        def in_keys(self) -> Keys:
+            """The keys that the wrapped module reads."""
+            return self.td_module.in_keys
 
-    @property
-    def out_keys(self) -> Keys:
-        """The keys that the wrapped module writes; after `select_out_keys` the selected ones."""
-        return self.td_module.out_keys if self._all_keys is None else self._out_keys
+        @in_keys.setter
+        def in_keys(self, keys: Any) -> None:
+            self.td_module.in_keys = keys
 
-    @out_keys.setter
-    def out_keys(self, keys: Any) -> None:
-        self._out_keys = as_keys(keys, "out_keys")
+        @property
+        def out_keys(self) -> Keys:
+            """The keys that the wrapped module writes; after `select_out_keys` the selected ones."""
+            return self.td_module.out_keys if self._all_keys is None else self._out_keys
+
+        @out_keys.setter
+        def out_keys(self, keys: Any) -> None:
+            self._out_keys = as_keys(keys, "out_keys")
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the wrapped module with the same arguments."""
@@ -99,8 +101,8 @@ class WrapModule(TensorDictModuleBase):
         super().__init__()
         self.func = func
         self.inplace = inplace
-        self.in_keys = () if in_keys is None else in_keys
-        self.out_keys = () if out_keys is None else out_keys
+        self.in_keys = [] if in_keys is None else in_keys
+        self.out_keys = [] if out_keys is None else out_keys
 
     def forward(self, data: Any) -> Any:
         """Call the function on the container."""
