@@ -21,5 +21,7 @@ from ._keys import unravel_key as unravel_key
 from ._keys import unravel_key_list as unravel_key_list
 from ._keys import unravel_key_to_tuple as unravel_key_to_tuple
 from ._keys import unravel_keys as unravel_keys
+from ._timing import logger as logger
+from ._timing import timeit as timeit
 from ._views import default_is_leaf as default_is_leaf
 from ._views import is_leaf_nontensor as is_leaf_nontensor

@@ -4,6 +4,11 @@ Nothing here knows a store: operations are written over the primitives of `core.
 """
 
 from . import _torch as _torch
+from ._attrs import TensorAttrs as TensorAttrs
+from ._attrs import is_bool as is_bool
+from ._attrs import is_floating as is_floating
+from ._attrs import is_inexact as is_inexact
+from ._attrs import is_integer as is_integer
 from ._compare import equal as equal
 from ._container import Container as Container
 from ._exports import LinkedList as LinkedList

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
 from ..core import STORAGE, VALUES, TensorCollection, as_batch_size
+from ..core._base import walk
 from ..core._device import Device, as_device
+from ..core._keys import Path
 from ..errors import UnsupportedOperationError
 from ._apply import ApplyOps
+from ._attrs import CastFilter, TensorAttrs
 from ._casts import CastMethods
 from ._mapping import MappingOps
 from ._undo import CAST
@@ -51,56 +54,96 @@ class DeviceOps(CastMethods, ApplyOps):
         result._set_device(device)
         return result
 
-    def _cast(self, dtype: torch.dtype, cast_filter: Callable[[Any, Tensor], bool] | None = None) -> Self:
+    def _cast(self, dtype: torch.dtype, cast_filter: CastFilter = None) -> Self:
         """A twin whose leaves have a dtype; a filter of path and leaf says which ones are cast."""
         leaves = self._leaves(VALUES)
         if all([leaf.dtype is dtype for leaf in leaves]):
             return self._twin()
-        else:
+        if cast_filter is not None and self._stacked:
+            return self._cast_members("_cast", dtype, cast_filter)
+        if cast_filter is None:
             wanted = self._castable(leaves, dtype)
-            if cast_filter is not None:
-                items = MappingOps.items(self, True, True)
-                keys = [key if isinstance(key, tuple) else (key,) for key, value in items if isinstance(value, Tensor)]
-                chosen = [bool(cast_filter(key, leaf)) for key, leaf in zip(keys, leaves, strict=True)]
-                wanted = [a and b for a, b in zip(wanted, chosen, strict=True)]
-            convert = _CONVERSIONS.get(dtype)
-            if convert is None:
-                convert = partial(Tensor.to, dtype=dtype)
-            leaves = [convert(v) if cast else v for v, cast in zip(leaves, wanted, strict=True)]
-        return self._make(leaves, self._batch_size, self._names, VALUES)
+        else:
+            wanted = [bool(cast_filter(path, leaf)) for path, leaf in zip(self._paths(), leaves, strict=True)]
+        convert = _CONVERSIONS.get(dtype)
+        if convert is None:
+            convert = partial(Tensor.to, dtype=dtype)
+        new = [convert(v) if cast else v for v, cast in zip(leaves, wanted, strict=True)]
+        if cast_filter is not None:  # the filter alone decides, so that the declaration is asked about the result
+            self._accept(leaves, new, "a cast")
+        return self._make(new, self._batch_size, self._names, VALUES)
+
+    def _paths(self) -> list[Path]:
+        return [(path,) if isinstance(path, str) else path for path in self._layout()]
+
+    if TYPE_CHECKING:
+
+        def _layout(self) -> Any: ...
+
+    def _cast_members(self, name: str, *args: Any) -> Self:
+        """Leave a cast by path to the members of a stack."""
+        result: Self = self._through(name, *args)
+        self._accept(self._leaves(VALUES), result._leaves(VALUES), "a cast")
+        return result
+
+    def _cast_each(self, attrs: dict[Path, TensorAttrs], non_blocking: bool) -> Self:
+        """A twin whose leaves have the device and dtype that stand under their paths; others stay as they are."""
+        if self._stacked:
+            return self._cast_members("_cast_each", attrs, non_blocking)
+        leaves = self._leaves(VALUES)
+        wanted = [attrs.get(path) for path in self._paths()]
+        new = [v if to is None else to._cast(v, non_blocking) for v, to in zip(leaves, wanted, strict=True)]
+        self._accept(leaves, new, "a cast")
+        result = self._make(new, self._batch_size, self._names, VALUES)
+        if self._device is not None and not _all_on(new, self._device):
+            result._set_device(None)
+        return result
 
     @CAST
     def to(
         self, *args: Tensor | TensorCollection | torch.dtype | Device, device: Device = None,
-        dtype: torch.dtype | None = None, non_blocking: bool = False,
-        batch_size: Sequence[int] | None = None, other: Any = None, **kwargs: Any,
+        dtype: torch.dtype | None = None, non_blocking: bool | None = None,
+        batch_size: Sequence[int] | None = None, other: Any = None, memory_format: torch.memory_format | None = None,
+        cast_filter: CastFilter = None, non_blocking_pin: bool = False, num_threads: int | None = None,
+        inplace: bool = False,
     ) -> Self:  # fmt: skip
         """Move to a device, cast to a dtype, or both.
 
         Args:
-            *args: a device, a dtype, a tensor or a container to match, in any order.
+            *args: a device, a dtype, a tensor or a container to match, in any order; what `attrs()` gives says it leaf
+                by leaf.
             device: where the leaves go; also imposed on later writes.
             dtype: what the leaves become: all of an untyped container, floating ones of a typed class.
-            non_blocking: whether copies may be asynchronous; the caller synchronises then.
+            non_blocking: True for copies that the caller waits for; otherwise the result is there on return.
             batch_size: another batch size for the result.
             other: a tensor or container whose device and dtype are taken.
+            memory_format: of leaves with four or five dims, as for `nn.Module.to`.
+            cast_filter: says by path and leaf which leaves are cast, such as `is_inexact`; all of them move.
+            non_blocking_pin: pin leaves before they go to an accelerator.
+            num_threads: accepted for compatibility; pinning releases the GIL in torch itself.
+            inplace: take the result over instead of making a new container.
 
         Raises:
             CastError: when a typed class declares another dtype.
+            LockedError: for `inplace` on a locked container.
 
         >>> import torch
         >>> from tensorclass import TensorDict
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).to(torch.float64)["a"].dtype
         torch.float64
         """
-        if len(args) == 1 and dtype is None and device is None and batch_size is None and other is None and not kwargs:
+        plain = device is None and dtype is None and batch_size is None and other is None and memory_format is None
+        if plain and len(args) == 1 and cast_filter is None and not (inplace or non_blocking_pin):
             if type(args[0]) is torch.dtype:
                 return self._cast(args[0])
             if type(args[0]) in (str, torch.device):
-                return self._on(as_device(args[0]), non_blocking)  # type: ignore[arg-type]  # by its type a device
+                return self._on(as_device(args[0]), bool(non_blocking))  # type: ignore[arg-type]  # by its type a device
+        each: dict[Path, TensorAttrs] = {}
         for arg in (*args, other):
             if isinstance(arg, torch.dtype):
                 dtype = arg
+            elif isinstance(arg, TensorCollection) and (found := _attrs_in(arg)):
+                each = found
             elif isinstance(arg, (Tensor, TensorCollection)):
                 device = arg.device if device is None else device
                 dtype = getattr(arg, "dtype", None) if dtype is None else dtype
@@ -108,18 +151,23 @@ class DeviceOps(CastMethods, ApplyOps):
                 non_blocking = arg
             elif arg is not None:
                 device = arg
-        if kwargs:
-            raise TypeError(
-                f"to() has no argument {sorted(kwargs)[0]!r}; it takes device, dtype, non_blocking, batch_size"
-            )
-        result = self
+        result = self._cast_each(each, bool(non_blocking)) if each else self
         if dtype is not None:
-            result = result._cast(dtype)
+            result = result._cast(dtype, cast_filter)
         if device is not None:
-            result = result._on(as_device(device), non_blocking)
+            target = as_device(device)
+            if non_blocking_pin and target is not None and target.type not in ("cpu", "meta"):
+                result = DeviceOps.pin_memory(result, num_threads)
+            result = result._on(target, bool(non_blocking))
+        if memory_format is not None:
+            leaves = [v.to(memory_format=memory_format) if v.ndim in (4, 5) else v for v in result._leaves(VALUES)]
+            result = result._make(leaves, result._batch_size, result._names, VALUES)
         if batch_size is not None:
             result = MappingOps.copy(result)
             result._resize(as_batch_size(batch_size), ())
+        if inplace:
+            self._become(result)._set_device(result._device)
+            return self
         return result if result is not self else self._twin()
 
     def cuda(self, device: int | str | torch.device | None = None, **kwargs: Any) -> Self:
@@ -131,7 +179,7 @@ class DeviceOps(CastMethods, ApplyOps):
         """Move to the CPU; synchronous unless `non_blocking=True`."""
         return DeviceOps.to(self, "cpu", **kwargs)
 
-    def type(self, dst_type: torch.dtype, *, cast_filter: Callable[[Any, Tensor], bool] | None = None) -> Self:
+    def type(self, dst_type: torch.dtype, *, cast_filter: CastFilter = None) -> Self:
         """Cast to a dtype; a filter of path and leaf says which leaves are cast."""
         return self._cast(dst_type, cast_filter)
 
@@ -253,12 +301,16 @@ class DeviceOps(CastMethods, ApplyOps):
         return result
 
     def attrs(self, *, fields: Sequence[str] = ("device", "dtype", "shape"), num_threads: int | None = None) -> Any:
-        """A container that says of each leaf its device, dtype and shape, as a plain dict.
+        """A container without batch dims that describes each tensor by a `TensorAttrs`; `to(attrs)` casts to them.
+
+        Args:
+            fields: what to tell: some of device, dtype and shape.
+            num_threads: accepted for compatibility.
 
         >>> import torch
         >>> from tensorclass import TensorDict
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).attrs(fields=("dtype",))["a"]
-        {'dtype': torch.float32}
+        TensorAttrs(tgt_device=None, tgt_dtype=torch.float32, tgt_shape=None)
         """
         unknown = sorted(set(fields) - {"device", "dtype", "shape"})
         if unknown:
@@ -267,9 +319,15 @@ class DeviceOps(CastMethods, ApplyOps):
         for key, value in self._entries().items():
             if isinstance(value, DeviceOps):
                 result._put(key, DeviceOps.attrs(value, fields=fields))
-            elif isinstance(value, Tensor):
-                result._put(key, {field: getattr(value, field) for field in fields})
+            else:
+                shown = value._shown() if hasattr(type(value), "_shown") else value
+                result._put(key, TensorAttrs._of(shown, fields) if isinstance(shown, Tensor) else value)
+        result._set_device(None)
         return result
+
+
+def _attrs_in(container: TensorCollection) -> dict[Path, TensorAttrs]:
+    return {path: value for path, value, _ in walk(container) if isinstance(value, TensorAttrs)}
 
 
 def _all_on(leaves: Sequence[Tensor], device: torch.device) -> bool:

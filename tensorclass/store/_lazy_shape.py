@@ -15,6 +15,7 @@ from ..core._batch import infer_shape
 from ..core._device import as_device
 from ..errors import BatchSizeError, StructureError
 from ..ops._apply import ApplyOps, Mapper
+from ..ops._attrs import CastFilter
 from ..ops._join import JoinOps
 from ..ops._mapping import UNSET
 from ..ops._shape import Dims, ShapeOps, _expanded, _sizes
@@ -277,6 +278,14 @@ class LazyShapes(LazyIndex):
 
     def _on(self, device: Any, non_blocking: bool = False) -> Any:
         return self._with([member._on(device, non_blocking) for member in self._members])
+
+    def _cast(self, dtype: torch.dtype, cast_filter: CastFilter = None) -> Any:
+        if cast_filter is None:
+            return super()._cast(dtype)
+        return self._with([member._cast(dtype, cast_filter) for member in self._members])
+
+    def _cast_each(self, attrs: Any, non_blocking: bool) -> Any:
+        return self._with([member._cast_each(attrs, non_blocking) for member in self._members])
 
     def empty(self, recurse: bool = False, *, batch_size: Any = None, device: Any = UNSET, names: Any = UNSET) -> Any:
         """A lazy stack of empty members; of another batch size a dense container."""

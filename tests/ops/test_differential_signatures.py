@@ -75,7 +75,13 @@ DIFFERENT: dict[str, tuple[list[str], str]] = {
     "squeeze": (["dim"], SPELLED_OUT),
     "unsqueeze": (["dim"], SPELLED_OUT),
     "permute": (["dims"], SPELLED_OUT),
-    "to": (["args", "device", "dtype", "non_blocking", "batch_size", "other", "kwargs"], SPELLED_OUT),
+    "to": (
+        [
+            "args", "device", "dtype", "non_blocking", "batch_size", "other", "memory_format", "cast_filter",
+            "non_blocking_pin", "num_threads", "inplace",
+        ],
+        SPELLED_OUT,
+    ),  # fmt: skip
     "__exit__": (["exc"], "nothing is done with the exception"),
     "mod": (["other", "default"], "a default as for every operation of two containers"),
     "add_": (["other", "alpha", "default"], IN_PLACE_DEFAULT),
