@@ -7,10 +7,10 @@ a complex number is the list of its parts. Sizes are compared with what the text
 
 from __future__ import annotations
 
-import binascii
 import math
 import sys
 from base64 import b64decode
+from binascii import a2b_base64, b2a_base64
 from functools import partial
 from typing import Any
 
@@ -52,12 +52,12 @@ def encode(value: Tensor, family: DTypeFamily | None, lists: bool = False) -> An
     """
     if lists:
         return _to_lists(value, family)
-    if value.dtype in NUMPY:
+    dtype = value.dtype
+    if dtype in NUMPY:
         data: Any = _array_of(value).tobytes()
     else:
         data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    text = binascii.b2a_base64(data, newline=False).decode("ascii")
-    return {"dtype": NAMES[value.dtype], "shape": [*value.shape], "data": text}
+    return {"dtype": NAMES[dtype], "shape": list(value.shape), "data": str(b2a_base64(data, newline=False), "ascii")}
 
 
 def _array_of(value: Tensor) -> np.ndarray[Any, Any]:
@@ -110,27 +110,35 @@ def decode(value: Any, family: DTypeFamily, cast: bool = False) -> Tensor:
     Args:
         value: An object with `dtype`, `shape` and `data`, nested lists, or a number.
         family: The declared dtypes, which lists take; an object keeps its own dtype.
-        cast: Convert numbers of lists also where that changes them.
+        cast: Convert numbers of lists alone also where that changes them.
 
     Raises:
         Inexact: when it stands for none; the text says why.
     """
-    return _from_object(value, cast) if isinstance(value, dict) else _from_lists(value, family, cast)
+    return from_object(value) if isinstance(value, dict) else _from_lists(value, family, cast)
 
 
-def _from_object(value: dict[Any, Any], cast: bool) -> Tensor:
+def from_object(value: dict[Any, Any]) -> Tensor:
+    """The tensor of an object with `dtype`, `shape` and `data`.
+
+    Raises:
+        Inexact: when it stands for none.
+    """
     try:
         name, shape, data = value["dtype"], value["shape"], value["data"]
         dtype = DTYPES[name]
         count = math.prod(shape)
         size = count * dtype.itemsize
-        sized = len(value) == 3 and len(shape) <= MAX_RANK and all([type(n) is int and n >= 0 for n in shape])
+        sized = len(value) == 3 and len(shape) <= MAX_RANK
+        for n in shape:
+            if type(n) is not int or n < 0:
+                sized = False
     except (KeyError, TypeError):
         raise Inexact(_wrong_object(value)) from None
     if not sized:
         raise Inexact(_wrong_object(value))
     if type(data) is not str or data in WORDS:
-        found = _from_lists(data, family_of(dtype), cast)
+        found = _from_lists(data, family_of(dtype), False)
         if found.numel() != count:
             raise Inexact(f"the shape {list(shape)} has {count} elements, `data` holds {found.numel()}")
         return _shaped(found, shape)
@@ -165,7 +173,7 @@ def _wrong_size(name: str, shape: list[int], size: int, held: int) -> str:
 
 
 if sys.version_info >= (3, 11):
-    _unbase64 = partial(binascii.a2b_base64, strict_mode=True)
+    _unbase64 = partial(a2b_base64, strict_mode=True)
 else:
     _unbase64 = partial(b64decode, validate=True)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from .._schema import MISSING, Checker, FieldSpec, Schema, infer_batch_size
 from .._schema._convert import Inexact
 from .._schema._dtypes import Shaped
-from .._schema._json import decode, encode, is_tensor_object, spell
+from .._schema._json import decode, encode, from_object, is_tensor_object, spell
 from .._schema._spec import short
 from ..core import TensorCollection
 from ..core._base import check_names
@@ -47,7 +47,9 @@ def dump(batch: Any, lists: bool = False) -> dict[str, Any]:
     entries, found, problems = batch._entries(), {}, []
     for name, spec in type(batch).__tensorclass_schema__.fields.items():
         try:
-            if name in entries:
+            if name in entries and spec.kind == "tensor":
+                found[name] = encode(entries[name], spec.spec.dtype if lists and spec.spec else None, lists)
+            elif name in entries:
                 found[name] = _OUT.get(spec.kind, _any_out)(spec, entries[name], lists)
             elif spec.optional and not spec.produced:
                 found[name] = None
@@ -67,8 +69,8 @@ def _frame(batch: Any) -> dict[str, Any]:
     return {"batch_size": list(batch._batch_size), **names}
 
 
-def _tensor_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
-    return encode(value.tensor if isinstance(value, Unbatched) else value, spec.dtype, lists)
+def _shared_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
+    return encode(value.tensor, spec.dtype, lists)
 
 
 def _ragged_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
@@ -112,7 +114,7 @@ def _entry_out(value: Any, lists: bool) -> Any:
 
 
 _OUT: dict[str, Callable[[FieldSpec, Any, bool], Any]] = {
-    "tensor": _tensor_out, "shared": _tensor_out, "ragged": _ragged_out, "per_element": _per_element_out,
+    "shared": _shared_out, "ragged": _ragged_out, "per_element": _per_element_out,
     "nested": lambda spec, value, lists: dump(value, lists), "value": _value_out,
     "collection": lambda spec, value, lists: _entry_out(value, lists),
 }  # fmt: skip
@@ -170,7 +172,13 @@ class _Reader:
                 continue
             if spec.kind in ("tensor", "shared"):
                 kind = type(value)
-                if kind is dict or kind is list or kind is str or kind is tuple:
+                if kind is dict:
+                    try:
+                        values[name] = from_object(value)
+                    except Inexact as error:
+                        self._note(spec, value, str(error))
+                        values[name] = None
+                elif kind is list or kind is str or kind is tuple:
                     values[name] = self._tensor(spec, value)
             elif spec.kind in ("value", "per_element", "ragged"):
                 later.append(spec)

@@ -7,10 +7,11 @@ from ._rows_compiled import COMPILED
 from ._rows_containers import SHAPES, VALUES
 from ._rows_dictionary import DICTIONARY
 from ._rows_fields import FIELDS
+from ._rows_json import JSON
 from ._rows_modules import MODULES
 from ._rows_startup import STARTUP
 
-GROUPS = (FIELDS, SHAPES, VALUES, DICTIONARY, MODULES, STARTUP, COMPILED)
+GROUPS = (FIELDS, SHAPES, VALUES, DICTIONARY, MODULES, JSON, STARTUP, COMPILED)
 
 
 def rows(pattern: str = "") -> list[Row]:

@@ -16,6 +16,7 @@ import tensorclass
 import tensorclass.typing
 
 from . import _trees
+from ._json import Json
 from ._row import Candidate
 
 EVENT = 5
@@ -114,6 +115,7 @@ def names(candidate: Candidate, sample: Sample) -> dict[str, Any]:
     """What a statement may mention; built anew for each cell, because statements write.
 
     x, y, z: three batches; first: y[0]; twin: equal to x in other storage; w: x declared by dtype family;
+    json: x for pydantic;
     rows: x, y, z, or the rows of x where it has many; mask, index: tensor indices; t0, t1, ...: tensors of one field.
     """
     x, y, z = (tensors(sample, seed) for seed in range(3))
@@ -127,6 +129,8 @@ def names(candidate: Candidate, sample: Sample) -> dict[str, Any]:
         made |= levels | {f"{k}_inner": v[NESTED] for k, v in made.items()}
     if sample.depth > 1:
         made["flat"] = container(candidate, sample, _trees.flatten(x))
+    if candidate in ("raw", "our_class"):
+        made["json"] = Json(made["x"], len(sample.batch) + 1)
     values = {f"t{i}": value for i, value in enumerate(v for v in y.values() if isinstance(v, Tensor))}
     return made | values | _rows(made, sample) | _indices(sample) | _api(candidate, sample)
 
