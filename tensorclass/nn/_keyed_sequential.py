@@ -105,18 +105,22 @@ class TensorDictSequential(TensorDictModule):
                 f"{type(self).__name__} takes no keyword arguments but `tensordict_out` and the in_keys "
                 f"{self.in_keys}; got {list(kwargs)}"
             )
+        return self._perform(data, out, {})
+
+    def _perform(self, data: Any, out: Any, options: dict[str, Any]) -> Any:
+        """One call; the options are for what a subclass does with them."""
         mode = SKIP.get()
         if mode is not False and skips(data, self.in_keys, self.out_keys, mode):
             return data
         if out is not None or self._all_keys is not None or not (self.inplace is None or self.inplace is True):
-            return self._apart(data, out)
-        result = self._chain(data)
+            return self._apart(data, out, options)
+        result = self._chain(data, options)
         if self.inplace and result is not data:
             data.update(_present(result, self.out_keys))
             return data
         return result
 
-    def _chain(self, data: Any) -> Any:
+    def _chain(self, data: Any, options: dict[str, Any]) -> Any:
         modules: Any = self._modules["module"]
         if self.partial_tolerant:
             for module in modules._modules.values():
@@ -127,9 +131,9 @@ class TensorDictSequential(TensorDictModule):
             data = step(module, data) if hooked or not direct(module) else module._run(data)
         return data
 
-    def _apart(self, data: Any, out: Any) -> Any:
+    def _apart(self, data: Any, out: Any, options: dict[str, Any]) -> Any:
         """Run on a shallow copy, then write the out keys, and the entries of the input where that is written."""
-        result = self._chain(data.copy())
+        result = self._chain(data.copy(), options)
         target = out if out is not None else data if self.inplace is None else self._target(data)
         keys = list(self.out_keys)
         if out is None and self.inplace is None:  # what the input has keeps pace with the modules
