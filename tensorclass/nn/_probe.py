@@ -21,7 +21,7 @@ from ._diagnostics import Diagnostic
 from ._fake import FakeTensors, Unavailable
 from ._probe_copy import Uncopyable
 from ._probe_quiet import quiet
-from ._probe_run import Finding, Outcome, RealTensors, Tensors, as_real
+from ._probe_run import Outcome, RealTensors, Tensors, as_real
 from ._probe_search import Again, Searcher, Sweep, Unknown, parameter_count
 from ._probe_sizes import BATCHES, Sizes, dtype_for
 from ._probe_words import useful_line
@@ -253,7 +253,8 @@ class Prober(Searcher):
                     if sometimes and finding.code in ("E113", "E114"):
                         self.found.append(self.words.sometimes(index, finding, given))
                         continue
-                    text = self._expression(index, finding, sweeps) if finding.code == "E114" else ""
+                    dim = finding.dim or 0
+                    text = self._expression(index, finding.position, dim, sweeps) if finding.code == "E114" else ""
                     self.found.append(self.words.finding(index, finding, given, sweep.batch, text))
                 return
         self._follows(index, sweeps)
@@ -277,7 +278,7 @@ class Prober(Searcher):
                 shapes = self._shapes(index, position, sweeps)
                 sizes = [shape[dim] if shape is not None and dim < len(shape) else None for shape in shapes]
                 batch = sizes == list(BATCHES)
-                text = self._hint(index, sizes, sweeps)
+                text = self._expression(index, position, dim, sweeps)
                 self.found.append(self.words.follows(index, position, dim, shapes, text, batch))
 
     def _promoted(self, index: int, sweep: Sweep) -> None:
@@ -304,18 +305,20 @@ class Prober(Searcher):
             found.append(tuple(value.shape[batch:]) if isinstance(value, Tensor) else None)
         return found
 
-    def _expression(self, index: int, finding: Finding, sweeps: Sequence[Sweep]) -> str:
-        shapes = self._shapes(index, finding.position, sweeps)
-        dim = finding.dim or 0
-        return self._hint(
-            index, [shape[dim] if shape is not None and dim < len(shape) else None for shape in shapes], sweeps
-        )
-
-    def _hint(self, index: int, sizes: Sequence[int | None], sweeps: Sequence[Sweep]) -> str:
-        usable = [sweep for sweep, size in zip(sweeps, sizes, strict=True) if size is not None and index in sweep.given]
+    def _expression(self, index: int, position: int, dim: int, sweeps: Sequence[Sweep]) -> str:
+        """How a size follows from what the module reads; one more run has odd sizes, which halving tells apart."""
+        rows = [(shape, sweep.given[index]) for shape, sweep in
+                zip(self._shapes(index, position, sweeps), sweeps, strict=True) if index in sweep.given]  # fmt: skip
+        first = sweeps[0]
+        odd = {name: size + 5 for name, size in first.sizes.known.items() if name in first.sizes.guessed}
+        values = self._values_at(first, index, self.plan.with_(odd))
+        made = self._run(index, first.batch, values, first.sizes.copy(self.plan), self.tensors).values
+        if made is not None and isinstance(made[position], Tensor):
+            rows.append((_event(self.report.writes[index][position], made[position]), tuple(values)))
+        usable = [(shape[dim], given) for shape, given in rows if shape is not None and dim < len(shape)]
         reads = self.report.reads[index]
-        seen = [[_event(use, sweep.given[index][i]) for sweep in usable] for i, use in enumerate(reads)]
-        return self.words.expression(reads, seen, [size for size in sizes if size is not None])
+        seen = [[_event(use, given[i]) for _, given in usable] for i, use in enumerate(reads)]
+        return self.words.expression(reads, seen, [size for size, _ in usable])
 
     def _seen(self, sweep: Sweep, index: int) -> tuple[Seen | None, ...]:
         values = sweep.outcomes[index].values or (None,) * len(self.report.writes[index])

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+from torch.utils.hooks import RemovableHandle
 
 _ATOMS = (
     type(None), bool, int, float, complex, str, bytes, type, range, slice, types.ModuleType, types.CodeType,
@@ -92,9 +93,21 @@ class Isolator:
     def _entry(self, twin: nn.Module, name: str, entry: Any) -> Any:
         if name in ("_parameters", "_buffers"):
             return {key: self._parameter(twin, key, tensor) for key, tensor in entry.items()}
-        if name.endswith("_hooks") and isinstance(entry, dict):
-            return OrderedDict((key, self.copy(hook)) for key, hook in entry.items() if _is_ours(hook))
-        return self.copy(entry)
+        return self._hooks(entry) if name.endswith("_hooks") and isinstance(entry, dict) else self.copy(entry)
+
+    def _hooks(self, entry: dict[int, Any]) -> dict[int, Any]:
+        twin = self._memo.get(id(entry))
+        if twin is None:
+            twin = self.known(entry, OrderedDict())
+            twin.update((key, self.copy(hook)) for key, hook in entry.items() if _is_ours(hook))
+        return twin  # type: ignore[no-any-return]
+
+    def _handle(self, value: RemovableHandle) -> Any:
+        """What removes a hook, as a lazy module does: from the copy."""
+        hooks = value.hooks_dict_ref()
+        twin = RemovableHandle(OrderedDict() if hooks is None else self._hooks(hooks))
+        twin.id = value.id
+        return self.known(value, twin)
 
     def _parameter(self, twin: nn.Module, name: str, tensor: Tensor | None) -> Tensor | None:
         if tensor is not None and is_lazy(tensor):
@@ -209,6 +222,7 @@ _RULES: tuple[tuple[Any, Callable[[Isolator, Any], Any]], ...] = (
     (functools.partial, Isolator._partial),
     ((types.GeneratorType, types.AsyncGeneratorType, types.CoroutineType), Isolator._refuse),
     (torch.Generator, Isolator._generator),
+    (RemovableHandle, Isolator._handle),
     (tuple, Isolator._tuple),
 )
 

@@ -106,8 +106,8 @@ class Run:
             isolator: Makes the copy; a new one by default.
         """
         made = isolator or Isolator(tensors.copy, functools.partial(empty, tensors))
+        target = made.copy(self.target)
         with tensors.running():
-            target = made.copy(self.target)
             before = {path: _state(value) for path, value in live.items()}
             try:
                 result = self._call(target, reads)

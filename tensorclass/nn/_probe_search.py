@@ -154,6 +154,9 @@ class Searcher:
             self.found.append(replace(note, message=f"dim `{plain_name(name)}` is {size}: the only size {who} accepts"))
 
     def _works_at(self, sweep: Sweep, index: int, plan: Plan) -> bool:
+        return self._works(sweep, index, self._values_at(sweep, index, plan))
+
+    def _values_at(self, sweep: Sweep, index: int, plan: Plan) -> list[Any]:
         sizes = sweep.sizes.copy(plan)
         values = []
         for use, value in zip(self.report.reads[index], sweep.given[index], strict=True):
@@ -161,7 +164,7 @@ class Searcher:
                 batch = (sweep.batch,) if use.slot.spec.kind == "tensor" else ()
                 value = self.tensors.tensor((*batch, *sizes.shape(use.place.terms)), value.dtype, value.device)
             values.append(value)
-        return self._works(sweep, index, values)
+        return values
 
     def _works(self, sweep: Sweep, index: int, values: Sequence[Any]) -> bool:
         outcome = self._run(index, sweep.batch, values, sweep.sizes.copy(self.plan), self.tensors)
@@ -177,35 +180,38 @@ class Searcher:
 
     def _variations(self, index: int, uses: Sequence[Use], values: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
         name = f"`{self.stages[index].name}`"
-        sizes = interesting(self.targets[index])
-        tensors = [(p, u, v) for p, (u, v) in enumerate(zip(uses, values, strict=True)) if isinstance(v, Tensor)]
-        for position, use, value in tensors:
-            batch = use.slot.spec.kind == "tensor"
-            origin = self.words.made_by(use.place)
-            for dim in reversed(range(batch, value.ndim)):
-                for size in sizes[:32]:
-                    shape = [*value.shape[:dim], size, *value.shape[dim + 1 :]]
-                    text = f"{name} accepts {size} for event dim {dim - batch} of `{use.slot.name}`, it is given "
-                    yield text + f"{value.shape[dim]} ({origin})", self._with(values, position, shape, value.dtype)
-            for dtype in (torch.float32, torch.int64, torch.float64, torch.bool):
-                text = f"{name} accepts {str(dtype)[6:]} for `{use.slot.name}`, it is given {str(value.dtype)[6:]}"
-                yield f"{text} ({origin})", self._with(values, position, value.shape, dtype)
-            if value.ndim - batch > 1:
-                shape = [*value.shape[:-2], value.shape[-1], value.shape[-2]]
-                text = f"{name} accepts `{use.slot.name}` with its last two dims swapped ({origin})"
-                yield text, self._with(values, position, shape, value.dtype)
-            for dim in (batch, value.ndim):
-                shape = [*value.shape[:dim], 1, *value.shape[dim:]]
-                text = f"{name} accepts `{use.slot.name}` with one more dim of 1 at event dim {dim - batch}"
-                yield f"{text}: `unsqueeze({dim})`", self._with(values, position, shape, value.dtype)
         if 1 < len(values) < 4:
             order = ", ".join(use.slot.label for use in reversed(uses))
             yield f"{name} accepts its in fields in another order: in_fields=({order})", list(reversed(values))
+        sizes = (*interesting(self.targets[index])[:32], 1)
+        for position, (use, value) in enumerate(zip(uses, values, strict=True)):
+            if isinstance(value, Tensor):
+                for text, shape, dtype in _changes(use, value, sizes):
+                    given = f"{name} accepts {text} ({self.words.made_by(use.place)})"
+                    yield given, self._with(values, position, shape, dtype)
 
     def _with(self, values: Sequence[Any], position: int, shape: Sequence[int], dtype: torch.dtype) -> list[Any]:
         changed = list(values)
         changed[position] = self.tensors.tensor(shape, dtype, values[position].device)
         return changed
+
+
+def _changes(
+    use: Use, value: Tensor, sizes: Sequence[int]
+) -> Iterator[tuple[str, Sequence[int], torch.dtype]]:  # fmt: skip
+    """Other tensors that might have been meant, in words, shape and dtype."""
+    name, shape, batch = f"`{use.slot.name}`", list(value.shape), int(use.slot.spec.kind == "tensor")
+    if value.ndim - batch > 1:
+        yield f"{name} with its last two dims swapped", [*shape[:-2], shape[-1], shape[-2]], value.dtype
+    for dim in reversed(range(batch, value.ndim)):
+        for size in sizes:
+            text = f"{size} for event dim {dim - batch} of {name}, it is given {shape[dim]}"
+            yield text, [*shape[:dim], size, *shape[dim + 1 :]], value.dtype
+    for dtype in (torch.float32, torch.int64, torch.float64, torch.bool):
+        yield f"{str(dtype)[6:]} for {name}, it is given {str(value.dtype)[6:]}", shape, dtype
+    for dim in (batch, value.ndim):
+        text = f"{name} with one more dim of 1 at event dim {dim - batch}, `unsqueeze({dim - value.ndim - 1})`,"
+        yield text, [*shape[:dim], 1, *shape[dim:]], value.dtype
 
 
 def _device_of(targets: Sequence[Callable[..., Any]]) -> torch.device:

@@ -101,12 +101,12 @@ class Words:
             hint = "it has no in field to take the batch size from: let it read one, or declare a `Shared` field"
             return self.diagnostic(index, "E112", f"{writes} without the batch dim: shape {shape}", notes[:1], hint)
         hint = "a mean, sum, squeeze or flatten may have taken it; name the dims it works on, counted from the end"
-        if shape and shape[0] and shape[0] % batch == 0 and batch > 1:
-            hint = "the batch was flattened into other dims; `flatten(1)` keeps it, and so does `flatten(-2)`"
-        elif batch in shape:
+        if batch in shape[1:]:
             hint = (
                 f"dim {shape.index(batch)} looks like the batch; the batch comes first (`batch_first=True`, `movedim`)"
             )
+        elif shape and shape[0] and shape[0] % batch == 0 and batch > 1:
+            hint = "the batch was flattened into other dims; `flatten(1)` keeps it, and so does `flatten(-2)`"
         message = f"{writes} without the batch dim: shape {shape} for a batch of {batch}"
         return self.diagnostic(index, "E112", message, notes, hint)
 
@@ -144,9 +144,8 @@ class Words:
         hint = "narrow the dims of the input to those that the module is made for"
         return self.diagnostic(index, "N306", message, notes, hint)
 
-    def expression(self, uses: Sequence[Use | None], seen: Sequence[Shapes], sizes: Sequence[int | None]) -> str:
+    def expression(self, uses: Sequence[Use | None], seen: Sequence[Shapes], wanted: Sequence[int]) -> str:
         """How a produced size follows from what was read, as a hint; `seen` are the shapes of each in field."""
-        wanted = [size for size in sizes if size is not None]
         if len(set(wanted)) == 1 and len(wanted) > 1:
             return f"it is {wanted[0]} for every input; declare {wanted[0]}, or change the module"
         dims = dict(self._read_dims(uses, seen))
@@ -174,7 +173,7 @@ def _candidates(dims: Mapping[str, tuple[int, ...]], wanted: Sequence[int]) -> I
     for name, rows in dims.items():
         text = name if name.isidentifier() else f"({name})"
         for factor in range(1, 17):
-            for offset in range(-16, 17):
+            for offset in sorted(range(-16, 17), key=abs):
                 shifted = [factor * row + offset for row in rows]
                 if shifted == list(wanted):
                     yield f"{f'{factor}*' if factor > 1 else ''}{text}{offset:+d}".removesuffix("+0")

@@ -1,0 +1,26 @@
+"""Every kind of callable is probed: right ones pass with the notes that they should have, and nothing is touched."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.nn._zoo import ZOO, pipeline, random_states, state_of
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_verdict_and_untouched(name):
+    """A right callable is not rejected, and neither it nor the random generators know that it was run."""
+    animal = ZOO[name]
+    torch.manual_seed(0)
+    target = animal.make()
+    before, randoms = state_of(target), random_states()
+    built = pipeline(target, animal.ins, animal.outs)
+    assert [d.code for d in built.diagnostics] == list(animal.codes)
+    assert state_of(target) == before
+    assert random_states() == randoms
+
+
+def test_zoo_is_large():
+    """The promise of the build check is about kinds of callables, so there are many."""
+    assert len(ZOO) >= 60
