@@ -33,8 +33,8 @@ def from_module(module: Any, as_module: bool, lock: bool, use_state_dict: bool, 
 
 def _collect(module: nn.Module, path: Path, filter_empty: bool) -> TensorDict:
     if isinstance(module, TensorDictParams):
-        twin: TensorDict = module._store._twin()
-        return twin
+        tensors: TensorDict = module._store.filter_non_tensor_data()
+        return tensors
     entries: dict[str, Any] = {}
     for name, value in [*module._parameters.items(), *module._buffers.items()]:
         if value is not None:
