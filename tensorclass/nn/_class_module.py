@@ -239,7 +239,9 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
         taken: Any = ends_of(self.tc_module)[0]
         batch = tensordict
         if not isinstance(tensordict, _origin(taken)):
-            batch = taken.from_tensordict(tensordict.select(*fields_of(taken), strict=False))
+            held = tensordict.select(*fields_of(taken), strict=False)
+            # A container without batch dims, as `dispatch` makes it, says nothing: the shapes do.
+            batch = taken.from_tensordict(held) if held.batch_dims else taken.from_dict(held.to_dict())
         result = self.tc_module(batch)
         keyed = result.select(*(key for key in self.out_keys_source if result.get(key) is not None))
         return tensordict.update(keyed) if self.inplace else keyed

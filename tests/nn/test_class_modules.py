@@ -336,6 +336,27 @@ def test_keyed_sequence_holds_the_input_to_its_class():
         TensorDictSequential(Encoder())(TensorDict(label=torch.arange(3), batch_size=[3]))
 
 
+def test_batch_size_from_the_shapes():
+    """A container without batch dims holds batches too; nested classes get theirs."""
+
+    class Pair(TensorClass):
+        left: Digits
+        right: Float32[Tensor, "2"]
+
+    class Join(TensorClassModuleBase[Pair, Pair]):
+        def forward(self, batch: Pair) -> Pair:
+            assert batch.left.batch_size == batch.batch_size == (3,)
+            return batch
+
+    left = {"image": torch.rand(3, 64), "label": torch.arange(3)}
+    data = TensorDict({"left": left, "right": torch.rand(3, 2)})
+    result = TensorDictSequential(Join())(data)
+    assert result is data
+    assert result["left", "image"] is left["image"]
+    assert Encoder().as_td_module()(TensorDict(left)).batch_size == (3,)
+    assert TensorDictSequential(Encoder())(torch.rand(3, 64), torch.arange(3)).shape == (3, 8)
+
+
 def test_typed_modules_in_a_keyed_sequence():
     """The key of a field is its path; None drops an output; what is written has the declared dtype."""
     sequence = TensorDictSequential(

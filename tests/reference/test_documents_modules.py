@@ -43,7 +43,7 @@ INVENTORY: tuple[tuple[str, str, str], ...] = (
     ("004", "a sequence that reads the input and what a module wrote", "test_sequence_of_the_overview"),
     ("004", "make_functional and an ensemble", FUNCTIONAL),
 )
-"""Document, example, and its test: in this file, in `test_documents_functional.py`, or with the probabilistic modules."""
+"""Document, example, its test: here, in `test_documents_functional.py`, or with the probabilistic modules."""
 
 
 def test_inventory():
