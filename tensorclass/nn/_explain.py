@@ -15,7 +15,7 @@ from ._check import Report, Seen
 from ._results import TENSORS
 from ._slots import fields_of
 from ._stage import Stage
-from ._state import INPUT, Place
+from ._state import INPUT, Place, overlap
 from ._unify import Rest, Terms, Unifier, plain_name
 
 Path = tuple[str, ...]
@@ -140,18 +140,13 @@ def _last_uses(stages: Sequence[Stage], report: Report, output: type) -> dict[in
     last: dict[int, int] = {}
     for index, stage in enumerate(stages):
         for slot in stage.reads:
-            last.update({id(place): index for path, place in state.items() if _overlap(path, slot.path)})
+            last.update({id(place): index for path, place in state.items() if overlap(path, slot.path)})
         for use in report.writes[index]:
             if use is not None:
-                state = {path: place for path, place in state.items() if not _overlap(path, use.slot.path)}
+                state = {path: place for path, place in state.items() if not overlap(path, use.slot.path)}
                 state[use.slot.path] = use.place
     last.update({id(place): len(stages) for path, place in state.items() if path[0] in fields_of(output)})
     return last
-
-
-def _overlap(one: Path, other: Path) -> bool:
-    shorter = min(len(one), len(other))
-    return one[:shorter] == other[:shorter]
 
 
 def _value(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ._diagnostics import Diagnostic, Location, build_error
 from ._forward import has_path
 from ._slots import Slot
+from ._state import overlap
 
 Path = tuple[str, ...]
 Edges = dict[int, dict[int, str]]
@@ -52,17 +53,12 @@ def _waits(nodes: Sequence[Node], input: type) -> Edges:
         sources = [i for i in writers if i not in updaters]
         if not sources and not has_path(input, path):
             sources = updaters[:1]
-        users = [i for i, node in enumerate(nodes) if i in updaters or any(_overlap(s.path, path) for s in node.reads)]
+        users = [i for i, node in enumerate(nodes) if i in updaters or any(overlap(s.path, path) for s in node.reads)]
         for user in set(users) - set(sources):
             before = {*sources, *(i for i in users if i < user and (i in updaters or user in updaters))}
             for other in before:
                 waits[user].setdefault(other, ".".join(path))
     return waits
-
-
-def _overlap(one: Path, other: Path) -> bool:
-    shorter = min(len(one), len(other))
-    return one[:shorter] == other[:shorter]
 
 
 def _cycle(nodes: Sequence[Node], waits: Edges, done: set[int]) -> Diagnostic:

@@ -56,7 +56,7 @@ class State:
 
     def write(self, slot: Slot, writer: int, scope: Scope) -> Place:
         """Put what a module declares at its path; a place that encloses it is no longer whole."""
-        for path in [p for p in self.places if _overlap(p, slot.path)]:
+        for path in [p for p in self.places if overlap(p, slot.path)]:
             del self.places[path]
         spec = slot.spec
         place = Place(slot.path, slot.owner, spec, scope.terms(spec.dims), spec.dtype, writer)
@@ -78,7 +78,7 @@ class State:
         found = self.places.get(path)
         if found is not None:
             for place in self.places.values():
-                if _overlap(place.path, path):
+                if overlap(place.path, path):
                     place.used = True
         return found
 
@@ -100,7 +100,8 @@ class State:
                 yield from self._expand(owner, spec.nested, path, scopes, (*above, cls), open_)
 
 
-def _overlap(one: Path, other: Path) -> bool:
+def overlap(one: Path, other: Path) -> bool:
+    """Whether one path leads to the other, or both are the same."""
     shorter = min(len(one), len(other))
     return one[:shorter] == other[:shorter]
 

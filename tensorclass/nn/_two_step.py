@@ -7,8 +7,12 @@ the out fields until the callable fits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypedDict, TypeVar, overload
 
+import torch
+from typing_extensions import Unpack
+
+from ._how import by_keyword
 from ._slots import as_slots
 from ._stage import TensorClassModule
 
@@ -34,65 +38,70 @@ Dropping = (
 )
 
 
+class Options(TypedDict, total=False):
+    """What else a typed module takes."""
+
+    name: str | None
+    update: bool
+    device: torch.device | str | int | None
+    checkpoint: bool
+
+
 class Typed(Generic[Fn]):
     """Fields that wait for their callable; what `module(...)` returns."""
 
-    def __init__(self, in_fields: Any, out_fields: Any, name: str | None, update: bool) -> None:
-        as_slots(in_fields, "in_fields")
+    def __init__(self, in_fields: Any, out_fields: Any, options: Options) -> None:
+        as_slots(by_keyword(in_fields)[0], "in_fields")
         as_slots(out_fields, "out_fields", droppable=True)
-        self._options = (in_fields, out_fields, name, update)
+        self._fields, self._options = (in_fields, out_fields), options
 
     def __call__(self, function: Fn) -> TensorClassModule:
         """The typed module of a callable."""
-        in_fields, out_fields, name, update = self._options
-        return TensorClassModule(function, in_fields, out_fields, name=name, update=update)
+        return TensorClassModule(function, *self._fields, **self._options)
 
 
 @overload
 def module(
-    *, in_fields: Any, out_fields: Dropping | list[Any], name: str | None = ..., update: bool = ...
+    *, in_fields: Any, out_fields: Dropping | list[Any], **options: Unpack[Options]
 ) -> Typed[Callable[..., Any]]: ...
 @overload
 def module(
-    *, in_fields: list[Any] | tuple[()], out_fields: R, name: str | None = ..., update: bool = ...
+    *, in_fields: list[Any] | dict[str, Any] | tuple[()], out_fields: R, **options: Unpack[Options]
 ) -> Typed[Callable[..., R]]: ...
 @overload
-def module(
-    *, in_fields: tuple[A], out_fields: R, name: str | None = ..., update: bool = ...
-) -> Typed[Callable[[A], R]]: ...
+def module(*, in_fields: tuple[A], out_fields: R, **options: Unpack[Options]) -> Typed[Callable[[A], R]]: ...
 @overload
 def module(  # type: ignore[overload-overlap]  # a tuple is several fields, and matches the last overload too
-    *, in_fields: tuple[A, B], out_fields: R, name: str | None = ..., update: bool = ...
+    *, in_fields: tuple[A, B], out_fields: R, **options: Unpack[Options]
 ) -> Typed[Callable[[A, B], R]]: ...
 @overload
 def module(  # type: ignore[overload-overlap]  # as above
-    *, in_fields: tuple[A, B, C], out_fields: R, name: str | None = ..., update: bool = ...
+    *, in_fields: tuple[A, B, C], out_fields: R, **options: Unpack[Options]
 ) -> Typed[Callable[[A, B, C], R]]: ...
 @overload
 def module(  # type: ignore[overload-overlap]  # as above
-    *, in_fields: tuple[A, B, C, D], out_fields: R, name: str | None = ..., update: bool = ...
+    *, in_fields: tuple[A, B, C, D], out_fields: R, **options: Unpack[Options]
 ) -> Typed[Callable[[A, B, C, D], R]]: ...
 @overload
 def module(  # type: ignore[overload-overlap]  # as above
-    *, in_fields: tuple[A, B, C, D, E], out_fields: R, name: str | None = ..., update: bool = ...
+    *, in_fields: tuple[A, B, C, D, E], out_fields: R, **options: Unpack[Options]
 ) -> Typed[Callable[[A, B, C, D, E], R]]: ...
 @overload
 def module(  # type: ignore[overload-overlap]  # as above
-    *, in_fields: tuple[A, B, C, D, E, F], out_fields: R, name: str | None = ..., update: bool = ...
+    *, in_fields: tuple[A, B, C, D, E, F], out_fields: R, **options: Unpack[Options]
 ) -> Typed[Callable[[A, B, C, D, E, F], R]]: ...
 @overload
-def module(*, in_fields: A, out_fields: R, name: str | None = ..., update: bool = ...) -> Typed[Callable[[A], R]]: ...
-def module(*, in_fields: Any, out_fields: Any, name: str | None = None, update: bool = False) -> Any:
+def module(*, in_fields: A, out_fields: R, **options: Unpack[Options]) -> Typed[Callable[[A], R]]: ...
+def module(*, in_fields: Any, out_fields: Any, **options: Unpack[Options]) -> Any:
     """A typed module in two steps: `module(in_fields=..., out_fields=...)(callable)`, also as a decorator.
 
     A checker compares the parameters and the return type of the callable with the types of the fields; give several
     fields as a tuple for that.
 
     Args:
-        in_fields: What the callable reads; a field or a tuple of fields.
+        in_fields: What the callable reads; a field, a tuple of fields, or a mapping from parameters to fields.
         out_fields: What it writes; None in a tuple drops an output.
-        name: The name in a sequence.
-        update: Whether fields that exist may be overwritten.
+        options: `name`, `update`, `device` and `checkpoint`, as `TensorClassModule` has them.
 
     Raises:
         BuildError: for arguments that are no fields.
@@ -110,4 +119,4 @@ def module(*, in_fields: Any, out_fields: Any, name: str | None = None, update: 
     >>> most_likely(Prediction(torch.eye(10))).digit[3]
     tensor(3)
     """
-    return Typed(in_fields, out_fields, name, update)
+    return Typed(in_fields, out_fields, options)
