@@ -334,10 +334,10 @@ class Join:
         return StructureError(f"{self.op} joins containers of the same keys: {', '.join(only)}")
 
     def of_one_class(self, items: list[Any]) -> list[Any]:
-        """The containers, lazy stacks made dense beside dense containers; refused when the classes differ."""
+        """The containers, stacks and parameters as dense stores beside dense ones; refused when the classes differ."""
         if all([type(item) is type(items[0]) for item in items]):
             return items
-        items = [item._unstacked() if item._stacked else item for item in items]
+        items = [item._unstacked() for item in items]
         for position, item in enumerate(items):
             if type(item) is not type(items[0]):
                 where = f" at `{join_path(self.path)}`" if self.path else ""

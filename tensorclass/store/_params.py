@@ -184,6 +184,9 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
     def _twin(self) -> Any:
         return self._store._twin()
 
+    def _unstacked(self, tensors: bool = True) -> Any:
+        return self._store
+
     def _bare(self, batch_size: torch.Size, names: Names = None) -> Any:
         return self._store._bare(batch_size, names)
 
