@@ -7,11 +7,13 @@ from ._rows_compiled import COMPILED
 from ._rows_containers import SHAPES, VALUES
 from ._rows_dictionary import DICTIONARY
 from ._rows_fields import FIELDS
+from ._rows_functional import FUNCTIONAL
 from ._rows_json import JSON
 from ._rows_modules import MODULES
 from ._rows_startup import STARTUP
+from ._rows_store import REDUCTIONS, STORE
 
-GROUPS = (FIELDS, SHAPES, VALUES, DICTIONARY, MODULES, JSON, STARTUP, COMPILED)
+GROUPS = (FIELDS, SHAPES, VALUES, REDUCTIONS, DICTIONARY, STORE, MODULES, FUNCTIONAL, JSON, STARTUP, COMPILED)
 
 
 def rows(pattern: str = "") -> list[Row]:

@@ -116,7 +116,8 @@ def names(candidate: Candidate, sample: Sample) -> dict[str, Any]:
 
     x, y, z: three batches; first: y[0]; twin: equal to x in other storage; w: x declared by dtype family;
     json: x for pydantic;
-    rows: x, y, z, or the rows of x where it has many; mask, index: tensor indices; t0, t1, ...: tensors of one field.
+    rows: x, y, z, or the rows of x where it has many; mask, index: tensor indices; t0, t1, ...: tensors of one field;
+    lazy, stacked, plain, state: see `_store`.
     """
     x, y, z = (tensors(sample, seed) for seed in range(3))
     made = {k: container(candidate, sample, v) for k, v in {"x": x, "y": y, "z": z}.items()}
@@ -132,7 +133,19 @@ def names(candidate: Candidate, sample: Sample) -> dict[str, Any]:
     if candidate in ("raw", "our_class"):
         made["json"] = Json(made["x"], len(sample.batch) + 1)
     values = {f"t{i}": value for i, value in enumerate(v for v in y.values() if isinstance(v, Tensor))}
-    return made | values | _rows(made, sample) | _indices(sample) | _api(candidate, sample)
+    made |= values | _rows(made, sample) | _indices(sample) | _api(candidate, sample)
+    return made | _store(candidate, made, x)
+
+
+def _store(candidate: Candidate, made: dict[str, Any], x: dict[str, Any]) -> dict[str, Any]:
+    """A lazy stack of the rows, one of its entries stacked, a plain dict like x, and the state of y."""
+    found: dict[str, Any] = {"plain": x}
+    if "rows" in made and "f0" in x:
+        found["stacked"] = torch.stack([row["f0"] if candidate == "raw" else row.get("f0") for row in made["rows"]])
+    if candidate in ("anchor_dict", "our_dict"):
+        stack = (tensordict if candidate == "anchor_dict" else tensorclass).lazy_stack
+        found |= {"lazy_stack": stack, "lazy": stack(made["rows"]), "state": made["y"].state_dict()}
+    return found
 
 
 def _rows(made: dict[str, Any], sample: Sample) -> dict[str, Any]:
