@@ -128,11 +128,13 @@ def attach(cls: Any, schema: Schema) -> Schema:
 
 def _validators(cls: Any) -> Iterator[tuple[str, Validator]]:
     """Of the class and its parents, parents first; a name that a child defines anew is the child's."""
-    names = {
-        name: None for base in reversed(cls.__mro__) for name, member in vars(base).items() if _is_mark(cls, member)
-    }
+    ours = {base for root in cls.__mro__ if "__tensorclass_root__" in vars(root) for base in root.__mro__}
+    bases = [base for base in cls.__mro__ if base not in ours]
+    names = dict.fromkeys(
+        name for base in reversed(bases) for name, member in vars(base).items() if _is_mark(cls, member)
+    )
     for name in names:
-        member = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
+        member = next(vars(base)[name] for base in bases if name in vars(base))
         if isinstance(member, Validator):
             yield name, member
 
