@@ -80,7 +80,7 @@ class Prober(Searcher):
 
     def run(self) -> Report:
         """All sweeps, then everything that they showed."""
-        sweeps = self._sweeps()
+        sweeps = self.sweeps()
         for index in range(len(self.stages)):
             self._tell(index, sweeps)
         seen = tuple(self._seen(sweeps[0], index) for index in range(len(self.stages)))
@@ -88,7 +88,8 @@ class Prober(Searcher):
         probed = Probed(tuple(self.found), tuple(self.answered), dict(self.narrowed), seen, blind)
         return replace(self.report, diagnostics=_sorted(self.report, probed), probed=probed)
 
-    def _sweeps(self) -> list[Sweep]:
+    def sweeps(self) -> list[Sweep]:
+        """The sweeps of the last attempt: the one in which nothing new was learned about the inputs."""
         for attempt in range(_ATTEMPTS + 1):
             self.searching = attempt < _ATTEMPTS
             try:
@@ -98,7 +99,8 @@ class Prober(Searcher):
         raise AssertionError("a sweep that does not search has an end")
 
     def _sweep(self, number: int) -> Sweep:
-        sweep = Sweep(number, Sizes(self.unifier, self.plan, number), self._isolator(self.tensors))
+        sizes = Sizes(self.unifier, self.plan, number, small=self.tensors.real)
+        sweep = Sweep(number, sizes, self.isolator(self.tensors))
         for place in self.report.inputs.values():
             if place.spec.kind in TENSORS:  # so that names get their numbers in the order of the input class
                 sweep.sizes.shape(place.terms)

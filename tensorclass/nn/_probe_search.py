@@ -73,7 +73,8 @@ class Searcher:
         self.live = liveness(stages, output)
         self.device = _device_of(targets)
 
-    def _isolator(self, tensors: Tensors) -> Isolator:
+    def isolator(self, tensors: Tensors) -> Isolator:
+        """What makes the copies of one sweep."""
         return Isolator(tensors.copy, functools.partial(empty, tensors))
 
     def _run(
@@ -81,7 +82,13 @@ class Searcher:
         isolator: Isolator | None = None,
     ) -> Outcome:  # fmt: skip
         run = Run(index, self.stages[index], self.targets[index], self.report.writes[index], batch)
-        return run(tensors, values, sizes, dict(live), isolator or self._isolator(tensors))
+        return run(tensors, values, sizes, dict(live), isolator or self.isolator(tensors))
+
+    def run_one(
+        self, index: int, sweep: Sweep, values: Sequence[Any], tensors: Tensors, isolator: Isolator
+    ) -> Outcome:  # fmt: skip
+        """Run a module on values of a sweep, which is left as it is."""
+        return self._run(index, sweep.batch, values, sweep.sizes.copy(self.plan), tensors, (), isolator)
 
     # ---- what a module accepts -----------------------------------------------------------------------------------
 

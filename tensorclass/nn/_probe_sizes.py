@@ -52,10 +52,10 @@ class Sizes:
     """Numbers for the variables of a pipeline in one sweep.
 
     A variable that an input has gets the next number of the ladder; one that only outputs have is `bound` by what a
-    module makes.
+    module makes. `small` halves the ladder, for real tensors.
     """
 
-    def __init__(self, unifier: Unifier, plan: Plan, sweep: int) -> None:
+    def __init__(self, unifier: Unifier, plan: Plan, sweep: int, *, small: bool = False) -> None:
         self.unifier = unifier
         self.plan = plan
         self.sweep = sweep
@@ -65,12 +65,13 @@ class Sizes:
         """Variables of inputs: their numbers are ours."""
         self.bound: dict[str, tuple[int, int, int]] = {}
         """Variables of outputs: the stage, out field and event dim that gave the number."""
-        self._ladder = itertools.count(_FIRST[sweep], _STEP)
+        self.small = small
+        self._ladder = itertools.count(_FIRST[sweep] // (1 + small), _STEP // (1 + small))
         self._solve_waiting()
 
     def copy(self, plan: Plan) -> Sizes:
         """The same numbers but for those that another plan sets."""
-        new = Sizes(self.unifier, plan, self.sweep)
+        new = Sizes(self.unifier, plan, self.sweep, small=self.small)
         new.known = {**self.known, **{n: s[0] for n, s in plan.sizes.items() if n in self.guessed}}
         new.rests = {n: s for n, s in self.rests.items() if n not in self.guessed}
         new.guessed, new.bound = set(self.guessed), dict(self.bound)

@@ -29,6 +29,7 @@ from ._results import reraise
 from ._slots import Slot, is_tensorclass_type, slots_of
 from ._stage import Stage, TensorClassModule, as_module, check_name, default_name, fields_text
 from ._subsequence import finals, inlined, known_slots, leaves, needed, needs, passed, picked, reachable
+from ._values import influences
 
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
 Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
@@ -169,8 +170,13 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
         Raises:
             BuildError: with every finding in `.diagnostics`.
         """
-        self._build(self._check(), warn=True)
-        return self._report
+        report = self._check()
+        if values and not any(d.severity == "error" for d in report.diagnostics):
+            targets = [self._target(stage) for stage in self._stages]
+            found = influences(report, self._stages, targets, self.output_class)
+            report = replace(report, diagnostics=(*report.diagnostics, *found))
+        self._build(report, warn=True)
+        return report
 
     def _build(self, report: Report, warn: bool) -> None:
         self.diagnostics = report.diagnostics
