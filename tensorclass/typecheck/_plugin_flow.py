@@ -149,8 +149,13 @@ class Flow:
         self.api.fail(text[0].upper() + text[1:], where, code=FLOW)
 
 
+_REORDERING = frozenset({"sort", "skip_existing"})
+
+
 def pipeline(ctx: FunctionContext) -> Type:
     """`TensorClassSequential(*modules, input=..., output=...)`."""
+    if isinstance(ctx.context, nodes.CallExpr) and _REORDERING.intersection(ctx.context.arg_names):
+        return ctx.default_return_type  # what is written when is not in the order of the arguments
     given = dict(zip(ctx.callee_arg_names, zip(ctx.args, ctx.arg_kinds, strict=True), strict=True))
     classes = {}
     for role in ("input", "output"):

@@ -50,6 +50,17 @@ assert_type(pipe.graph("svg"), str)
 pipe.train().to("cpu").load_state_dict(pipe.state_dict())
 
 
+# ---- modules in any order, and pipelines in pipelines
+listed_backwards = TensorClassSequential(choose, head, encode, input=Digits, output=Prediction, sort=True)
+assert_type(listed_backwards, TensorClassSequential[Digits, Prediction])
+outer = TensorClassSequential(pipe, input=Digits, output=Prediction, partial=False, skip_existing=False, name="outer")
+assert_type(outer(digits), Prediction)
+attend = TensorClassModule(
+    nn.Linear(64, 8), in_fields={"input": Digits.image}, out_fields=Hidden.h, device="cpu", checkpoint=True
+)
+assert_type(outer.explain(32).peak, int | None)
+
+
 # ---- over one state class, the output is the input
 class State(TensorClass):
     image: Float32[Tensor, "64"]
