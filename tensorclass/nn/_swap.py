@@ -214,7 +214,7 @@ def load_state(swaps: Swaps, module: nn.Module, values: dict[str, Any]) -> Swap:
         _assign(state, news)
         try:
             module.load_state_dict(values, assign=True)
-        except BaseException as error:
+        except BaseException as error:  # whatever it is, the module is restored
             _assign(state, olds)
             if isinstance(error, RuntimeError):
                 raise StructureError(f"to_module: {error}") from None

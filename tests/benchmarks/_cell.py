@@ -7,6 +7,7 @@ from typing import Any
 
 from ._chains import LENGTHS, chain
 from ._clock import Statement, compiled, is_expression
+from ._networks import PARAMETERS, network
 from ._row import Candidate, Row
 from ._samples import NESTED, SAMPLES, Sample, names
 
@@ -55,6 +56,8 @@ def splits_levels(row: Row, candidate: Candidate, sample_name: str) -> bool:
 def _names(candidate: Candidate, sample_name: str) -> dict[str, Any]:
     if sample_name in LENGTHS:
         return dict(zip(("net", "x"), chain(candidate, sample_name), strict=True))
+    if sample_name in PARAMETERS:
+        return network(candidate, sample_name)
     return names(candidate, SAMPLES[sample_name])
 
 
