@@ -22,7 +22,7 @@ class LazyOps(JoinOps):
     _value_as: ClassVar[Callable[..., Any]]
 
     @classmethod
-    def lazy_stack(cls, items: Sequence[Any], dim: int = 0, **kwargs: Any) -> Any:
+    def lazy_stack(cls, input: Sequence[Any], dim: int = 0, **kwargs: Any) -> Any:
         """Stack containers without copying; what the function `tensorclass.lazy_stack` does, and its arguments.
 
         >>> import torch
@@ -30,12 +30,12 @@ class LazyOps(JoinOps):
         >>> TensorDict.lazy_stack([TensorDict(a=torch.zeros(3)), TensorDict(a=torch.ones(4))]).batch_size
         torch.Size([2])
         """
-        return LazyOps._lazy_stack(items, dim, **kwargs)
+        return LazyOps._lazy_stack(input, dim, **kwargs)
 
     @classmethod
-    def maybe_dense_stack(cls, items: Sequence[Any], dim: int = 0, out: Any = None, strict: bool = False) -> Any:
+    def maybe_dense_stack(cls, input: Sequence[Any], dim: int = 0, out: Any = None, strict: bool = False) -> Any:
         """Stack densely where keys and shapes agree, else lazily; what `tensorclass.maybe_dense_stack` does."""
-        return LazyOps._maybe_dense_stack(items, dim, out, strict)
+        return LazyOps._maybe_dense_stack(input, dim, out, strict)
 
     def _read_as(self, path: Path, form: tuple[bool, bool, bool], side: str, layout: Any, value: float) -> Any:
         return LazyOps._value_as(self, path, form, side, layout, value)

@@ -31,19 +31,25 @@ class PackOps(NonTensorOps):
     __slots__ = ()
 
     def consolidate(
-        self, *, device: Device = None, non_blocking: bool = False, inplace: bool = False, share_memory: bool = False,
-        pin_memory: bool = False,
+        self, filename: Any = None, *, num_threads: int = 0, device: Device = None, non_blocking: bool = False,
+        inplace: bool = False, return_early: bool = False, use_buffer: bool = False, share_memory: bool = False,
+        pin_memory: bool = False, metadata: bool = False,
     ) -> Self:  # fmt: skip
         """Copy all leaves into one block of memory and give a locked container of views into it.
 
         Pickling and sending to another process then move one block. Leaves that require grad are copied detached.
 
         Args:
+            filename: refused: blocks live in memory, files are written otherwise.
+            num_threads: accepted for compatibility.
             device: where the block lives; that of the leaves, which must be one, when omitted.
             non_blocking: whether copies between devices may be asynchronous.
             inplace: take the views over instead of making a new container.
+            return_early: refused, as it would give a container that is not filled yet.
+            use_buffer: refused, as `filename` is.
             share_memory: put the block into shared memory.
             pin_memory: put the block into pinned memory.
+            metadata: accepted for compatibility; the structure is always pickled with the block.
 
         Raises:
             StructureError: for leaves on several devices when no device is given.
@@ -55,6 +61,11 @@ class PackOps(NonTensorOps):
         >>> data.is_consolidated(), data.is_locked
         (True, True)
         """
+        if filename is not None or return_early or use_buffer:
+            raise UnsupportedOperationError(
+                "consolidate: filename, return_early and use_buffer are refused: the block lives in memory and is "
+                "there when the call returns; pickle the result, or write it with a file format"
+            )
         leaves = self._leaves(STORAGE)
         target = _one_device(leaves, as_device(device))
         if PackOps.is_consolidated(self) and leaves[0].device == target and not (share_memory or pin_memory):

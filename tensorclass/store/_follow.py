@@ -12,6 +12,16 @@ from typing_extensions import Self
 from ..errors import BatchSizeError, UnsupportedOperationError
 
 
+def on_batch(name: str, doc: str) -> Callable[..., Any]:
+    """A method that is the tensor's method of the same name, on the tensor that stands for the batch."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._through(lambda batch: getattr(batch, name)(*args, **kwargs))
+
+    method.__name__, method.__doc__ = name, doc
+    return method
+
+
 class Follower:
     """Shape operations of entry nodes, each the same operation on a tensor that stands for the batch."""
 
@@ -120,6 +130,33 @@ class Follower:
         sizes = split_size if isinstance(split_size, int) else list(split_size)
         return self._pieces(lambda batch: batch.split(sizes, dim), self._stands_for())
 
+    def tensor_split(self, indices_or_sections: Any, dim: int = 0) -> tuple[Self, ...]:
+        """Cut a batch dim at given positions, or into a number of nearly equal pieces."""
+        return self._pieces(lambda batch: batch.tensor_split(indices_or_sections, dim), self._stands_for())
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
+        """Cut a batch dim into at most a number of equal pieces."""
+        return self._pieces(lambda batch: batch.chunk(chunks, dim), self._stands_for())
+
+    expand_as = on_batch("expand_as", "Broadcast to the shape of a tensor.")
+    broadcast_to = on_batch("broadcast_to", "Broadcast to a larger batch shape.")
+    swapaxes = on_batch("swapaxes", "Swap two batch dims.")
+    swapdims = on_batch("swapdims", "Swap two batch dims.")
+    movedim = on_batch("movedim", "Move batch dims to other positions.")
+    moveaxis = on_batch("moveaxis", "Move batch dims to other positions.")
+    unflatten = on_batch("unflatten", "Split one batch dim into several.")
+    flip = on_batch("flip", "Reverse the order along batch dims.")
+    fliplr = on_batch("fliplr", "Reverse the second batch dim.")
+    flipud = on_batch("flipud", "Reverse the first batch dim.")
+    roll = on_batch("roll", "Rotate the elements along batch dims.")
+    rot90 = on_batch("rot90", "Rotate in the plane of two batch dims.")
+    tile = on_batch("tile", "Repeat the batch; counts are aligned with the last batch dims.")
+    repeat_interleave = on_batch("repeat_interleave", "Repeat each element along a batch dim.")
+    narrow = on_batch("narrow", "A slice of given length along a batch dim.")
+    gather = on_batch("gather", "Pick elements along a batch dim by an index of the result's shape.")
+    masked_select = on_batch("masked_select", "The elements where a mask of the batch shape is true.")
+    contiguous = on_batch("contiguous", "The same objects.")
+
     def clone(self, recurse: bool = True) -> Self:
         """A new node around the same objects."""
         return self._through(lambda batch: batch.clone())
@@ -159,5 +196,7 @@ def _join_arguments(op: str, tensors: Any, dim: int = 0) -> tuple[list[Any], int
 
 _METHODS = frozenset({
     torch.reshape, torch.flatten, torch.unsqueeze, torch.squeeze, torch.permute, torch.transpose, torch.unbind,
-    torch.split, torch.clone,
+    torch.split, torch.clone, torch.tensor_split, torch.chunk, torch.swapaxes, torch.swapdims, torch.movedim,
+    torch.moveaxis, torch.unflatten, torch.flip, torch.fliplr, torch.flipud, torch.roll, torch.rot90, torch.tile,
+    torch.repeat_interleave, torch.narrow, torch.gather, torch.masked_select, torch.broadcast_to,
 })  # fmt: skip

@@ -99,13 +99,16 @@ class NonTensorStack(Follower, Node, Generic[T]):
     ('b', ['b', 'c'], torch.Size([3]))
     """
 
-    __slots__ = ("_index", "_table")
+    __slots__ = ("_free", "_index", "_table")
     _holds_object = True
+    _free: bool
+    """Whether no container holds it, so that it may grow; absent where one does."""
     _index: Tensor
     _table: tuple[T, ...]
 
     def __init__(self, *values: Any) -> None:
         self._table, self._index = tabulate([unwrap(value) for value in values])
+        self._free = True
 
     @classmethod
     def from_list(cls, values: list[Any]) -> Self:
@@ -120,7 +123,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
     @classmethod
     def from_nontensordata(cls, non_tensor: Any) -> NonTensorStack[Any]:
         """A stack that repeats the value of a `NonTensorData` over its batch size."""
-        return cls.of_one(non_tensor, non_tensor.shape)
+        return cls.of_one(non_tensor, non_tensor.shape).clone()
 
     @classmethod
     def of(cls, values: Any, batch_size: torch.Size) -> NonTensorStack[Any]:
@@ -182,12 +185,59 @@ class NonTensorStack(Follower, Node, Generic[T]):
         return self._index
 
     def _through(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        return self._of(self._table, fn(self._index))
+        node = self._of(self._table, fn(self._index))
+        node._free = True
+        return node
+
+    def _stored(self, key: str, size: torch.Size) -> Self:
+        self._free = False
+        return self
+
+    # ---- as a list -----------------------------------------------------------------------------------------------
+
+    def insert(self, index: int, value: Any) -> None:
+        """Put an object in before a position of the first dim; with more dims, nested lists or a stack of them.
+
+        Raises:
+            StructureError: for the stack of a container, whose batch size says how many objects there are.
+            BatchSizeError: for a value of another shape than the elements.
+
+        >>> from tensorclass import NonTensorStack
+        >>> names = NonTensorStack("a", "c")
+        >>> names.insert(1, "b")
+        >>> names
+        NonTensorStack(['a', 'b', 'c'])
+        """
+        if not getattr(self, "_free", False):
+            raise StructureError(
+                "this NonTensorStack is an entry of a container, whose batch size says how many objects it has; grow a "
+                "copy: `stack.clone()`, or join containers"
+            )
+        if not self.shape:
+            raise BatchSizeError("a NonTensorStack without dims holds one object; `unsqueeze(0)` makes it a list")
+        row = NonTensorStack.of(unwrap(value), self.shape[1:])
+        if row.shape != self.shape[1:]:
+            raise BatchSizeError(f"an element has shape {list(self.shape[1:])}, got {list(row.shape)}")
+        head, tail = self._index[:index], self._index[index:]
+        self._index = torch.cat([head, row._index.unsqueeze(0) + len(self._table), tail])
+        self._table = (*self._table, *row._table)
+
+    def append(self, value: Any) -> None:
+        """Put an object in at the end; see `insert`."""
+        self.insert(len(self) if self.shape else 0, value)
+
+    def extend(self, values: Iterable[Any]) -> None:
+        """Put several objects in at the end, all of them or none; see `insert`."""
+        grown = self.clone()
+        grown._free = getattr(self, "_free", False)
+        for value in values:
+            grown.append(value)
+        self._table, self._index = grown._table, grown._index
 
     @classmethod
     def _join_many(cls, nodes: Sequence[Any], dim: int, op: str) -> Any:
         how = Join(op, torch.stack if op == "stack" else torch.cat, op == "stack")
-        return cls._join_nodes([cls.of_one(node, node.shape) for node in nodes], dim, how, "")
+        return cls._join_nodes([cls.of_one(node, node.shape) for node in nodes], dim, how, "").clone()
 
     def _item(self) -> Any:
         """The objects as a list that writes back; the object itself without batch dims."""

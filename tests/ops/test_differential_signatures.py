@@ -68,7 +68,7 @@ IN_PLACE_DEFAULT = "the in-place twin has the parameters of the operation"
 SPELLED_OUT = "parameters are spelled out instead of *args and **kwargs"
 DIFFERENT: dict[str, tuple[list[str], str]] = {
     "get": (["key", "default", "options"], SPELLED_OUT),
-    "maybe_dense_stack": (["items", "dim", "out", "strict"], SPELLED_OUT),
+    "maybe_dense_stack": (["input", "dim", "out", "strict"], SPELLED_OUT),
     "get_at": (["key", "index", "default"], SPELLED_OUT),
     "reshape": (["shape"], SPELLED_OUT),
     "expand": (["shape"], SPELLED_OUT),

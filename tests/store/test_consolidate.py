@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorclass import NonTensorStack, PackLayout, TensorClass, TensorDict, UnbatchedTensor, equal
-from tensorclass.errors import BatchDimError, BatchSizeError, LockedError, StructureError
+from tensorclass.errors import BatchDimError, BatchSizeError, LockedError, StructureError, UnsupportedOperationError
 from tensorclass.typing import Float32, Int64
 
 DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool, torch.int8, torch.complex64, torch.bfloat16)
@@ -216,3 +216,12 @@ def test_gradients_flow_through_packing() -> None:
     layout.unpack(flat * 2)["v"].sum().backward()
     assert data["v"].grad is not None
     assert data["v"].grad.eq(2).all()
+
+
+@pytest.mark.parametrize("option", [{"filename": "block.bin"}, {"return_early": True}, {"use_buffer": True}])
+def test_blocks_live_in_memory(option):
+    """What would write a file, or give a container that is not filled yet, says so; the rest is accepted."""
+    data = TensorDict(a=torch.ones(2), batch_size=[2])
+    with pytest.raises(UnsupportedOperationError, match="lives in memory"):
+        data.consolidate(**option)
+    assert data.consolidate(num_threads=2, metadata=True).is_consolidated()

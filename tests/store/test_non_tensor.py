@@ -19,6 +19,7 @@ from tensorclass import (
     NonTensorData,
     NonTensorDataBase,
     NonTensorStack,
+    PerElement,
     TensorClass,
     TensorDict,
     UnbatchedTensor,
@@ -33,6 +34,11 @@ from tensorclass import (
 from tensorclass.errors import BatchSizeError, LockedError, MissingKeyError, StructureError, UnsupportedOperationError
 
 CONFIG = {"lr": 0.1}
+
+
+class Tagged(TensorClass):
+    x: torch.Tensor
+    who: PerElement[str]
 
 
 def sample() -> TensorDict:
@@ -403,3 +409,88 @@ def test_objects_pass_through_a_compiled_function() -> None:
     total, joined, tag, absent = step(data)
     assert (total.item(), tag, absent) == (6.0, "x", None)
     assert joined["s"] == [["x"] * 3] * 2
+
+
+def test_stacks_grow():
+    """A stack of one's own is a list: objects, lists and stacks of the element's shape go in."""
+    names = NonTensorStack("b", "d")
+    names.append("e")
+    names.insert(0, "a")
+    names.insert(-2, "c")
+    names.extend(["f", "g"])
+    assert names.tolist() == list("abcdefg")
+    pairs = NonTensorStack(["a", "b"], ["c", "d"])
+    pairs.append(["e", "f"])
+    pairs.extend([NonTensorStack("g", "h")])
+    assert pairs.tolist() == [["a", "b"], ["c", "d"], ["e", "f"], ["g", "h"]]
+    with pytest.raises(BatchSizeError):
+        pairs.append(["x"])
+    with pytest.raises(BatchSizeError):
+        pairs.extend([["i", "j"], ["k"]])
+    assert pairs.shape == (4, 2)
+    with pytest.raises(BatchSizeError, match="without dims"):
+        names[0].append("x")
+
+
+@pytest.mark.parametrize("place", ["TensorDict", "made", "indexed", "typed", "nested"])
+def test_stacks_of_containers_do_not_grow(place):
+    """The stack of a container has as many objects as the batch has elements; a copy may grow."""
+    data = TensorDict({"names": ["a", "b"], "n": {"names": ["c", "d"]}}, batch_size=[2])
+    mine = NonTensorStack("a", "b")
+    data["mine"] = mine
+    held = {
+        "TensorDict": lambda: data.get("names"),
+        "made": lambda: mine,
+        "indexed": lambda: data[:1].get("mine"),
+        "typed": lambda: Tagged(who=NonTensorStack("a", "b"), x=torch.zeros(2), batch_size=[2]).who,
+        "nested": lambda: data.get(("n", "names")),
+    }[place]()
+    for grow in (lambda s: s.append("x"), lambda s: s.insert(0, "x"), lambda s: s.extend(["x"])):
+        with pytest.raises(StructureError, match=r"stack\.clone\(\)"):
+            grow(held)
+    grown = held.clone()
+    grown.append("x")
+    assert len(grown) == len(held) + 1
+    assert data["names"] == ["a", "b"]
+
+
+SHAPES = {
+    "swapaxes": (0, 1),
+    "swapdims": (0, 1),
+    "movedim": (0, 1),
+    "moveaxis": (0, -1),
+    "unflatten": (1, (3, 1)),
+    "flip": ((0,),),
+    "fliplr": (),
+    "flipud": (),
+    "roll": (1, 0),
+    "rot90": (1, (0, 1)),
+    "tile": ((1, 2),),
+    "repeat_interleave": (2, 1),
+    "narrow": (1, 0, 2),
+    "gather": (1, torch.tensor([[0, 2], [1, 1]])),
+    "masked_select": (torch.tensor([[True, False, True], [False, True, False]]),),
+    "broadcast_to": ((4, 2, 3),),
+    "tensor_split": (2, 1),
+    "chunk": (2, 1),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes_of_stacks(name):
+    """What a tensor of the batch shape does, the objects do, by method and by torch function."""
+    stack = NonTensorStack(["0", "1", "2"], ["3", "4", "5"])
+    numbers = torch.arange(6).reshape(2, 3)
+    wanted = getattr(numbers, name)(*SHAPES[name])
+    for found in (getattr(stack, name)(*SHAPES[name]), getattr(torch, name)(stack, *SHAPES[name])):
+        pieces = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
+        assert all(mine.tolist() == nested_text(theirs.tolist()) for mine, theirs in pieces)
+    one = NonTensorData("a", batch_size=[2, 3])
+    result = getattr(one, name)(*SHAPES[name])
+    sizes = [part.shape for part in result] if isinstance(wanted, tuple) else [result.shape]
+    assert sizes == ([part.shape for part in wanted] if isinstance(wanted, tuple) else [wanted.shape])
+
+
+def nested_text(values: Any) -> Any:
+    """Numbers in nested lists as text."""
+    return [nested_text(value) for value in values] if isinstance(values, list) else str(values)
