@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..core import TensorCollection, join_path, unravel_key_to_tuple
-from ..errors import BatchSizeError, MissingKeyError, ModuleError, did_you_mean
+from ..errors import BatchSizeError, MissingKeyError, ModuleError, SchemaError, did_you_mean
 from ..store import TensorDict
 from ._dispatch import dispatch
 from ._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys
@@ -214,8 +214,10 @@ class TensorDictModule(TensorDictModuleBase):
             for key, value in zip(keys, values, strict=True):
                 if key != DROPPED:
                     target.set(key, value)
-        except BatchSizeError as error:
-            raise BatchSizeError(f"{self._label()}: {error}") from error
+        except SchemaError as error:
+            raise SchemaError(f"{self._label()}: {error}", error.problems, error.cls_name) from error
+        except (BatchSizeError, MissingKeyError) as error:
+            raise type(error)(f"{self._label()}: {error}") from error
 
     # ---- errors --------------------------------------------------------------------------------------------------
 

@@ -184,8 +184,11 @@ def test_typed_batches_pass_through():
     result = module(Batch(torch.ones(4, 3)))
     assert type(result) is Batch
     assert result.y.shape == (4, 2)
-    with pytest.raises(SchemaError, match=r'Float32\["2"\]'):
+    with pytest.raises(SchemaError, match=r'`linear`: Batch: 1 problem\ny\n  declared: Float32\["2"\]') as caught:
         _module(torch.nn.Linear(3, 5), ["x"], ["y"])(Batch(torch.ones(4, 3)))
+    assert [problem.path for problem in caught.value.problems] == ["y"]
+    with pytest.raises(MissingKeyError, match="`linear`: Batch has no field `h`"):
+        _module(torch.nn.Linear(3, 5), ["x"], ["h"])(Batch(torch.ones(4, 3)))
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["deepcopy", "pickle"])
@@ -237,6 +240,20 @@ def test_reset_parameters():
     assert not torch.equal(before, module.module[0].weight)
     with pytest.warns(UserWarning, match="no submodule has a `reset_parameters` method"):
         _module(abs, ["x"], ["y"]).reset_parameters_recursive()
+
+
+def test_reset_parameters_outside_of_the_module():
+    """The storages of the container are drawn anew, the module keeps its own; batch dims are refused."""
+    module = _module(torch.nn.Linear(2, 3), ["x"], ["y"])
+    params = TensorDict.from_module(module).clone()
+    before, mine = params.clone(), module.weight.clone()
+    fresh = module.reset_parameters_recursive(params)
+    assert not (before == params).any()
+    assert torch.equal(module.weight, mine)
+    assert fresh["module", "weight"].requires_grad
+    assert fresh["module", "weight"].data_ptr() == params["module", "weight"].data_ptr()
+    with pytest.raises(ModuleError, match=r"batch dims \[3\]"):
+        module.reset_parameters_recursive(params.expand(3))
 
 
 def test_gradients_flow():
