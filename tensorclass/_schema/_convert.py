@@ -84,7 +84,7 @@ def _from_number(family: DTypeFamily, value: complex, autocast: bool) -> Tensor:
     dtype = torch_dtype_for(family, value)
     try:
         tensor = torch.tensor(value, dtype=dtype)
-    except (OverflowError, RuntimeError, TypeError):
+    except (OverflowError, RuntimeError, TypeError, ValueError):
         raise Inexact(f"{value!r} does not fit {dtype}") from None
     if not autocast and not _exact_number(tensor, value):
         raise Inexact(f"{value!r} would become {tensor.item()!r} in {tensor.dtype}")

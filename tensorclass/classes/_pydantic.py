@@ -81,9 +81,7 @@ class JsonMethods:
         return None
 
     @classmethod
-    def from_json(
-        cls, source: str | bytes | Path, *, separator: str | None = None, lines: bool = False
-    ) -> Self:  # fmt: skip
+    def from_json(cls, source: str | bytes | Path, *, separator: str | None = None, lines: bool = False) -> Self:
         """An instance from JSON: what `to_json` writes in any mode, lists without a batch size, or records.
 
         Args:

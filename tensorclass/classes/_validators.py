@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from .._schema import FieldValidator, Schema
 from ..errors import Problem, SchemaError, did_you_mean
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound="Callable[..., Any] | classmethod[Any, Any, Any] | staticmethod[Any, Any]")
 
 
 class Validator:

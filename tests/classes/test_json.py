@@ -345,6 +345,19 @@ def test_bad_input(name):
     assert str(caught.value).startswith("Pose: ")
 
 
+@pytest.mark.parametrize("number", [10**30, -(10**19), 1.5, "NaN", "1"])
+def test_numbers_that_do_not_fit(number):
+    """A number alone is held to the dtype as lists are; large ones too."""
+
+    class Count(TensorClass):
+        n: Int64[Tensor, ""]
+
+    for given in (number, [number]):
+        with pytest.raises(SchemaError) as caught:
+            Count.from_json(json.dumps({"n": given}))
+        assert [problem.path for problem in caught.value.problems] == ["n"]
+
+
 class Deep(TensorClass):
     inner: Deep | None = None
     x: Float32[Tensor, ""] | None = None
