@@ -21,6 +21,8 @@ from ._modes import set_skip_existing as set_skip_existing
 from ._modes import skip_existing as skip_existing
 from ._probabilistic import ProbabilisticTensorDictModule as ProbabilisticTensorDictModule
 from ._probabilistic_sequential import ProbabilisticTensorDictSequential as ProbabilisticTensorDictSequential
+from ._probabilistic_typed import ProbabilisticTensorClassModule as ProbabilisticTensorClassModule
+from ._probabilistic_typed import ProbabilisticTensorClassSequential as ProbabilisticTensorClassSequential
 from ._sequential import TensorClassSequential as TensorClassSequential
 from ._stage import TensorClassModule as TensorClassModule
 from ._two_step import module as module

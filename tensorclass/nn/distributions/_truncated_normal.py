@@ -50,9 +50,9 @@ class TruncatedNormal(D.Distribution):
     ) -> None:  # fmt: skip
         self.loc, self.scale, self.a, self.b = broadcast_all(loc, scale, a, b)
         self.scale = self.scale.clamp_min(self.eps)
-        if validate_args is not False and not torch.compiler.is_compiling() and bool((self.a >= self.b).any()):
-            raise ValueError(f"TruncatedNormal: the lower bound `a` is below the upper bound `b`, got a={a}, b={b}")
         super().__init__(self.loc.shape, validate_args=validate_args)
+        if self._validate_args and not torch.compiler.is_compiling() and bool((self.a >= self.b).any()):
+            raise ValueError(f"TruncatedNormal: the lower bound `a` is below the upper bound `b`, got a={a}, b={b}")
         low, high = (self.a - self.loc) / self.scale, (self.b - self.loc) / self.scale
         self._sign = torch.where(low > 0, -1.0, 1.0).to(low.dtype)
         self._low = torch.where(low > 0, -high, low)

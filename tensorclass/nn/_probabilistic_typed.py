@@ -1,0 +1,272 @@
+"""Typed probabilistic modules: parameters are fields, and so are values and log-probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ..core import TensorCollection
+from ..errors import BuildError
+from ._check import Report
+from ._diagnostics import location_of_caller
+from ._draw import build, draw, unknown_parameter
+from ._forward import has_path
+from ._how import by_keyword
+from ._interaction import InteractionType
+from ._probabilistic import as_generator
+from ._results import _construct, nest
+from ._sequential import PROBING, TensorClassSequential
+from ._slots import Slot, as_slots
+from ._stage import TensorClassModule, _read
+from ._subsequence import needed, needs
+from .distributions import CompositeDistribution, Delta
+
+In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
+Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
+
+
+class Sampler(nn.Module):
+    """What a probabilistic stage calls: the values of its in fields to a value and its log-probabilities."""
+
+    def __init__(
+        self, maker: Callable[..., Any], names: Sequence[str], constants: Any, kind: InteractionType, scores: int,
+        values: int, estimates: int, generator: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.maker, self.names, self.constants, self.kind = maker, tuple(names), constants, kind
+        self.scores, self.values = scores, values
+        self.estimates, self.generator = estimates, generator
+
+    def __repr__(self) -> str:
+        return f"Sampler({self.title}, {self.kind})"
+
+    @property
+    def title(self) -> str:
+        """The name of the distribution."""
+        return str(getattr(self.maker, "__name__", self.maker))
+
+    def dist(self, *values: Any, **named: Any) -> Any:
+        """The distribution of some parameters, by position or by name."""
+        parameters = {**dict(zip(self.names, values, strict=False)), **named}
+        return build(self.maker, parameters, dict(self.constants.items()), f"`{self.title}`")
+
+    def forward(self, *values: Any, **named: Any) -> Any:
+        """A value, or the parts of a composite one, and the log-probabilities that are asked for."""
+        dist = self.dist(*values, **named)
+        value, score = draw(
+            dist, self.kind, torch.Size(), bool(self.scores), self.estimates, self.generator, f"`{self.title}`"
+        )
+        parts = self._parts(dist, value)
+        if self.scores:
+            parts += self._score_parts(dist, score)
+        return parts[0] if len(parts) == 1 else parts
+
+    def _parts(self, dist: Any, value: Any) -> tuple[Any, ...]:
+        if isinstance(dist, CompositeDistribution) and isinstance(value, TensorCollection):
+            held: Any = value
+            return tuple(held[key] for key in dist)
+        return value if isinstance(value, tuple) else (value,)
+
+    def _score_parts(self, dist: Any, score: Any) -> tuple[Any, ...]:
+        if not isinstance(score, TensorCollection):
+            return (score,)
+        held: Any = score
+        parts = list(held.values(True, True))
+        return tuple(parts) if self.scores == len(parts) > 1 else (total(parts, dist.batch_shape),)
+
+    def log_prob(self, dist: Any, values: Sequence[Any]) -> Tensor:
+        """The log-probability of values, summed over the components of a composite distribution."""
+        if not isinstance(dist, CompositeDistribution):
+            score: Tensor = dist.log_prob(values[0] if len(values) == 1 else tuple(values))
+            return score
+        return total(
+            [part.log_prob(value) for part, value in zip(dist.dists.values(), values, strict=True)], dist.batch_shape
+        )
+
+
+class ProbabilisticTensorClassModule(TensorClassModule):
+    """Builds a distribution from fields and writes a value of it to a field.
+
+    The value is what `set_interaction_type` says, else `default_interaction_type`.
+
+    Args:
+        in_fields: The parameters, by the last part of their names: `(Policy.loc, Policy.scale)`, or a mapping from the
+            names of arguments to fields, `{"loc": Policy.mean, "scale": Policy.spread}`.
+        out_fields: Where the value goes; of a `CompositeDistribution` one field for each component, in order.
+        distribution_class: A distribution class, or a callable that makes one from the parameters by name.
+        distribution_kwargs: Constant arguments.
+        log_prob_field: Where the log-probability goes: one field, of the sum for a composite distribution, or a
+            sequence with one for each component. It is not computed when this is None.
+        default_interaction_type: What is taken outside of `set_interaction_type`.
+        n_empirical_estimate: How many samples estimate a mean that has no closed form.
+        generator: A `torch.Generator` or a seed; the global generator when this is None.
+        name: The name in a sequence.
+        update: Whether fields may be overwritten.
+
+    Raises:
+        BuildError: for fields that are none, or a parameter that the distribution does not take.
+
+    >>> import torch
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass, produced
+    >>> from tensorclass.typing import Float32
+    >>> class Policy(TensorClass):
+    ...     loc: Float32[Tensor, "2"]
+    ...     scale: Float32[Tensor, "2"]
+    ...     action: Float32[Tensor, "2"] = produced()
+    >>> act = ProbabilisticTensorClassModule(
+    ...     (Policy.loc, Policy.scale), Policy.action, distribution_class=torch.distributions.Normal
+    ... )
+    >>> batch = Policy(torch.zeros(3, 2), torch.ones(3, 2))
+    >>> act(batch).action.shape, act.get_dist(batch)
+    (torch.Size([3, 2]), Normal(loc: torch.Size([3, 2]), scale: torch.Size([3, 2])))
+    """
+
+    module: Sampler
+
+    def __init__(
+        self, in_fields: Any, out_fields: Any, *, distribution_class: Callable[..., Any] = Delta,
+        distribution_kwargs: Any = None, log_prob_field: Any = None,
+        default_interaction_type: InteractionType | str = InteractionType.DETERMINISTIC,
+        n_empirical_estimate: int = 1000, generator: torch.Generator | int | None = None, name: str | None = None,
+        update: bool = False,
+    ) -> None:  # fmt: skip
+        fields, names = by_keyword(in_fields)
+        reads = [slot for slot in as_slots(fields, "in_fields") if slot is not None]
+        names = names or tuple("param" if distribution_class is Delta else slot.path[-1] for slot in reads)
+        writes = as_slots(out_fields, "out_fields", droppable=True)
+        scores = () if log_prob_field is None else as_slots(log_prob_field, "log_prob_field")
+        constants = {} if distribution_kwargs is None else distribution_kwargs
+        wrong = unknown_parameter(distribution_class, [*names, *constants.keys()])
+        if wrong is not None:
+            raise BuildError(f"{location_of_caller()}: {wrong}; rename with in_fields={{'parameter': field}}")
+        sampler = Sampler(
+            distribution_class, names, constants, InteractionType(default_interaction_type), len(scores), len(writes),
+            n_empirical_estimate, _checked(generator),
+        )  # fmt: skip
+        refs = [None if slot is None else slot.ref for slot in (*writes, *scores)]
+        super().__init__(sampler, [slot.ref for slot in reads], refs, name=name, update=update)
+
+    def get_dist(self, batch: Any) -> Any:
+        """The distribution of the parameters in a batch."""
+        return self.module.dist(*[_read(batch, slot, self._label()) for slot in self._reads])
+
+    def log_prob(self, batch: Any) -> Tensor:
+        """The log-probability of the value that a batch holds in the out fields."""
+        values = [
+            _read(batch, slot, self._label()) for slot in self._declared[: self.module.values] if slot is not None
+        ]
+        return self.module.log_prob(self.get_dist(batch), values)
+
+
+class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
+    """A pipeline with probabilistic modules, which can return their distributions.
+
+    Takes what `TensorClassSequential` takes; at least one module is a `ProbabilisticTensorClassModule`.
+
+    Raises:
+        BuildError: as `TensorClassSequential`, and when no module is probabilistic.
+
+    >>> import torch
+    >>> from torch import Tensor, nn
+    >>> from tensorclass import TensorClass
+    >>> from tensorclass.typing import Float32
+    >>> class State(TensorClass):
+    ...     x: Float32[Tensor, "4"]
+    >>> class Act(TensorClass):
+    ...     loc: Float32[Tensor, "2"]
+    ...     action: Float32[Tensor, "2"]
+    >>> policy = ProbabilisticTensorClassSequential(
+    ...     TensorClassModule(nn.Linear(4, 2), State.x, Act.loc),
+    ...     ProbabilisticTensorClassModule(
+    ...         Act.loc, Act.action, distribution_class=torch.distributions.Normal, distribution_kwargs={"scale": 1.0}
+    ...     ),
+    ...     input=State, output=Act,
+    ... )
+    >>> state = State(torch.zeros(3, 4))
+    >>> policy.log_prob(state, policy(state)).shape
+    torch.Size([3, 2])
+    """
+
+    def _build(self, report: Report, warn: bool) -> None:
+        super()._build(report, warn)
+        if not self._samplers():
+            raise BuildError(
+                f"the pipeline {self._title()} has no ProbabilisticTensorClassModule; use TensorClassSequential"
+            )
+
+    def _samplers(self) -> list[int]:
+        return [index for index, stage in enumerate(self._stages) if isinstance(self._target(stage), Sampler)]
+
+    def get_dist(self, batch: In) -> Any:
+        """The distribution of the last probabilistic module; those before it draw, and it is conditional on that."""
+        return self._dist(self._samplers()[-1], batch, None)
+
+    def log_prob(self, batch: In, sample: Any = None) -> Tensor:
+        """The log-probability of the values that a sample holds, each given the values before it.
+
+        Args:
+            batch: The input.
+            sample: What a call of the pipeline returned, or any batch that holds the values; the input itself by
+                default.
+
+        Returns:
+            Of one probabilistic module what its distribution gives; of several the sum, `[*batch]`.
+        """
+        sample = batch if sample is None else sample
+        scores = []
+        for index in self._samplers():
+            stage = self._stages[index]
+            sampler: Any = self._target(stage)
+            slots = [slot for slot in stage.writes[: sampler.values] if slot is not None]
+            scores.append(
+                sampler.log_prob(self._dist(index, batch, sample), [_read(sample, s, stage.name) for s in slots])
+            )
+        size: Any = getattr(batch, "batch_size", torch.Size())
+        return scores[0] if len(scores) == 1 else total(scores, size)
+
+    def _dist(self, index: int, batch: Any, sample: Any) -> Any:
+        """The distribution of one module; values that a sample holds are taken from it instead of drawn."""
+        stage = self._stages[index]
+        sampler: Any = self._target(stage)
+        drawn = set() if sample is None else set(self._samplers())
+        kept = [i for i in needed(self._stages, range(index), stage.reads) if i not in drawn]
+        stages = [self._stages[i] for i in kept]
+        missing = needs(stages, stage.reads)
+        sources = [sample if self._is_drawn(slot, drawn) else batch for slot in missing]
+        values = {s.path: _read(source, s, stage.name) for s, source in zip(missing, sources, strict=True)}
+        if kept:
+            part = self._before(kept, stage.reads)
+            given = batch
+            if part.input_class is not self.input_class:
+                given = _construct(part.input_class, nest(values), batch.batch_size, stage.name)
+            result = part(given)
+            values = {slot.path: _read(result, slot, stage.name) for slot in stage.reads}
+        return sampler.dist(*[values[slot.path] for slot in stage.reads])
+
+    def _is_drawn(self, slot: Slot, drawn: set[int]) -> bool:
+        return any(slot in self._stages[index].written for index in drawn) or not has_path(self.input_class, slot.path)
+
+    def _before(self, kept: list[int], wanted: Sequence[Slot]) -> TensorClassSequential[Any, Any]:
+        """The modules that compute the parameters, checked already as parts of this pipeline."""
+        token = PROBING.enter(False)
+        try:
+            return self._part(kept, wanted)
+        finally:
+            PROBING.leave(token)
+
+
+def total(parts: Sequence[Tensor], size: torch.Size) -> Tensor:
+    """The sum of log-probabilities over components and event dims, `[*size]`."""
+    summed: Tensor = sum(part.flatten(len(size)).sum(-1) if part.ndim > len(size) else part for part in parts)  # type: ignore[assignment]  # not 0: there is one
+    return summed
+
+
+def _checked(generator: Any) -> torch.Generator | None:
+    found = as_generator(generator) if generator is None or isinstance(generator, (int, torch.Generator)) else generator
+    if found is None or isinstance(found, torch.Generator):
+        return found
+    raise BuildError(f"generator= takes a torch.Generator or a seed, got {generator!r}")
