@@ -137,7 +137,8 @@ def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | No
     at = one_dim(self, dim, reducer.name, "call it once for each dim, or merge the dims first with `flatten`")
     leaves, functions = _batched(self, reducer.name, False, lambda leaf: leaf.softmax(at, dtype))
     new = each(self, reducer.name, leaves, functions)
-    _require_declared(self, leaves, new, reducer.name)
+    if dtype is not None:
+        _require_declared(self, leaves, new, reducer.name)
     return self._make(new, self._batch_size, self._names, VALUES)
 
 
@@ -157,12 +158,13 @@ def _delivered(result: Any, out: Any) -> Any:
 
 def _batched(
     self: Pointwise, op: str, regroups: bool, function: Function
-) -> tuple[list[Tensor], list[Function | None]]:
-    """The leaves, and the function beside each that has the batch dims."""
+) -> tuple[list[Tensor], Function | list[Function | None]]:
+    """The leaves, and the function; beside each leaf, or None, where the batch dims pass some by."""
     leaves = self._leaves(VALUES)
     if self._tensors_by_key() is not None:
-        return leaves, [function] * len(leaves)
-    return leaves, [None if n is None else function for n in batch_ndims(self, op, regroups)]
+        return leaves, function
+    ndims = batch_ndims(self, op, regroups)
+    return leaves, function if None not in ndims else [None if n is None else function for n in ndims]
 
 
 def _everything(self: Pointwise, reducer: Reducer, keepdim: bool, options: Options) -> Any:
@@ -205,11 +207,12 @@ def _pairs(
     """Values in a twin; indices, of other dtypes and for reduced tensors alone, in an untyped container."""
     leaves, functions = _batched(self, op, regroups, function)
     found = each(self, op, leaves, functions)
-    values = [pair if given is None else pair[0] for pair, given in zip(found, functions, strict=True)]
+    reduced = [True] * len(leaves) if callable(functions) else [given is not None for given in functions]
+    values = [pair[0] if given else pair for pair, given in zip(found, reduced, strict=True)]
     twin = self._make(values, size, names, VALUES)
     if not return_indices:
         return twin
-    indices = [pair[1] for pair, given in zip(found, functions, strict=True) if given is not None]
+    indices = [pair[1] for pair, given in zip(found, reduced, strict=True) if given]
     return Extrema(twin, untyped(self, tensors_only=True)._make(indices, size, names, VALUES))
 
 

@@ -119,6 +119,8 @@ def untyped(self: Any, resize: Resize | None = None, tensors_only: bool = False)
     """
     size = self._batch_size if resize is None else resize(self._batch_size)
     result = self._bare(size, self._names if len(size) == len(self._batch_size) else None)
+    if resize is None and type(result) is type(self) and self._tensors_by_key() is not None:
+        return self
     for key, value in self._entries().items():
         if isinstance(value, TensorCollection):
             result._put(key, untyped(value, resize, tensors_only))

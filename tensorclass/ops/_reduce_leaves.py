@@ -56,12 +56,19 @@ def _reducer(row: Reduction) -> Reducer:
     return Reducer(row.name, special.get(row.name) or getattr(Tensor, row.name), row.many, row.staged)
 
 
+_SMALL: Final = 8192
+"""Elements up to which tensors are faster put together than reduced one by one."""
 REDUCERS: Final[Mapping[str, Reducer]] = {row.name: _reducer(row) for row in REDUCTIONS}
 
 
-def each(self: Pointwise, op: str, leaves: list[Tensor], functions: Sequence[Function | None]) -> list[Any]:
-    """What a function for each leaf makes of it; a leaf without a function stays what it is."""
+def each(self: Pointwise, op: str, leaves: list[Tensor], functions: Function | Sequence[Function | None]) -> list[Any]:
+    """What one function, or one for each leaf, makes of it; a leaf without a function stays what it is."""
     new: list[Any] = []
+    if callable(functions):
+        try:
+            return [functions(leaf) for leaf in leaves]
+        except (RuntimeError, IndexError):  # again, to find the leaf
+            functions = [functions] * len(leaves)
     try:
         for leaf, function in zip(leaves, functions, strict=True):
             new.append(leaf if function is None else function(leaf))
@@ -118,7 +125,7 @@ def together(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, options
         if keepdim:
             raise TypeError(f"{reducer.name}: keepdim=True needs a dim; reduce=True without one gives a single number")
         leaves = _some(self, reducer.name)
-        if reducer.staged:
+        if reducer.staged and sum([leaf.numel() for leaf in leaves]) > _SMALL:
             parts = [reducer.function(leaf, **options) for leaf in leaves]
             return reducer.function(torch.stack(parts), **options)
         return reducer.function(torch.cat([leaf.reshape(-1) for leaf in leaves]), **options)
