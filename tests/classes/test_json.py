@@ -352,9 +352,9 @@ def test_numbers_that_do_not_fit(number):
     class Count(TensorClass):
         n: Int64[Tensor, ""]
 
-    for given in (number, [number]):
+    for value in (number, [number]):
         with pytest.raises(SchemaError) as caught:
-            Count.from_json(json.dumps({"n": given}))
+            Count.from_json(json.dumps({"n": value}))
         assert [problem.path for problem in caught.value.problems] == ["n"]
 
 
