@@ -133,7 +133,7 @@ def test_all_problems_together():
     """Every field and every constraint is told in one error."""
     found = wrong(
         lambda: Checked(
-            x=torch.tensor([[2.0, NAN, 0.0, 0.0]]), words=[torch.zeros(0)], loose=torch.ones(1, dtype=torch.bool), step=0
+            x=torch.tensor([[2.0, NAN, 0.0, 0.0]]), words=[torch.zeros(0)], loose=torch.tensor([True]), step=0
         )
     )
     assert found == ["x", "x", "x", "words[0]", "loose", "step"]
