@@ -48,7 +48,7 @@ DECIDED: dict[str, tuple[Decided, ...]] = {
     "!td[picks] = 1": (DIMS, EXPANDED),
     "td.repeat_interleave(2, dim=dim)": (DIMS,),
     "!td[0] = number": (EXPANDED, LOSSY),
-    "td.fill_(leaf, number)": (LOSSY,),
+    "td.fill_(leaf, number)": (LOSSY, EXPANDED),
     "td.set_(leaf, value)": (LOSSY, EVENTS),
     'td.update_({"b": value})': (LOSSY, EVENTS),
     **dict.fromkeys(
