@@ -137,8 +137,8 @@ class Prober(Searcher):
             raise Unknown(f"it needs values ({useful_line(outcome.error)})")
         if (outcome.error is not None or outcome.findings) and not self._really(sweep, index, outcome):
             raise Unknown("fake tensors do not show what it does")
-        if outcome.error is not None and self.searching and sweep.batch != 1 and index not in self.hints:
-            self._search(sweep, index)
+        if self.searching and sweep.batch != 1 and index not in self.hints:
+            self._search(sweep, index, outcome)
         if outcome.error is None and sweep.number == 0:
             self._without(sweep, index)
         return outcome
@@ -204,7 +204,7 @@ class Prober(Searcher):
             return self._instance(sweep, path, spec.nested)
         if spec.default_factory is not MISSING:
             return spec.default_factory()
-        return spec.default
+        return spec.default if spec.kind == "value" else MISSING
 
     def _instance(self, sweep: Sweep, path: Path, cls: Any) -> Any:
         values = {}
@@ -313,8 +313,8 @@ class Prober(Searcher):
                 zip(self._shapes(index, position, sweeps), sweeps, strict=True) if index in sweep.given]  # fmt: skip
         first = sweeps[0]
         odd = {name: size + 5 for name, size in first.sizes.known.items() if name in first.sizes.guessed}
-        values = self._values_at(first, index, self.plan.with_(odd))
-        made = self._run(index, first.batch, values, first.sizes.copy(self.plan), self.tensors).values
+        values, outcome = self.run_at(first, index, self.plan.with_(odd))
+        made = outcome.values
         if made is not None and isinstance(made[position], Tensor):
             rows.append((_event(self.report.writes[index][position], made[position]), tuple(values)))
         usable = [(shape[dim], given) for shape, given in rows if shape is not None and dim < len(shape)]

@@ -85,14 +85,16 @@ class Searcher:
         return run(tensors, values, sizes, dict(live), isolator or self.isolator(tensors))
 
     def run_one(
-        self, index: int, sweep: Sweep, values: Sequence[Any], tensors: Tensors, isolator: Isolator
+        self, index: int, sweep: Sweep, values: Sequence[Any], tensors: Tensors | None = None,
+        isolator: Isolator | None = None,
     ) -> Outcome:  # fmt: skip
-        """Run a module on values of a sweep, which is left as it is."""
-        return self._run(index, sweep.batch, values, sweep.sizes.copy(self.plan), tensors, (), isolator)
+        """Run a module on other values than those of the sweep, which is left as it is."""
+        sizes = sweep.sizes.copy(self.plan)
+        return self._run(index, sweep.batch, values, sizes, tensors or self.tensors, (), isolator)
 
     # ---- what a module accepts -----------------------------------------------------------------------------------
 
-    def _search(self, sweep: Sweep, index: int) -> None:
+    def _search(self, sweep: Sweep, index: int, outcome: Outcome) -> None:
         """Look for inputs that a module accepts among those that are open, then for a hint.
 
         Raises:
@@ -100,16 +102,19 @@ class Searcher:
             Unknown: when the inputs are too open to say that the module is wrong.
         """
         uses = [use for use in self.report.reads[index] if use is not None]
-        if self._search_dtypes(sweep, index, uses):
+        if outcome.error is not None and self._search_dtypes(sweep, index, uses):
             raise Again
         terms = [term for use in uses for term in self.unifier.resolve(use.place.terms)]
         rests = [t.name for t in terms if isinstance(t, Rest) and t.name in sweep.sizes.guessed]
         names = [n for t in terms if isinstance(t, Polynomial) for n in t.names if n in sweep.sizes.guessed]
-        if self._search_sizes(sweep, index, list(dict.fromkeys(names)), list(dict.fromkeys(rests))):
+        # What comes out of a shape that we chose says little, unless other shapes do no better.
+        wrong = outcome.error is not None or (rests and outcome.findings)
+        if wrong and self._search_sizes(sweep, index, list(dict.fromkeys(names)), list(dict.fromkeys(rests))):
             raise Again
-        if rests:
+        if outcome.error is not None and rests:
             raise Unknown("its inputs are declared with any shape, and none that was tried is accepted")
-        self.hints[index] = self._fix(sweep, index, uses)
+        if outcome.error is not None:
+            self.hints[index] = self._fix(sweep, index, uses)
 
     def _search_dtypes(self, sweep: Sweep, index: int, uses: Sequence[Use]) -> bool:
         for position, use in enumerate(uses):
@@ -136,7 +141,8 @@ class Searcher:
             variables = names + [f"{rest}#{i}" for rest in rests for i in range(rank)]
 
             def works(chosen: dict[str, int], ranks: dict[str, int] = ranks) -> bool:
-                return self._works_at(sweep, index, self.plan.with_(chosen, ranks))
+                tried = self.run_at(sweep, index, self.plan.with_(chosen, ranks))[1]
+                return tried.error is None and not (ranks and tried.findings)
 
             found = {} if rests and works({}) else accepted(variables, sizes, works)
             if found or (rests and works({})):
@@ -160,10 +166,8 @@ class Searcher:
             who = self.words.who(index)
             self.found.append(replace(note, message=f"dim `{plain_name(name)}` is {size}: the only size {who} accepts"))
 
-    def _works_at(self, sweep: Sweep, index: int, plan: Plan) -> bool:
-        return self._works(sweep, index, self._values_at(sweep, index, plan))
-
-    def _values_at(self, sweep: Sweep, index: int, plan: Plan) -> list[Any]:
+    def run_at(self, sweep: Sweep, index: int, plan: Plan) -> tuple[list[Any], Outcome]:
+        """Run a module on values of other sizes than those of the sweep: with the values."""
         sizes = sweep.sizes.copy(plan)
         values = []
         for use, value in zip(self.report.reads[index], sweep.given[index], strict=True):
@@ -171,11 +175,10 @@ class Searcher:
                 batch = (sweep.batch,) if use.slot.spec.kind == "tensor" else ()
                 value = self.tensors.tensor((*batch, *sizes.shape(use.place.terms)), value.dtype, value.device)
             values.append(value)
-        return values
+        return values, self._run(index, sweep.batch, values, sizes, self.tensors)
 
     def _works(self, sweep: Sweep, index: int, values: Sequence[Any]) -> bool:
-        outcome = self._run(index, sweep.batch, values, sweep.sizes.copy(self.plan), self.tensors)
-        return outcome.error is None
+        return self.run_one(index, sweep, values).error is None
 
     def _fix(self, sweep: Sweep, index: int, uses: Sequence[Use]) -> str:
         """What the module would accept instead, found by trying."""

@@ -73,7 +73,7 @@ class Sizes:
         """The same numbers but for those that another plan sets."""
         new = Sizes(self.unifier, plan, self.sweep, small=self.small)
         new.known = {**self.known, **{n: s[0] for n, s in plan.sizes.items() if n in self.guessed}}
-        new.rests = {n: s for n, s in self.rests.items() if n not in self.guessed}
+        new.rests = {n: s for n, s in self.rests.items() if plan is self.plan or n not in self.guessed}
         new.guessed, new.bound = set(self.guessed), dict(self.bound)
         return new
 
