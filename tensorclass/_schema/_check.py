@@ -408,7 +408,8 @@ def _mend_rank(spec: TensorSpec, value: Tensor, batch: torch.Size) -> str:
     if dims is None or dims.rank is None:
         return ""
     shape, full = tuple(value.shape), len(batch) + dims.rank
-    if value.ndim == dims.rank and batch and not Bindings().bind("", dims, shape):
+    batched = shape[: len(batch)] == tuple(batch)  # then it is an event dim that lacks
+    if value.ndim == dims.rank and batch and not batched and not Bindings().bind("", dims, shape):
         sizes = ", ".join(map(str, (*batch, *shape)))
         return f"it has no batch dims: spread it with `.expand({sizes})`, or declare `Shared[...]`"
     if value.ndim == full - 1:

@@ -67,15 +67,15 @@ def _collect(key: Key, whole: Key, parts: list[str]) -> None:
     elif isinstance(key, tuple):
         for part in key:
             _collect(part, whole, parts)
-    elif type(key) is property and getattr(key, "__field_path__", None) is not None:
-        parts.append(key.__field_path__[0])  # type: ignore[attr-defined]  # a reference as dynamo shows it: it can be subscripted, not iterated
-    elif hasattr(type(key), "__field_path__"):
-        parts.extend(key.__field_path__)
     else:
-        raise TypeError(
-            f"a key is a string, a tuple of strings or a field reference, got {key!r} of type "
-            f"{type(key).__name__}" + (f" inside {whole!r}" if key is not whole else "")
-        )
+        path = getattr(key, "__field_path__", None)
+        if path is None:
+            raise TypeError(
+                f"a key is a string, a tuple of strings or a field reference, got {key!r} of type "
+                f"{type(key).__name__}" + (f" inside {whole!r}" if key is not whole else "")
+            )
+        # A reference as dynamo shows it is a property whose path can be subscripted, not iterated.
+        parts += [path[0]] if type(key) is property else path
 
 
 def unravel_key(key: Key) -> str | Path:

@@ -1,7 +1,7 @@
 """Device moves and dtype casts. A move or cast that changes nothing gives a new container around the same tensors."""
 
 # Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
-# pyright: reportReturnType=false
+# pyright: reportReturnType=false, reportArgumentType=false
 
 from __future__ import annotations
 

@@ -433,3 +433,15 @@ def test_float_families_and_other_dtypes(form: Form) -> None:
         assert Mixed(torch.zeros(2, dtype=dtype), torch.zeros(2, dtype=torch.float64)).any_float.dtype is dtype
     with pytest.raises(SchemaError, match="any_float"):
         Mixed(torch.zeros(2, dtype=torch.int64), torch.zeros(2, dtype=torch.float64))
+
+
+def test_hint_for_a_lacking_event_dim():
+    """A tensor that starts with the batch dims lacks an event dim: spreading it over the batch would be wrong."""
+
+    class Plane(TensorClass):
+        x: Float32[Tensor, "h w"]
+
+    with pytest.raises(SchemaError, match=r"`\.unsqueeze\(1\)` would fit"):
+        Plane(x=torch.zeros(4, 5), batch_size=[4])
+    with pytest.raises(SchemaError, match=r"spread it with `\.expand\(4, 5, 6\)`"):
+        Plane(x=torch.zeros(5, 6), batch_size=[4])
