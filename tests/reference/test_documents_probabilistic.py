@@ -46,8 +46,8 @@ def test_000_probabilistic_sequence():
     params = TensorDict.from_module(td_module)
     with params.to_module(td_module):
         assert td_module(td) is td
-    assert {key: tuple(td[key].shape) for key in td.keys()} == SHAPES
-    assert all(td[key].dtype is torch.float32 for key in td.keys())
+    assert {key: tuple(value.shape) for key, value in td.items()} == SHAPES
+    assert all(value.dtype is torch.float32 for value in td.values())
     assert td.batch_size == (3,)
     assert td.device is None
 
