@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tensorclass import TensorClass, produced
 from tensorclass.errors import BuildError
-from tensorclass.nn import TensorClassModule, TensorClassSequential, set_skip_existing
+from tensorclass.nn import TensorClassModule, TensorClassModuleBase, TensorClassSequential, set_skip_existing
 from tensorclass.typing import Float32, Int64
 from tests.nn._pipelines import Digits, Hidden, Prediction, State, classifier, digits, flatten, stages, step
 
@@ -730,3 +730,38 @@ def test_shared_module():
     assert pipeline[:1].first is pipeline[1:].second
     pipeline(wide()).total.sum().backward()
     assert shared.weight.grad is not None
+
+
+# ---- class-to-class modules --------------------------------------------------------------------------------------
+
+
+class Total(TensorClassModuleBase[Wide, Sum]):
+    """A module from one class to another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, batch: Wide) -> Sum:
+        """Both sums."""
+        return Sum(total=self.linear(batch.a), other=batch.b, batch_size=batch.batch_size)
+
+
+def test_class_modules_are_members():
+    """A class-to-class module is found by index, stands in slices, in any order and in nested pipelines."""
+
+    class Out(TensorClass):
+        total: Float32[Tensor, "4"]
+        last: Float32[Tensor, "4"]
+
+    total, last = Total(), step(torch.neg, Sum.other, Out.last, name="last")
+    pipeline = TensorClassSequential(last, total, input=Wide, output=Out, sort=True)
+    batch = wide()
+    expected = pipeline(batch)
+    assert torch.equal(expected.total, total.linear(batch.a))
+    assert pipeline[0] is total
+    assert torch.equal(pipeline[1:](pipeline[:1](batch)).last, expected.last)
+    outer = TensorClassSequential(pipeline, input=Wide, output=Out)
+    assert torch.equal(copy.deepcopy(outer)(batch).total, expected.total)
+    assert "total_0" in str(outer.graph("svg"))
+    assert outer.select_subsequence(out_fields=Sum.total).output_class is not Out
