@@ -108,15 +108,20 @@ class TensorClassPlugin(Plugin):
         return guarded(partial(torch.widened, collection=collection, sequence=sequence), _signature)
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
-        """Methods of containers; they are defined in the package itself or overridden in a typed class."""
+        """Methods of typed classes, by the class of the instance."""
         owner, _, name = fullname.rpartition(".")
-        if not access.wants(name) or not (owner.startswith("tensorclass.") or is_batch_class(self._class(owner))):
+        if not access.wants(name) or not is_batch_class(self._class(owner)):
             return None
+        if name in ("stack", "cat"):
+            return guarded(torch.same_class, _return_type)
         return guarded(partial(access.called, name=name), _return_type)
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         """`replace` takes the fields."""
-        return guarded(access.replaced, _signature) if fullname == f"{ROOT}.replace" else None
+        owner, _, name = fullname.rpartition(".")
+        return (
+            guarded(access.replaced, _signature) if name == "replace" and is_batch_class(self._class(owner)) else None
+        )
 
     def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
         """Assignments to fields."""

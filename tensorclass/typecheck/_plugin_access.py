@@ -32,8 +32,20 @@ _DIVISIONS = ("__truediv__", "__rtruediv__", "div", "true_divide")
 _FLOATING = ("exp", "sqrt", "rsqrt", "log", "sin", "cos", "tanh", "sigmoid", "mean", "reciprocal")
 _SCALED = ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "add", "sub", "mul")
 _TO = {"double": "float64", "half": "float16", "bfloat16": "bfloat16", "float": "float32"}
-METHODS = {*KEYED, *UPDATES, *_IN_PLACE, *_DIVISIONS, *_FLOATING, *_SCALED, *_TO, *ALWAYS_WRITE, "to"}
-SIGNATURES = ("replace",)
+METHODS = {
+    *KEYED,
+    *UPDATES,
+    *_IN_PLACE,
+    *_DIVISIONS,
+    *_FLOATING,
+    *_SCALED,
+    *_TO,
+    *ALWAYS_WRITE,
+    "to",
+    "replace",
+    "stack",
+    "cat",
+}
 
 
 def wants(name: str) -> bool:
@@ -53,16 +65,21 @@ def called(ctx: MethodContext, name: str) -> Type:
         return _keyed(ctx, owner, name)
     if name in UPDATES:
         _updated(ctx, owner)
+    elif name == "replace":
+        given = zip(ctx.callee_arg_names, ctx.args, strict=True)
+        Checker(ctx.api, owner.type).check({name: values[0] for name, values in given if name and len(values) == 1})
     else:
         _cast(ctx, owner, name)
     return ctx.default_return_type
 
 
-def refuse_frozen(api: Any, owner: Instance, what: str, where: nodes.Context) -> None:
-    """A write to an instance of a frozen class."""
-    if owner.type.metadata.get("dataclass", {}).get("frozen") or option(owner.type, "frozen"):
+def refuse_frozen(api: Any, owner: Instance, what: str, where: nodes.Context) -> bool:
+    """Report a write to an instance of a frozen class; whether it is one."""
+    frozen = bool(owner.type.metadata.get("dataclass", {}).get("frozen") or option(owner.type, "frozen"))
+    if frozen:
         text = f"{owner.type.name} is frozen, so that {what} raises; make a changed copy with replace(...)"
         api.fail(text, where, code=FROZEN)
+    return frozen
 
 
 def attribute(ctx: AttributeContext, name: str) -> Type:
@@ -72,7 +89,8 @@ def attribute(ctx: AttributeContext, name: str) -> Type:
         return ctx.default_attr_type
     if ctx.context in source_of(ctx.api).deleted:
         field, typ = fields_of(owner.type).get(name), field_type(owner, name)
-        refuse_frozen(ctx.api, owner, f"deleting {name}", ctx.context)
+        if refuse_frozen(ctx.api, owner, f"deleting {name}", ctx.context):
+            return ctx.default_attr_type
         if field is not None and not field.produced and typ is not None and not _takes_none(typ):
             text = f'"{name}" of {owner.type.name} is required and can\'t be deleted'
             ctx.api.fail(text, ctx.context, code=UNKNOWN_KEY)
@@ -170,9 +188,12 @@ def _updated(ctx: MethodContext, owner: Instance) -> None:
     for values, names, formal in zip(ctx.args, ctx.arg_names, ctx.callee_arg_names, strict=False):
         if formal == "kwargs":
             pairs += [(name, value) for name, value in zip(names, values, strict=True) if name is not None]
-    mapping = source_of(ctx.api).follow(ctx.args[0][0]) if ctx.args and ctx.args[0] else None
-    if isinstance(mapping, nodes.DictExpr):
-        pairs += [(key.value, value) for key, value in mapping.items if isinstance(key, nodes.StrExpr)]
+    source = source_of(ctx.api)
+    mapping = source.follow(ctx.args[0][0]) if ctx.args and ctx.args[0] else None
+    for key, value in mapping.items if isinstance(mapping, nodes.DictExpr) else ():
+        literal = None if key is None else source.follow(key)
+        if isinstance(literal, nodes.StrExpr):
+            pairs.append((literal.value, value))
     for name, value in pairs:
         place = at_path(owner, (name,))
         if isinstance(place, Missing):

@@ -17,6 +17,7 @@ from ._plugin_facts import ROOT, Declared, fields_of, is_batch_class, option, ow
 OPTIONS = ("frozen", "nocast", "autocast", "tensor_only", "shadow", "validate")
 PRODUCED = "tensorclass._schema._fields.produced"
 FIELD = "tensorclass._schema._fields.field"
+VALIDATOR = "tensorclass.classes._validators.field_validator"
 DIGEST = "__tensorclass_declared"  # private, so that two parents may differ in it
 
 
@@ -86,7 +87,7 @@ def _statement(cls: nodes.ClassDef, name: str) -> nodes.AssignmentStmt:
 
 
 def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, Declared]]:
-    reader = Reader(ctx.api)
+    reader, converted = Reader(ctx.api), set(_converted(ctx.cls))
     for name, statement in _statements(ctx.cls):
         annotation = statement.unanalyzed_type
         if annotation is None or not reader.is_field(annotation):
@@ -96,7 +97,10 @@ def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, Declared]]:
         except WrongAnnotation as wrong:
             ctx.api.fail(str(wrong), statement, code=DECLARATION)
             field = Declared("tensor")
-        yield name, Declared(field.kind, field.dtype, field.dims, _calls(statement.rvalue, PRODUCED))
+        produced, policy = _calls(statement.rvalue, PRODUCED), _argument(statement.rvalue, "coerce")
+        known = policy.value if isinstance(policy, nodes.StrExpr) else None if policy is None else "cast"
+        coerce = "cast" if name in converted else known
+        yield name, Declared(field.kind, field.dtype, field.dims, produced, coerce)
 
 
 def _calls(value: nodes.Expression, name: str) -> bool:
@@ -122,10 +126,28 @@ def _check_field(ctx: ClassDefContext, name: str, field: Declared, statement: no
             break
 
 
+def _argument(value: nodes.Expression, name: str) -> nodes.Expression | None:
+    """An argument of `field(...)`."""
+    if not isinstance(value, nodes.CallExpr) or not _calls(value, FIELD):
+        return None
+    return dict(zip(value.arg_names, value.args, strict=True)).get(name)
+
+
+def _converted(cls: nodes.ClassDef) -> Iterator[str]:
+    """The fields that a `@field_validator(..., mode="before")` may convert."""
+    for member in cls.defs.body:
+        for call in member.original_decorators if isinstance(member, nodes.Decorator) else ():
+            if (
+                isinstance(call, nodes.CallExpr)
+                and _calls(call, VALIDATOR)
+                and len(call.args) > call.arg_names.count(None)
+            ):
+                yield from (name.value for name in call.args if isinstance(name, nodes.StrExpr))
+
+
 def _default(value: nodes.Expression) -> nodes.Expression | None:
     if isinstance(value, nodes.CallExpr):
-        named = dict(zip(value.arg_names, value.args, strict=True))
-        return named.get("default") if _calls(value, FIELD) else None
+        return _argument(value, "default")
     return None if isinstance(value, nodes.TempNode) else value
 
 

@@ -29,10 +29,18 @@ class Declared:
     dtype: str | None = None
     dims: str | None = None
     produced: bool = False
+    coerce: str | None = None
+    """The conversion policy of the field: "cast" takes any dtype."""
 
     def to_json(self) -> dict[str, Any]:
         """The record as mypy's cache stores it."""
-        return {"kind": self.kind, "dtype": self.dtype, "dims": self.dims, "produced": self.produced}
+        return {
+            "kind": self.kind,
+            "dtype": self.dtype,
+            "dims": self.dims,
+            "produced": self.produced,
+            "coerce": self.coerce,
+        }
 
     @property
     def dtypes(self) -> frozenset[str] | None:

@@ -86,7 +86,7 @@ def wrapped(ctx: FunctionContext) -> Type:
     """`TensorClassModule(module, in_fields=..., out_fields=...)`."""
     named = {n: v[0] for n, v in zip(ctx.callee_arg_names, ctx.args, strict=True) if n is not None and len(v) == 1}
     stage = _references(ctx.api, named)
-    if stage is None or stage.reads is None or "module" not in named:
+    if stage is None or stage.reads is None or None in stage.reads or "module" not in named:
         return ctx.default_return_type
     typ = get_proper_type(ctx.arg_types[ctx.callee_arg_names.index("module")][0])
     reads = [ref for ref in stage.reads if ref is not None]

@@ -6,11 +6,10 @@ from itertools import pairwise
 from typing import Any
 
 from mypy import nodes
-from mypy.plugin import FunctionContext, FunctionSigContext
+from mypy.plugin import FunctionContext, FunctionSigContext, MethodContext
 from mypy.types import CallableType, FunctionLike, Instance, Type, UnionType, get_proper_type
 
 from ._plugin_codes import JOIN
-from ._plugin_facts import batch_instance
 from ._plugin_source import source_of
 
 COLLECTION = "tensorclass.core._base.TensorCollection"
@@ -85,13 +84,13 @@ def _item(typ: Type) -> Type | None:
     return found[0] if found and _is_container(found[0]) else None
 
 
-def same_class(ctx: FunctionContext) -> Type:
+def same_class(ctx: FunctionContext | MethodContext) -> Type:
     """Joined instances are of one class: two classes of which none is the other's parent can't be."""
     values = source_of(ctx.api).items(ctx.args[0][0]) if ctx.args and ctx.args[0] else None
     kinds: list[nodes.TypeInfo] = []
     for value in values or ():
-        found = batch_instance(_type_of(ctx.api, value))
-        if found is not None:
+        found = get_proper_type(_type_of(ctx.api, value))
+        if isinstance(found, Instance) and _is_container(found):
             kinds.append(found.type)
     for one, other in pairwise(kinds):
         if one not in other.mro and other not in one.mro:

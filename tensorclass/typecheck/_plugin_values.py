@@ -38,7 +38,7 @@ class Checker:
         if option(self.info, "validate") == "off":
             return
         fields = fields_of(self.info)
-        known = {name: value for name, value in values.items() if name in fields}
+        known = {name: value for name, value in values.items() if name in fields and fields[name].coerce != "cast"}
         facts = {name: tensor_facts(self.source, value) for name, value in known.items()}
         if batch is None and whole:
             batch = self.infer(known)
@@ -67,14 +67,15 @@ class Checker:
     ) -> None:
         dtypes = field.dtypes
         clash = dtypes is not None and fact.dtypes is not None and not dtypes & fact.dtypes
-        if clash and not option(self.info, "autocast"):
+        if clash and (field.coerce or not option(self.info, "autocast")):
             self._fail(f'"{name}" is declared {field}, given is {fact}', where, DTYPE)
+            return
         dims, shape = field.shape, fact.shape
         if dims is None or shape is None:
             return
         if field.kind == "shared":
             batch = Batch((), "")
-        lead = len(shape) - (dims.rank or 0) if batch is None and dims.rank is not None else None
+        lead = None if dims.rank is None else max(0, len(shape) - dims.rank)
         count = lead if batch is None else len(batch.sizes)
         if count is None:
             return
@@ -159,11 +160,16 @@ def constructed(ctx: FunctionContext) -> Type:
     made = batch_instance(ctx.default_return_type)
     if made is None:
         return ctx.default_return_type
-    info = made.type
+    info, init = made.type, made.type.get("__init__")
+    if init is None or not init.plugin_generated:
+        return ctx.default_return_type  # a constructor of the user's own
     given = {
         name: values[0]
         for name, values, kinds in zip(ctx.callee_arg_names, ctx.args, ctx.arg_kinds, strict=True)
-        if name is not None and len(values) == 1 and not kinds[0].is_star()
+        if name is not None
+        and len(values) == 1
+        and not kinds[0].is_star()
+        and (kinds[0].is_named() or name not in EXTRAS)
     }
     checker = Checker(ctx.api, info)
     batch = _batch_argument(checker.source, given)

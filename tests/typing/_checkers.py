@@ -6,12 +6,12 @@ import json
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests._sources import ROOT
-from tests.typing._notation import Program
+from tests.typing._notation import HERE, Program
 
 Found = dict[Path, dict[int, dict[str, str]]]
 """file -> line -> code -> message"""
@@ -25,8 +25,8 @@ def run_checker(checker: str, files: Sequence[Path]) -> Found:
     Raises:
         RuntimeError: when it could not run, with what it printed.
     """
-    command, read = {"mypy": (_mypy, _read_mypy), "pyright": (_pyright, _read_pyright)}[checker]
-    arguments = [sys.executable, "-m", *command(), *map(str, files)]
+    arguments, read = _COMMANDS[checker]
+    arguments = [sys.executable, "-m", *arguments, *map(str, files)]
     done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"{checker} could not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -36,9 +36,9 @@ def run_checker(checker: str, files: Sequence[Path]) -> Found:
     return found
 
 
-def _mypy() -> list[str]:
-    cache = ROOT / ".mypy_cache" / "typing"  # its own, so that a run of `make types` beside it never waits
-    return ["mypy", "--explicit-package-bases", "--output=json", f"--cache-dir={cache}"]
+def _mypy(name: str) -> list[str]:
+    cache = ROOT / ".mypy_cache" / name  # its own, so that a run of `make types` beside it never waits
+    return ["mypy", "--output=json", f"--cache-dir={cache}", f"--config-file={HERE / name}.ini"]
 
 
 def _read_mypy(output: str) -> Iterable[tuple[str, int, str, str]]:
@@ -49,20 +49,30 @@ def _read_mypy(output: str) -> Iterable[tuple[str, int, str, str]]:
                 yield item["file"], item["line"], item["code"] or "syntax", item["message"]
 
 
-def _pyright() -> list[str]:
-    return ["pyright", "--outputjson", f"--pythonpath={sys.executable}"]
-
-
 def _read_pyright(output: str) -> Iterable[tuple[str, int, str, str]]:
     for item in json.loads(output)["generalDiagnostics"]:
         if item["severity"] in ("error", "warning"):
             yield item["file"], item["range"]["start"]["line"] + 1, item.get("rule", "syntax"), item["message"]
 
 
+_COMMANDS: dict[str, tuple[list[str], Callable[[str], Iterable[tuple[str, int, str, str]]]]] = {
+    "mypy": (_mypy("mypy"), _read_mypy),
+    "mypy+plugin": (_mypy("mypy_plugin"), _read_mypy),
+    "pyright": (["pyright", "--outputjson", f"--pythonpath={sys.executable}"], _read_pyright),
+}
+
+
+def files_for(checker: str, programs: Iterable[Program]) -> list[Path]:
+    """The programs that a checker is meant to understand."""
+    return [program.path for program in programs if checker in program.checkers]
+
+
 def differences(programs: Iterable[Program], checker: str, found: Found) -> list[str]:
     """One line for each diagnostic that is missing or not expected, with the checker's own words."""
     problems: list[str] = []
     for program in programs:
+        if checker not in program.checkers:
+            continue
         said = found.get(program.path, NOTHING)
         for line in sorted({*said, *program.marks}):
             expected = program.marks[line].codes(checker) if line in program.marks else frozenset()

@@ -1,22 +1,28 @@
-"""What stands on the line of a program: `# E: <mypy> | <pyright> | <run time>`.
+"""What stands on the line of a program: `# E: <mypy> | <pyright> | <run time>`, and more checkers by name.
 
 Each column names the codes that a checker reports for the line, or the error that the statement raises; `-` is
 nothing. `# E: call-arg | reportCallIssue | SchemaError` is a mistake that everybody sees, `# E: - | - | SchemaError`
 one that only running the program shows, `# E: list-item | reportArgumentType | -` a false alarm.
+
+Every other checker says what the one says that it builds on (see `CHECKERS`), unless a column of its own follows:
+`# E: - | - | SchemaError | mypy+plugin: tensorclass-dtype`. A program that only some checkers are meant to understand
+says so below its first line: `# checkers: mypy+plugin`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests._sources import ROOT
 
 HERE = ROOT / "tests" / "typing"
-CHECKERS = ("mypy", "pyright")
+CHECKERS = {"mypy": "mypy", "pyright": "pyright", "mypy+plugin": "mypy"}
+"""Every checker, and the one whose column it shares."""
 MARK = re.compile(r"#\s*E:\s*(?P<columns>.+?)\s*$")
+MEANT = re.compile(r"^# checkers: (?P<names>.+)$", re.M)
 
 
 @dataclass(frozen=True)
@@ -26,10 +32,17 @@ class Mark:
     mypy: frozenset[str]
     pyright: frozenset[str]
     error: str | None
+    others: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def codes(self, checker: str) -> frozenset[str]:
         """The codes that a checker reports."""
-        return self.mypy if checker == "mypy" else self.pyright
+        if checker in self.others:
+            return self.others[checker]
+        return self.mypy if CHECKERS[checker] == "mypy" else self.pyright
+
+    def seen(self) -> bool:
+        """Whether any checker reports the line."""
+        return any(self.codes(checker) for checker in CHECKERS)
 
 
 @dataclass(frozen=True)
@@ -50,21 +63,36 @@ class Program:
         """The path below this folder, as failures show it."""
         return self.path.relative_to(HERE).as_posix()
 
+    @property
+    def checkers(self) -> tuple[str, ...]:
+        """The checkers that are meant to understand the program."""
+        found = MEANT.search(self.text)
+        return tuple(found["names"].split(", ")) if found else tuple(CHECKERS)
+
+
+def _codes(column: str) -> frozenset[str]:
+    return frozenset(code.strip() for code in column.split(",")) - {"-"}
+
 
 def parse_mark(line: str) -> Mark | None:
     """The mark of a line of source, None when there is none.
 
     Raises:
-        ValueError: when there are not three columns.
+        ValueError: when there are not three columns, or a column more names no checker.
     """
     found = MARK.search(line)
     if found is None:
         return None
     columns = [column.strip() for column in found["columns"].split("|")]
-    if len(columns) != 3 or not all(columns):
+    if len(columns) < 3 or not all(columns):
         raise ValueError(f"expected `# E: mypy | pyright | run time`, each a name or `-`, got {found.group()!r}")
-    mypy, pyright = (frozenset(code.strip() for code in column.split(",")) - {"-"} for column in columns[:2])
-    return Mark(mypy, pyright, None if columns[2] == "-" else columns[2])
+    others: dict[str, frozenset[str]] = {}
+    for column in columns[3:]:
+        name, separator, codes = column.partition(":")
+        if not separator or name.strip() not in CHECKERS:
+            raise ValueError(f"expected `checker: codes` behind mypy, pyright and run time, got {column!r}")
+        others[name.strip()] = _codes(codes)
+    return Mark(_codes(columns[0]), _codes(columns[1]), None if columns[2] == "-" else columns[2], others)
 
 
 def parse_program(path: Path) -> Program:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tests._sources import ROOT
-from tests.typing._notation import MARK, Mark, Program, programs
+from tests.typing._notation import CHECKERS, MARK, Mark, Program, programs
 
 PAGE = ROOT / "docs" / "typing.md"
 BEGIN, END = "<!-- begin: python -m tests.typing --markdown -->", "<!-- end -->"
@@ -15,13 +15,14 @@ BEGIN, END = "<!-- begin: python -m tests.typing --markdown -->", "<!-- end -->"
 
 def markdown() -> str:
     """What stands between the markers of the page."""
+    names = tuple(CHECKERS)
     parts = [
-        "Right programs, on which both checkers are silent:\n",
-        *_rows(("program", "statements"), ((p.title, str(_statements(p))) for p in programs("right"))),
+        "Right programs, on which the checkers are silent:\n",
+        *_rows(("program", "statements", "checkers"), map(_right, programs("right"))),
         "\nWrong programs, by who sees the mistake:\n",
-        *_rows(("program", "wrong lines", "mypy", "pyright", "run time"), map(_counts, programs("wrong"))),
+        *_rows(("program", "wrong lines", *names, "run time"), _wrong(list(programs("wrong")))),
         "\nRight lines that a checker refuses:\n",
-        *_rows(("line", "mypy", "pyright"), _lines("false_alarms", lambda m: (_codes(m.mypy), _codes(m.pyright)))),
+        *_rows(("line", *names), _lines("false_alarms", lambda m: tuple(_codes(m.codes(name)) for name in names))),
         "\nWrong lines that only running them shows:\n",
         *_rows(("line", "run time"), _lines("unseen", lambda mark: (f"`{mark.error}`",))),
     ]
@@ -35,14 +36,26 @@ def _rows(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[st
         yield f"| {' | '.join(row)} |"
 
 
-def _statements(program: Program) -> int:
-    return len(ast.parse(program.text).body)
+def _right(program: Program) -> tuple[str, ...]:
+    return program.title, str(len(ast.parse(program.text).body)), ", ".join(program.checkers)
 
 
-def _counts(program: Program) -> tuple[str, ...]:
-    marks = program.marks.values()
-    seen = (sum(bool(m.mypy) for m in marks), sum(bool(m.pyright) for m in marks), sum(bool(m.error) for m in marks))
-    return program.title, str(len(marks)), *map(str, seen)
+def _wrong(found: Sequence[Program]) -> Iterator[tuple[str, ...]]:
+    """Each program with what every checker and the run time see of it, and all of them together."""
+    for program in found:
+        yield program.title, str(len(program.marks)), *(_seen([program], name) for name in (*CHECKERS, ""))
+    count = sum(len(program.marks) for program in found)
+    yield "**all**", str(count), *(f"**{_seen(found, name)}**" for name in (*CHECKERS, ""))
+
+
+def _seen(found: Sequence[Program], checker: str) -> str:
+    """How many lines of the programs that a checker is meant to understand it reports; of the run time without one."""
+    meant = [p for p in found if not checker or checker in p.checkers]
+    marks = [mark for program in meant for mark in program.marks.values()]
+    number = sum(bool(mark.codes(checker) if checker else mark.error) for mark in marks)
+    if not marks:
+        return "-"
+    return str(number) if len(found) == 1 else f"{number} of {len(marks)}"
 
 
 def _lines(stem: str, columns: Callable[[Mark], tuple[str, ...]]) -> Iterator[tuple[str, ...]]:

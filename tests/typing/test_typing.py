@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.typing._checkers import Found, differences, run_checker
+from tests.typing._checkers import Found, differences, files_for, run_checker
 from tests.typing._execute import execute
 from tests.typing._notation import CHECKERS, HERE, Mark, Program, parse_mark, programs
 from tests.typing._table import PAGE, filled
@@ -22,7 +22,7 @@ def _program(text: str, folder: str = "wrong") -> Program:
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_checker(checker: str) -> None:
     """A checker reports the codes on the line, all of them and no others."""
-    found = run_checker(checker, [program.path for program in PROGRAMS])
+    found = run_checker(checker, files_for(checker, PROGRAMS))
     problems = differences(PROGRAMS, checker, found)
     assert not problems, "\n" + "\n".join(problems)
 
@@ -42,11 +42,11 @@ def test_marks_fit_the_folder(program: Program) -> None:
         assert not program.marks
     elif folder == "wrong":
         assert marks
-        assert all(mark.mypy or mark.pyright for mark in marks)
+        assert all(mark.seen() for mark in marks)
     elif program.path.stem == "false_alarms":
-        assert all(mark.error is None and (mark.mypy or mark.pyright) for mark in marks)
+        assert all(mark.error is None and mark.seen() for mark in marks)
     else:
-        assert all(mark.error is not None and not (mark.mypy or mark.pyright) for mark in marks)
+        assert all(mark.error is not None and not mark.seen() for mark in marks)
 
 
 def test_every_program_is_strict() -> None:
@@ -77,9 +77,30 @@ def test_notation(line: str, mark: Mark | None) -> None:
     assert parse_mark(line) == mark
 
 
+def test_a_checker_says_what_the_one_says_that_it_builds_on() -> None:
+    """A column of its own is taken where there is one."""
+    mark = parse_mark("f()  # E: one | two | -")
+    assert mark is not None
+    assert (mark.codes("mypy+plugin"), mark.codes("pyright")) == ({"one"}, {"two"})
+    mark = parse_mark("f()  # E: - | two | - | mypy+plugin: three, four")
+    assert mark is not None
+    assert (mark.codes("mypy+plugin"), mark.codes("mypy")) == ({"three", "four"}, set())
+
+
+def test_a_program_names_the_checkers_that_are_meant() -> None:
+    """Without a line of its own a program is for all of them."""
+    assert _program("# pyright: strict\n# checkers: mypy+plugin\n").checkers == ("mypy+plugin",)
+    assert _program("# pyright: strict\n").checkers == tuple(CHECKERS)
+    assert differences([_program("# checkers: pyright\na  # E: one | - | -\n")], "mypy", {}) == []
+
+
 @pytest.mark.parametrize(
-    "line", ["f()  # E: call-arg", "f()  # E: a | b", "f()  # E: a | | c", "f()  # E: a | b | c | d"]
-)
+    "line",
+    [
+        "f()  # E: call-arg", "f()  # E: a | b", "f()  # E: a | | c", "f()  # E: a | b | c | d",
+        "f()  # E: a | b | c | mypyc: d",
+    ],
+)  # fmt: skip
 def test_notation_refuses(line: str) -> None:
     """A mark with another number of columns, or an empty one, is a mistake in the program."""
     with pytest.raises(ValueError, match="mypy"):

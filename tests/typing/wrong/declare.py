@@ -36,7 +36,7 @@ class Frozen(FrozenTensorClass):
     image: Float32[Tensor, "8 8"]
 
 
-class Thawed(Frozen, frozen=False):  # E: misc | reportGeneralTypeIssues | -
+class Thawed(Frozen, frozen=False):  # E: misc | reportGeneralTypeIssues | SchemaError
     image: Float32[Tensor, "8 8"]
 
 

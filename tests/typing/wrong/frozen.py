@@ -29,4 +29,4 @@ timed.time = torch.ones(3)  # E: misc | reportAttributeAccessIssue | FrozenError
 spot.value = torch.ones(3)  # E: misc | reportAttributeAccessIssue | FrozenError
 reading[0].value = torch.ones(())  # E: misc | reportAttributeAccessIssue | FrozenError
 reading.unti = "cm"  # E: attr-defined | reportAttributeAccessIssue | UnknownFieldError
-del reading.unit  # E: - | reportAttributeAccessIssue | FrozenError
+del reading.unit  # E: - | reportAttributeAccessIssue | FrozenError | mypy+plugin: tensorclass-frozen

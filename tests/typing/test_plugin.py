@@ -1,0 +1,236 @@
+"""The mypy plugin: without torch, incrementally, in the daemon, after a fault of its own, and in step with the run time."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import torch
+from torch import Tensor
+
+from tensorclass import FrozenTensorClass, TensorCollection
+from tensorclass._schema import Options
+from tensorclass.errors import FrozenError
+from tensorclass.typecheck import _plugin_access, _plugin_classes, _plugin_codes, _plugin_torch
+from tensorclass.typing import Float32
+from tests._sources import ROOT
+from tests.test_docs import EXAMPLES, python_blocks
+from tests.typing._notation import HERE
+from tests.typing._table import PAGE
+
+CONFIG = HERE / "mypy_plugin.ini"
+CACHE = ROOT / ".mypy_cache" / "projects"
+
+SCHEMA = """
+    import torch
+    from torch import Tensor
+    from tensorclass import tensorclass
+    from tensorclass.nn import TensorClassModule
+    from tensorclass.typing import Float32, Int64
+
+    @tensorclass
+    class Digits:
+        image: Float32[Tensor, "8 8"]
+        label: Int64[Tensor, ""]
+
+    @tensorclass
+    class Scan(Digits):
+        page: Int64[Tensor, ""] | None = None
+"""
+USE = """
+    import torch
+    from project_schema import Digits, Scan
+
+    batch = Digits(torch.zeros(4, 8, 8), torch.arange(4), batch_size=[4])
+    reveal_type(batch[0])
+    Digits(torch.zeros(4, 9, 9), torch.arange(4))
+    Scan(torch.zeros(4, 8, 8), torch.zeros(4))
+"""
+
+
+def _write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(dedent(text).lstrip(), "utf-8")
+    return path
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "MYPYPATH": str(ROOT), "PYTHONPATH": str(ROOT)}
+
+
+def _run(folder: Path, *arguments: str, module: str = "mypy") -> tuple[int, str]:
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if not line.startswith(("Found ", "Success"))]
+    return done.returncode, "\n".join(lines) + done.stderr
+
+
+def _mypy(folder: Path, *names: str, config: Path = CONFIG) -> tuple[int, str]:
+    return _run(folder, f"--config-file={config}", f"--cache-dir={CACHE}", "--hide-error-context", *names)
+
+
+def _codes(output: str) -> list[tuple[int, str]]:
+    return sorted((int(line), code) for line, code in re.findall(r":(\d+): error: .*\[([\w-]+)\]$", output, re.M))
+
+
+def test_the_plugin_starts_without_torch() -> None:
+    """Loading it costs no second of imports, and works where torch is broken."""
+    code = (
+        "import sys, tensorclass.mypy_plugin as p; p.plugin('2'); assert not {'torch', 'pydantic'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_every_code_is_documented() -> None:
+    """The table of docs/typing.md has each code once, with the words that mypy knows it by."""
+    page = PAGE.read_text("utf-8")
+    documented = re.findall(r"^\| `(tensorclass-[\w-]+)` \|", page, re.M)
+    assert documented == [code.code for code in _plugin_codes.CODES]
+
+
+def test_options_and_torch_functions_are_those_of_the_run_time() -> None:
+    """The plugin keeps names of its own, since it imports no torch."""
+    assert set(_plugin_classes.OPTIONS) == {option.name for option in fields(Options)}
+    known = {function.__name__ for function in TensorCollection._torch_functions}
+    assert known | {"concatenate"} >= _plugin_torch.FUNCTIONS
+
+
+class Still(FrozenTensorClass):
+    image: Float32[Tensor, "8"]
+
+
+def _is_refused(method: Callable[..., object]) -> bool:
+    values = (Still(torch.rand(4, 8)), torch.zeros(4, 8), torch.exp, 1, {}, "image")
+    trials = [
+        (),
+        *((value,) for value in values),
+        (1, 1),
+        ("image", torch.zeros(4, 8)),
+        ("image", "other"),
+        ("image", torch.zeros(8), 0),
+    ]
+    for arguments in trials:
+        try:
+            method(*arguments)
+        except FrozenError:
+            return True
+        except Exception:  # the arguments do not fit this method
+            continue
+    return False
+
+
+def test_what_a_frozen_class_refuses() -> None:
+    """No method that the plugin refuses on frozen instances runs there."""
+    names = {name for name in dir(Still) if name.endswith("_") and not name.startswith("_")}
+    names |= {*_plugin_access.ALWAYS_WRITE, "__iadd__"} - {"update", "__delitem__", "refine_names"}
+    refused = {
+        name for name in names - {*_plugin_access.NO_WRITES} if not _is_refused(getattr(Still(torch.rand(4, 8)), name))
+    }
+    assert refused <= {"copy_at_"}  # which wants an index and a container
+    assert not any(_is_refused(getattr(Still(torch.rand(4, 8)), name, id)) for name in _plugin_access.NO_WRITES)
+
+
+@pytest.mark.slow
+def test_pages_and_examples(tmp_path: Path) -> None:
+    """What the README shows, mypy accepts with the plugin; in the examples it finds the one wrong callable."""
+    found = []
+    for name in ("README.md", "docs/index.md"):
+        blocks = [block.code for block in python_blocks((ROOT / name).read_text("utf-8")) if block.raises is None]
+        found.append(str(_write(tmp_path, f"{Path(name).stem.lower()}_blocks.py", "\n".join(blocks))))
+    _, output = _mypy(tmp_path, *found, *map(str, EXAMPLES))
+    lines = [line for line in output.splitlines() if not line.startswith(str(ROOT / "tensorclass"))]
+    assert [line for line in lines if "_blocks.py" in line] == []
+    assert [code for _, code in _codes("\n".join(lines)) if code.startswith("tensorclass-")] == ["tensorclass-callable"]
+
+
+@pytest.mark.slow
+def test_incremental_runs_know_what_a_cold_run_knows(tmp_path: Path) -> None:
+    """Declarations come out of mypy's cache, and a changed one reaches the files that use it."""
+    schema, use = _write(tmp_path, "project_schema.py", SCHEMA), _write(tmp_path, "project_use.py", USE)
+    cold = _mypy(tmp_path, "project_use.py")
+    assert _codes(cold[1]) == [(6, "tensorclass-shape"), (7, "tensorclass-dtype")]
+    assert 'Revealed type is "project_schema.Digits"' in cold[1]
+    assert _mypy(tmp_path, "project_use.py") == cold
+    use.write_text(use.read_text("utf-8") + "\n# changed\n", "utf-8")
+    assert _mypy(tmp_path, "project_use.py") == cold
+    schema.write_text(schema.read_text("utf-8").replace("8 8", "9 9").replace("Int64", "Float32"), "utf-8")
+    assert _codes(_mypy(tmp_path, "project_use.py")[1]) == [
+        (4, "tensorclass-dtype"), (4, "tensorclass-shape"), (6, "tensorclass-dtype"), (7, "tensorclass-shape"),
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_daemon_sees_a_changed_declaration(tmp_path: Path) -> None:
+    """A file that did not change is checked again when a declaration that it uses did."""
+    schema, _ = _write(tmp_path, "project_schema.py", SCHEMA), _write(tmp_path, "project_use.py", USE)
+    daemon = (f"--status-file={tmp_path / 'status.json'}",)
+    flags = (f"--config-file={CONFIG}", f"--cache-dir={CACHE}", "project_schema.py", "project_use.py")
+
+    def check() -> list[tuple[int, str]]:
+        return _codes(_run(tmp_path, *daemon, "run", "--", *flags, module="mypy.dmypy")[1])
+
+    try:
+        first = check()
+        assert first == [(6, "tensorclass-shape"), (7, "tensorclass-dtype")]
+        original = schema.read_text("utf-8")
+        schema.write_text(original.replace("8 8", "9 9"), "utf-8")
+        assert check() == [(4, "tensorclass-shape"), (7, "tensorclass-dtype"), (7, "tensorclass-shape")]
+        schema.write_text(original.replace("Int64", "Float32"), "utf-8")
+        assert check() == [(4, "tensorclass-dtype"), (6, "tensorclass-shape")]
+        schema.write_text(original, "utf-8")
+        assert check() == first
+    finally:
+        _run(tmp_path, *daemon, "stop", module="mypy.dmypy")
+
+
+@pytest.mark.slow
+def test_a_fault_of_the_plugin_is_a_note(tmp_path: Path) -> None:
+    """Types and errors are then those without it, and the check of the program goes on."""
+    _write(
+        tmp_path, "faulty_plugin.py",
+        """
+        from tensorclass.typecheck import _plugin_stages, _plugin_values
+        from tensorclass.mypy_plugin import plugin as plugin
+
+        def fail(*args, **kwargs):
+            raise ZeroDivisionError("made up")
+
+        _plugin_values.Checker.check = fail
+        _plugin_values.source_of = fail
+        """,
+    )  # fmt: skip
+    config = _write(
+        tmp_path, "faulty.ini", f"{CONFIG.read_text('utf-8')}".replace("tensorclass.mypy_plugin", "faulty_plugin.py")
+    )
+    _write(tmp_path, "project_schema.py", SCHEMA)
+    _write(tmp_path, "project_use.py", USE + "    number: int = Digits(torch.zeros(4, 9, 9), torch.arange(4))\n")
+    _, output = _mypy(tmp_path, "project_use.py", config=config)
+    assert _codes(output) == [(8, "assignment")]
+    assert "note: tensorclass.mypy_plugin failed here (ZeroDivisionError: made up)" in output
+    assert 'Revealed type is "project_schema.Digits"' in output
+
+
+@pytest.mark.slow
+def test_messages_are_ignored_by_code(tmp_path: Path) -> None:
+    """`# type: ignore[tensorclass-...]` silences a message, and one that silences nothing is reported."""
+    _write(tmp_path, "project_schema.py", SCHEMA)
+    _write(
+        tmp_path, "project_use.py",
+        """
+        import torch
+        from project_schema import Digits
+
+        Digits(torch.zeros(4, 9, 9), torch.arange(4))  # type: ignore[tensorclass-shape]
+        Digits(torch.zeros(4, 8, 8), torch.zeros(4))  # type: ignore[tensorclass-dtype]
+        Digits(torch.zeros(4, 8, 8), torch.arange(4))  # type: ignore[tensorclass-dtype]
+        Digits(torch.zeros(4, 8, 8), torch.arange(4))["lable"]  # type: ignore[tensorclass-key]
+        """,
+    )  # fmt: skip
+    assert _codes(_mypy(tmp_path, "project_use.py")[1]) == [(6, "unused-ignore")]
