@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import PerElement, Shared, TensorDict, field, produced
+from tensorclass import PerElement, Shared, TensorClass, TensorDict, field, produced
 from tensorclass.errors import BatchSizeError, SchemaError
 from tensorclass.typing import Float, Float32, Float64, Int64
 from tests.classes._samples import Form, digits, everything, pose
