@@ -18,6 +18,8 @@ from ._plan import KEY, swaps_of, uninitialised
 from ._swap import copy_values, load_state, swap
 from ._traced import swap_traced
 
+_is_compiling = torch.compiler.is_compiling
+
 
 def from_module(module: Any, as_module: bool, lock: bool, use_state_dict: bool, filter_empty: bool) -> Any:
     """See `tensorclass.from_module`."""
@@ -143,18 +145,15 @@ def to_module(
     non_blocking: bool, preserve: bool,
 ) -> Any:  # fmt: skip
     """See `TensorDict.to_module`."""
-    if torch.compiler.is_compiling():
+    if _is_compiling():
         if inplace or use_state_dict or swap_dest is not None:
             raise UnsupportedOperationError(
                 "to_module: under torch.compile tensors are swapped, not copied or loaded: leave out `inplace`, "
                 "`use_state_dict` and `swap_dest`"
             )
         return swap_traced(params, module)
-    try:
-        swaps = module.__dict__[KEY]
-        if swaps is None or swaps.owner() is not module:
-            swaps = swaps_of(module)
-    except (KeyError, AttributeError):
+    swaps = getattr(module, "__dict__", {}).get(KEY)
+    if swaps is None or swaps.owner() is not module:
         swaps = swaps_of(module)
     if inplace or use_state_dict:
         if inplace and use_state_dict:

@@ -22,7 +22,7 @@ Tensors: TypeAlias = "dict[str, Any]"
 KEY = "_tensorclass_swaps"
 """Where a module keeps its `Swaps`: in its own `__dict__`, so that both go together."""
 
-_LOCKS: WeakKeyDictionary[nn.Module, Any] = WeakKeyDictionary()
+_GATES: WeakKeyDictionary[nn.Module, Gate] = WeakKeyDictionary()
 _MAKING = threading.RLock()
 
 
@@ -51,7 +51,7 @@ class Plan:
     are not kept, so that the module is not held by its own plan.
     """
 
-    __slots__ = ("empties", "kinds", "levels", "live", "lock", "nones", "own", "rest", "root", "then", "total")
+    __slots__ = ("empties", "kinds", "levels", "live", "lock", "nones", "own", "rest", "root", "stack", "then", "total")
 
     def __init__(self, module: nn.Module) -> None:
         self.rest: list[Any] = []
@@ -63,7 +63,7 @@ class Plan:
         self.total = self.own = 0
         self.root = self._survey(module, (), {})
         self.then = [children.copy() for children in self.live]
-        self.lock = lock_of([part for part in module.modules() if not isinstance(part, TensorDictParams)])
+        self.lock, self.stack = gate_of([part for part in module.modules() if not isinstance(part, TensorDictParams)])
 
     def holders(self, module: nn.Module) -> list[Any]:
         """Whatever holds the dicts of tensors, one entry for each dict."""
@@ -166,16 +166,24 @@ class Several:
         self.release()
 
 
-def lock_of(modules: list[nn.Module]) -> Any:
-    """The lock of a tree of modules: that of each of its modules, which trees that overlap with it share."""
+class Gate:
+    """What modules of overlapping trees have in common: a lock, and the swaps that are on."""
+
+    __slots__ = ("lock", "stack")
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.stack: list[ref[Any]] = []
+
+
+def gate_of(modules: list[nn.Module]) -> tuple[Any, list[ref[Any]]]:
+    """The lock of a tree of modules and the stack of its swaps, which trees that overlap with it share."""
     with _MAKING:
-        held = [_LOCKS[module] for module in modules if module in _LOCKS]
-        if len(held) < len(modules):
-            held.append(threading.RLock())
-            for module in modules:
-                _LOCKS.setdefault(module, held[-1])
-    unique = sorted({id(lock): lock for lock in held}.values(), key=id)
-    return unique[0] if len(unique) == 1 else Several(unique)
+        held = [_GATES[module] for module in modules if module in _GATES] or [Gate()]
+        for module in modules:
+            _GATES.setdefault(module, held[0])
+    unique = sorted({id(gate): gate for gate in held}.values(), key=id)
+    return unique[0].lock if len(unique) == 1 else Several([gate.lock for gate in unique]), held[0].stack
 
 
 def uninitialised(path: Path) -> UnsupportedOperationError:
@@ -186,14 +194,13 @@ def uninitialised(path: Path) -> UnsupportedOperationError:
 
 
 class Swaps:
-    """What a module knows of its swaps: the plan, those that are on now, and containers that were swapped in before."""
+    """What a module knows of its swaps: the plan, and containers that were swapped in before."""
 
-    __slots__ = ("fits", "owner", "plan", "stack")
+    __slots__ = ("fits", "owner", "plan")
 
     def __init__(self, module: nn.Module) -> None:
         self.owner = ref(module)
         self.plan = Plan(module)
-        self.stack: list[ref[Any]] = []
         self.fits: dict[int, Any] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:

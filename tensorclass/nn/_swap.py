@@ -51,18 +51,26 @@ class Swap(TensorDict):
 
     def __enter__(self) -> Any:
         state: Any = self._undo
-        state[PLAN].lock.acquire()
-        if state[SWAPS].stack[-1]() is not self:
+        plan = state[PLAN]
+        plan.lock.acquire()
+        if plan.stack[-1]() is not self:
             _put_on_top(self, state)
         state[OPEN] = True
         return self
 
     def __exit__(self, *exc: object) -> None:
         state: Any = self._undo if type(self) is Swap else self._undo.pop().state
+        _, plan, holders, olds, _, write, _ = state
+        stack = plan.stack
         try:
-            _leave(self, state)
+            if write is _assign and stack and stack[-1]() is self:  # the common case, without a call
+                stack.pop()
+                state[OPEN] = False
+                _run(map(setitem, holders, plan.kinds, olds))
+            else:
+                _leave(self, state)
         finally:
-            state[PLAN].lock.release()
+            plan.lock.release()
 
     def moved_to(self, target: Any) -> Any:
         """The old tensors in another container, which takes over the end of the block."""
@@ -103,25 +111,36 @@ def _tree(level: Level, held: list[Tensors]) -> TensorDict:
 def swap(swaps: Swaps, module: nn.Module, params: Any, preserve: bool) -> Swap:
     """Give a module other dicts, which hold the tensors of a container."""
     plan = swaps.plan
-    lock = plan.lock
-    lock.acquire()
-    try:
+    with plan.lock:
+        kinds, total = plan.kinds, plan.total
         holders = plan.holders(module) if plan.own else plan.rest
-        olds = list(map(getitem, holders, plan.kinds))
+        olds = list(map(getitem, holders, kinds))
         if not plan.fits(olds):
             plan, holders, olds = _renewed(swaps, module)
+            kinds, total = plan.kinds, plan.total
         fit = swaps.fits.get(id(params))
         if fit is not None and (params._lock is fit.lock if fit.lock is not None else fit.holds()):
             news = list(map(or_, olds, fit.news))
         else:
             news = list(map(or_, olds, fit_of(swaps, olds, params, preserve)))
-        if sum(map(len, news)) != plan.total:  # other names, as many as before
+        if sum(map(len, news)) != total:  # other names, as many as before
             plan, holders, olds = _renewed(swaps, module)
+            kinds = plan.kinds
             news = list(map(or_, olds, fit_of(swaps, olds, params, preserve)))
-        _run(map(setitem, holders, plan.kinds, news))
-        return _pushed([swaps, plan, holders, olds, news, _assign, False])
-    finally:
-        lock.release()
+        _run(map(setitem, holders, kinds, news))
+        found = object.__new__(Swap)
+        found._undo = [swaps, plan, holders, olds, news, _assign, False]
+        stack = plan.stack
+        if stack:
+            _drop_forgotten(stack)
+        stack.append(ref(found))
+        return found
+
+
+def _drop_forgotten(stack: list[ref[Any]]) -> None:
+    """Take off swaps for good that nobody kept."""
+    while stack and stack[-1]() is None:
+        stack.pop()
 
 
 def _renewed(swaps: Swaps, module: nn.Module) -> tuple[Plan, list[Any], list[Tensors]]:
@@ -133,37 +152,47 @@ def _renewed(swaps: Swaps, module: nn.Module) -> tuple[Plan, list[Any], list[Ten
 def _pushed(state: list[Any]) -> Swap:
     found = object.__new__(Swap)
     found._undo = state
-    stack = state[SWAPS].stack
-    while stack and stack[-1]() is None:  # swaps for good that nobody kept
-        stack.pop()
+    stack = state[PLAN].stack
+    _drop_forgotten(stack)
     stack.append(ref(found))
     return found
 
 
 def _leave(swap: Any, state: list[Any]) -> None:
     """Take a swap off its module, which the caller has locked."""
-    stack = state[SWAPS].stack
+    stack = state[PLAN].stack
     state[OPEN] = False
-    if stack and stack[-1]() is swap:
-        stack.pop()
+    place = [i for i, entry in enumerate(stack) if entry() is swap]
+    if not place:  # the block has ended before
+        return
+    above = [_state_of(found) for found in [entry() for entry in stack[place[0] + 1 :]] if found is not None]
+    del stack[place[0]]
+    if not above:
         state[WRITE](state, state[OLDS])
         return
-    place = [i for i, entry in enumerate(stack) if entry() is swap]
-    if place:  # else the block has ended before
-        del stack[place[0]]
-        above = next((found for found in [entry() for entry in stack[place[0] :]] if found is not None), None)
-        if above is None:
-            state[WRITE](state, state[OLDS])
-        else:
-            _state_of(above)[OLDS] = state[OLDS]
+    for slot, (holder, kind) in enumerate(zip(state[HOLDERS], state[PLAN].kinds, strict=True)):
+        upper = next(((other, i) for other in above for i in [_slot(other, holder, kind)] if i is not None), None)
+        if upper is not None:
+            upper[0][OLDS][upper[1]] = state[OLDS][slot]
+        elif state[WRITE] is _assign:
+            holder[kind] = state[OLDS][slot]
+
+
+def _slot(state: list[Any], holder: Any, kind: str) -> int | None:
+    """The number of the dict that a swap has in a holder."""
+    kinds = state[PLAN].kinds
+    return next(
+        (i for i, (h, k) in enumerate(zip(state[HOLDERS], kinds, strict=True)) if h is holder and k == kind), None
+    )
 
 
 def _put_on_top(swap: Any, state: list[Any]) -> None:
-    """A block begins after another swap of the module came in between: this one goes on top of it."""
+    """A block begins after another swap came in between: this one goes on top of it."""
     _leave(swap, state)
-    state[OLDS] = list(map(getitem, state[HOLDERS], state[PLAN].kinds))
+    held: list[Any] = list(map(getitem, state[HOLDERS], state[PLAN].kinds))
+    state[OLDS] = held if state[WRITE] is _assign else _clones(held, state[NEWS])
     state[WRITE](state, state[NEWS])
-    state[SWAPS].stack.append(ref(swap))
+    state[PLAN].stack.append(ref(swap))
 
 
 def _state_of(swap: Any) -> Any:
@@ -196,10 +225,14 @@ def copy_values(swaps: Swaps, module: nn.Module, params: Any, non_blocking: bool
                         f"to_module: `{join_path((*level.path, name))}` has shape {list(held[name].shape)} in the "
                         f"module, {list(value.shape)} in the container; nothing was copied"
                     )
-        clones = [{name: held[name].detach().clone() for name in new} for held, new in zip(olds, news, strict=True)]
-        state = [swaps, plan, holders, clones, news, write, False]
+        state = [swaps, plan, holders, _clones(olds, news), news, write, False]
         write(state, news)
         return _pushed(state)
+
+
+def _clones(dicts: list[Tensors], news: list[Tensors]) -> list[Tensors]:
+    """Copies of the values that new ones replace."""
+    return [{name: held[name].detach().clone() for name in new} for held, new in zip(dicts, news, strict=True)]
 
 
 def load_state(swaps: Swaps, module: nn.Module, values: dict[str, Any]) -> Swap:

@@ -105,7 +105,8 @@ class BridgeOps(PadOps):
         True
         """
         found = _functional().from_module(module, as_module, lock, use_state_dict, filter_empty)
-        return found if as_module or not hasattr(cls, "from_tensordict") else cls.from_tensordict(found)
+        wrap = getattr(cls, "from_tensordict", None)
+        return found if as_module or wrap is None else wrap(found)
 
     @classmethod
     def from_modules(

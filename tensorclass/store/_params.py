@@ -162,7 +162,7 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
     # ---- the primitives ------------------------------------------------------------------------------------------
 
     _batch_size = property(lambda self: self._store._batch_size, lambda self, v: setattr(self._store, "_batch_size", v))
-    _device = property(lambda self: self._store._device, lambda self, v: setattr(self._store, "_device", v))
+    _device = property(lambda self: self._store._device, lambda self, v: setattr(self._store, "_device", v))  # pyright: ignore[reportAssignmentType]  # the store's
     _names = property(lambda self: self._store._names, lambda self, v: setattr(self._store, "_names", v))
 
     def _leaves(self, kind: Kind = BATCHED) -> list[Tensor]:
@@ -272,10 +272,10 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
 
     def copy(self) -> Self:
         """A copy of the structure, with these parameters."""
-        return TensorDictParams.clone(self, recurse=False)
+        return type(self)._around(self._store._twin(), self.no_convert)
 
     def __copy__(self) -> Self:
-        return TensorDictParams.clone(self, recurse=False)
+        return type(self)._around(self._store._twin(), self.no_convert)
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """A copy with another device or dtype; on a module that holds this one `to` works in place."""
@@ -296,8 +296,8 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
 
     # ---- as a module ---------------------------------------------------------------------------------------------
 
-    _parameters = property(lambda self: Flat(self._store, True), lambda self, value: None)
-    _buffers = property(lambda self: Flat(self._store, False), lambda self, value: None)
+    _parameters = property(lambda self: Flat(self._store, True), lambda self, value: None)  # pyright: ignore[reportAssignmentType]  # read from the store
+    _buffers = property(lambda self: Flat(self._store, False), lambda self, value: None)  # pyright: ignore[reportAssignmentType]  # read from the store
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Tensor):
