@@ -261,6 +261,8 @@ class Prober(Searcher):
                 return
         self._follows(index, sweeps)
         self._promoted(index, sweeps[0])
+        if index in sweeps[0].given:
+            self._halved(index, sweeps[0])
         self._alone(index, sweeps)
 
     def _alone(self, index: int, sweeps: Sequence[Sweep]) -> None:
@@ -312,8 +314,7 @@ class Prober(Searcher):
         rows = [(shape, sweep.given[index]) for shape, sweep in
                 zip(self._shapes(index, position, sweeps), sweeps, strict=True) if index in sweep.given]  # fmt: skip
         first = sweeps[0]
-        odd = {name: size + 5 for name, size in first.sizes.known.items() if name in first.sizes.guessed}
-        values, outcome = self.run_at(first, index, self.plan.with_(odd))
+        values, outcome = self._at_odd_sizes(first, index)
         made = outcome.values
         if made is not None and isinstance(made[position], Tensor):
             rows.append((_event(self.report.writes[index][position], made[position]), tuple(values)))
@@ -321,6 +322,20 @@ class Prober(Searcher):
         reads = self.report.reads[index]
         seen = [[_event(use, given[i]) for _, given in usable] for i, use in enumerate(reads)]
         return self.words.expression(reads, seen, [size for size, _ in usable])
+
+    def _at_odd_sizes(self, sweep: Sweep, index: int) -> tuple[list[Any], Outcome]:
+        odd = {name: size + 5 for name, size in sweep.sizes.known.items() if name in sweep.sizes.guessed}
+        return self.run_at(sweep, index, self.plan.with_(odd))
+
+    def _halved(self, index: int, sweep: Sweep) -> None:
+        """`h//2` and `(h+1)//2` are the same for the even sizes of the sweeps."""
+        if not any(use is not None and "//" in str(use.slot.spec.dims) for use in self.report.writes[index]):
+            return
+        values, outcome = self._at_odd_sizes(sweep, index)
+        for finding in outcome.findings:
+            if finding.code in ("E113", "E114"):
+                given = self.words.given(self.report.reads[index], values)
+                self.found.append(self.words.sometimes(index, finding, given))
 
     def _seen(self, sweep: Sweep, index: int) -> tuple[Seen | None, ...]:
         values = sweep.outcomes[index].values or (None,) * len(self.report.writes[index])

@@ -392,6 +392,14 @@ def test_sizes_that_only_some_modules_need():
     limited(limited.input_class(torch.ones(2, 11, 4)))
 
 
+def test_halves_of_odd_sizes():
+    """`h//2` and `(h+1)//2` agree on even sizes, so an odd one is tried; what rejects it is right."""
+    padded = nn.Conv1d(3, 4, 3, stride=2, padding=1)
+    assert [d.code for d in pipeline(padded, ("f 3 t",), ("f 4 t//2",)).diagnostics] == ["N306"]
+    assert pipeline(padded, ("f 3 t",), ("f 4 (t+1)//2",)).diagnostics == ()
+    assert pipeline(lambda x: x.unflatten(-1, (-1, 2)).sum(-1), ("f t",), ("f t//2",)).diagnostics == ()
+
+
 def test_error_names_the_line_of_the_user():
     """What the module itself raises is shown with the line that raised it."""
 
