@@ -13,7 +13,11 @@ from ._base import Names, TensorCollection
 
 
 class Context(NamedTuple):
-    """What a twin needs besides its children. The batch size is recomputed from them: vmap and tree_map change it."""
+    """What a twin needs besides its children.
+
+    The batch size is read off the child at `sizer`, since vmap, tree_map and other inputs of an exported program change
+    it; `batch_size` stands here only when there is no such child.
+    """
 
     cls: type
     keys: tuple[str, ...]
@@ -39,7 +43,7 @@ def flatten(collection: TensorCollection) -> tuple[list[Any], Context]:
     values = list(entries.values())
     if values and not placed and all([isinstance(value, (Tensor, TensorCollection)) for value in values]):
         keys = tuple(entries)
-        return values, Context(type(collection), keys, keys, (), 0, values[0].ndim - len(size), size, device, names)
+        return values, Context(type(collection), keys, keys, (), 0, values[0].ndim - len(size), (), device, names)
     children = {key: value for key, value in entries.items() if is_child(value) or key in placed}
     statics = tuple((key, value) for key, value in entries.items() if key not in children)
     sizer = event_ndim = -1
@@ -47,6 +51,7 @@ def flatten(collection: TensorCollection) -> tuple[list[Any], Context]:
         if isinstance(value, (Tensor, TensorCollection)) or getattr(value, "_batch_shape", None) is not None:
             sizer, event_ndim = position, value.ndim - len(collection._batch_size)
             break
+    size = () if sizer >= 0 else size
     context = Context(
         type(collection), tuple(children), tuple(entries), statics, sizer, event_ndim, size, device, names
     )

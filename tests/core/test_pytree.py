@@ -91,3 +91,29 @@ def test_gradients():
     assert torch.equal(result["n", "b"], container["a"])
     jacobian = jacrev(lambda t: TensorDict(a=t * 2, batch_size=[3]).add(1)["a"])(torch.rand(3))
     assert torch.equal(jacobian, 2 * torch.eye(3))
+
+
+def test_containers_of_other_batch_sizes_have_one_structure():
+    """An exported program is called with batches of any size; event ranks and keys are the structure."""
+    small, large = (TensorDict({"a": torch.zeros(n, 3)}, batch_size=[n]) for n in (2, 5))
+    structures = [pytree.tree_structure(data) for data in (small, large)]
+    assert structures[0] == structures[1]
+    deeper = TensorDict({"a": torch.zeros(2, 3)}, batch_size=[2, 3])
+    assert structures[0] != pytree.tree_structure(deeper)
+    empty = [pytree.tree_structure(TensorDict(batch_size=[n])) for n in (2, 5)]
+    assert empty[0] != empty[1]
+
+
+def test_export_with_a_container():
+    """A program exported with a dynamic batch takes and returns containers of another batch size."""
+
+    class Model(torch.nn.Module):
+        def forward(self, data):
+            return TensorDict(y=data["a"] * 2, batch_size=data.batch_size)
+
+    batch = torch.export.Dim("batch", min=2)
+    data = TensorDict({"a": torch.ones(4, 3)}, batch_size=[4])
+    program = torch.export.export(Model(), (data,), dynamic_shapes=([{0: batch}],)).module()
+    result = program(TensorDict({"a": torch.ones(7, 3)}, batch_size=[7]))
+    assert result.batch_size == (7,)
+    assert torch.equal(result["y"], torch.full((7, 3), 2.0))
