@@ -138,19 +138,7 @@ class DeviceOps(CastMethods, ApplyOps):
                 return self._cast(args[0])
             if type(args[0]) in (str, torch.device):
                 return self._on(as_device(args[0]), bool(non_blocking))  # type: ignore[arg-type]  # by its type a device
-        each: dict[Path, TensorAttrs] = {}
-        for arg in (*args, other):
-            if isinstance(arg, torch.dtype):
-                dtype = arg
-            elif isinstance(arg, TensorCollection) and (found := _attrs_in(arg)):
-                each = found
-            elif isinstance(arg, (Tensor, TensorCollection)):
-                device = arg.device if device is None else device
-                dtype = getattr(arg, "dtype", None) if dtype is None else dtype
-            elif isinstance(arg, bool):
-                non_blocking = arg
-            elif arg is not None:
-                device = arg
+        each, device, dtype, non_blocking = _asked((*args, other), device, dtype, non_blocking)
         result = self._cast_each(each, bool(non_blocking)) if each else self
         if dtype is not None:
             result = result._cast(dtype, cast_filter)
@@ -324,6 +312,26 @@ class DeviceOps(CastMethods, ApplyOps):
                 result._put(key, TensorAttrs._of(shown, fields) if isinstance(shown, Tensor) else value)
         result._set_device(None)
         return result
+
+
+def _asked(
+    args: tuple[Any, ...], device: Any, dtype: torch.dtype | None, non_blocking: bool | None
+) -> tuple[dict[Path, TensorAttrs], Any, torch.dtype | None, bool | None]:
+    """What positional arguments of `to` ask for beside those given by name."""
+    each: dict[Path, TensorAttrs] = {}
+    for arg in args:
+        if isinstance(arg, torch.dtype):
+            dtype = arg
+        elif isinstance(arg, TensorCollection) and (found := _attrs_in(arg)):
+            each = found
+        elif isinstance(arg, (Tensor, TensorCollection)):
+            device = arg.device if device is None else device
+            dtype = getattr(arg, "dtype", None) if dtype is None else dtype
+        elif isinstance(arg, bool):
+            non_blocking = arg
+        elif arg is not None:
+            device = arg
+    return each, device, dtype, non_blocking
 
 
 def _attrs_in(container: TensorCollection) -> dict[Path, TensorAttrs]:
