@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.distributions import Distribution
 
 from tensorclass.errors import BuildError
 from tensorclass.nn import PipelineWarning
 from tests.nn._zoo import ZOO, pipeline, random_states, state_of
+
+
+@pytest.fixture(autouse=True)
+def _validated() -> Iterator[None]:
+    """`torch.compile` turns the validation of distributions off for the whole process; other tests rely on it."""
+    before = Distribution._validate_args
+    yield
+    Distribution.set_default_validate_args(before)
 
 
 def last_only(x: Tensor) -> Tensor:

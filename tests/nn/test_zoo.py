@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
+from torch.distributions import Distribution
 
 from tests.nn._zoo import ZOO, pipeline, random_states, state_of
+
+
+@pytest.fixture(autouse=True)
+def _validated() -> Iterator[None]:
+    """`torch.compile` turns the validation of distributions off for the whole process; other tests rely on it."""
+    before = Distribution._validate_args
+    yield
+    Distribution.set_default_validate_args(before)
 
 
 @pytest.mark.parametrize("name", ZOO)
