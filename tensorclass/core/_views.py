@@ -76,7 +76,11 @@ class View(Generic[T]):
         return pairs
 
     def _walk(self, collection: TensorCollection, path: tuple[str, ...], pairs: list[tuple[Any, Any]]) -> None:
+        plain = self._is_leaf is default_is_leaf
         for key, value in list(collection._live().items()):
+            if plain and type(value) is Tensor:
+                pairs.append(((*path, key) if path else key, value))
+                continue
             inner = isinstance(value, TensorCollection)
             leaf = self._leaf(value)
             if inner and self._nested and not leaf:
@@ -85,13 +89,15 @@ class View(Generic[T]):
                 pairs.append(((*path, key) if path else key, value))
 
     def _leaf(self, value: Any) -> bool:
-        if type(value) is Tensor and self._is_leaf is default_is_leaf:
-            return True
         return self._is_leaf(entry_type(value))
 
     def _count(self, collection: TensorCollection) -> int:
         total = 0
+        plain = self._is_leaf is default_is_leaf
         for value in list(collection._outline().values()):
+            if plain and type(value) is Tensor:
+                total += 1
+                continue
             inner = isinstance(value, TensorCollection)
             leaf = self._leaf(value)
             if inner and self._nested and not leaf:
@@ -132,7 +138,11 @@ class KeysView(View["str | tuple[str, ...]"]):
         return paths
 
     def _collect(self, collection: TensorCollection, path: tuple[str, ...], paths: list[Any]) -> None:
+        plain = self._is_leaf is default_is_leaf
         for key, value in list(collection._outline().items()):
+            if plain and type(value) is Tensor:
+                paths.append((*path, key) if path else key)
+                continue
             inner = isinstance(value, TensorCollection)
             leaf = self._leaf(value)
             if inner and self._nested and not leaf:
