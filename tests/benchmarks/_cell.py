@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ._builds import BUILDS, build
 from ._chains import LENGTHS, chain
 from ._clock import Statement, compiled, is_expression
 from ._networks import PARAMETERS, network
@@ -58,6 +59,8 @@ def _names(candidate: Candidate, sample_name: str) -> dict[str, Any]:
         return dict(zip(("net", "x"), chain(candidate, sample_name), strict=True))
     if sample_name in PARAMETERS:
         return network(candidate, sample_name)
+    if sample_name in BUILDS:
+        return build(candidate, sample_name)
     return names(candidate, SAMPLES[sample_name])
 
 

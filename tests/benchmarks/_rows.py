@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._row import Row
+from ._rows_build import BUILD
 from ._rows_compiled import COMPILED
 from ._rows_containers import SHAPES, VALUES
 from ._rows_dictionary import DICTIONARY
@@ -13,7 +14,7 @@ from ._rows_modules import MODULES
 from ._rows_startup import STARTUP
 from ._rows_store import REDUCTIONS, STORE
 
-GROUPS = (FIELDS, SHAPES, VALUES, REDUCTIONS, DICTIONARY, STORE, MODULES, FUNCTIONAL, JSON, STARTUP, COMPILED)
+GROUPS = (FIELDS, SHAPES, VALUES, REDUCTIONS, DICTIONARY, STORE, MODULES, BUILD, FUNCTIONAL, JSON, STARTUP, COMPILED)
 
 
 def rows(pattern: str = "") -> list[Row]:
