@@ -119,8 +119,12 @@ class Prober(Searcher):
                     self._value(sweep, use.slot.path) for use in self.report.reads[index] if use is not None
                 )
                 outcome = self._outcome(sweep, index)
+            except Again:
+                raise
             except (Unknown, Uncopyable) as reason:
                 sweep.blind[index] = str(reason)
+            except Exception as error:  # what the probe itself can't handle must not stop a build
+                sweep.blind[index] = f"the probe failed ({type(error).__name__}: {useful_line(error)})"
         sweep.outcomes[index] = outcome
         usable = outcome.values if not outcome.findings else None
         for position, use in enumerate(self.report.writes[index]):

@@ -6,6 +6,7 @@ import functools
 import itertools
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -194,7 +195,8 @@ def _sizes_in(value: Any, seen: set[int]) -> Iterator[int]:
             yield from _integers(vars(module).values())
     elif isinstance(value, types.FunctionType):
         for cell in value.__closure__ or ():
-            yield from _sizes_in(cell.cell_contents, seen)
+            with suppress(ValueError):  # an empty cell
+                yield from _sizes_in(cell.cell_contents, seen)
         named = (value.__globals__.get(name) for name in value.__code__.co_names)
         for found in (*named, *(value.__defaults__ or ())):
             if isinstance(found, (nn.Module, Tensor, int)):

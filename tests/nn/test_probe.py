@@ -410,6 +410,26 @@ def test_error_names_the_line_of_the_user():
         pipeline(broken, ("f 8",), ("f 2",))
 
 
+def test_what_stops_the_probe_does_not_stop_the_build(monkeypatch):
+    """Variables that are never set are the user's error; a failure of the probe is a note."""
+
+    def unset(x: Tensor) -> Tensor:
+        return x + never
+
+    if not unset:
+        never = 1.0
+    with pytest.raises(BuildError, match=r"(?s)E108.*NameError"):
+        pipeline(unset, ("f 8",), ("f 8",))
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("not the user's")
+
+    monkeypatch.setattr("tensorclass.nn._probe_run.Isolator.copy", fail)
+    built = classifier()
+    assert [d.code for d in built.diagnostics] == ["N302"] * 4
+    assert "the probe failed (ZeroDivisionError: not the user's)" in built.diagnostics[0].message
+
+
 def test_one_mistake_is_reported_once():
     """After an error the declared value goes on."""
     with pytest.raises(BuildError) as info:
