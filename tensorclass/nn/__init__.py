@@ -7,6 +7,7 @@ from ._class_module import TensorClassModuleWrapper as TensorClassModuleWrapper
 from ._diagnostics import CODES as CODES
 from ._diagnostics import Diagnostic as Diagnostic
 from ._diagnostics import PipelineWarning as PipelineWarning
+from ._cuda_graph import CudaGraphModule as CudaGraphModule
 from ._dispatch import dispatch as dispatch
 from ._ensemble import EnsembleModule as EnsembleModule
 from ._interaction import InteractionType as InteractionType
