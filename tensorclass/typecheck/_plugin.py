@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from mypy.nodes import TypeInfo
+from mypy.nodes import TypeAlias, TypeInfo
 from mypy.plugin import (
     AttributeContext,
     ClassDefContext,
@@ -16,7 +16,7 @@ from mypy.plugin import (
     MethodSigContext,
     Plugin,
 )
-from mypy.types import FunctionLike, Type
+from mypy.types import FunctionLike, Instance, Type, get_proper_type
 
 from . import _plugin_access as access
 from . import _plugin_classes as classes
@@ -25,6 +25,7 @@ from . import _plugin_stages as stages
 from . import _plugin_torch as torch
 from . import _plugin_values as values
 from ._plugin_facts import FROZEN_ROOT, ROOT, is_batch_class
+from ._plugin_source import source_of
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -69,6 +70,8 @@ class TensorClassPlugin(Plugin):
     def _class(self, fullname: str) -> TypeInfo | None:
         symbol = self.lookup_fully_qualified(fullname)
         node = None if symbol is None else symbol.node
+        if isinstance(node, TypeAlias) and isinstance(target := get_proper_type(node.target), Instance):
+            return target.type
         return node if isinstance(node, TypeInfo) else None
 
     def get_class_decorator_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
@@ -134,6 +137,8 @@ class TensorClassPlugin(Plugin):
 
 
 def _field(ctx: AttributeContext, name: str) -> Type:
+    if not ctx.is_lvalue and not source_of(ctx.api).deleted:
+        return ctx.default_attr_type
     access.attribute(ctx, name)
     return values.assigned(ctx)
 

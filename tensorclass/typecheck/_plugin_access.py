@@ -87,7 +87,7 @@ def attribute(ctx: AttributeContext, name: str) -> Type:
     owner = batch_instance(ctx.type)
     if owner is None:
         return ctx.default_attr_type
-    if ctx.context in source_of(ctx.api).deleted:
+    if not ctx.is_lvalue and ctx.context in source_of(ctx.api).deleted:
         field, typ = fields_of(owner.type).get(name), field_type(owner, name)
         if refuse_frozen(ctx.api, owner, f"deleting {name}", ctx.context):
             return ctx.default_attr_type
@@ -141,8 +141,9 @@ def _keyed(ctx: MethodContext, owner: Instance, name: str) -> Type:
     if len(places) != len(found) or any(place.declared.kind in ("per_element", "ragged") for place in places):
         return ctx.default_return_type
     types: list[Type] = [place.type for place in places]
-    default = ctx.arg_types[1] if name == "get" and len(ctx.arg_types) > 1 else []
-    return make_simplified_union([*types, *default]) if len(types) > 1 or default else types[0]
+    if name == "get" and any(place.declared.produced or _takes_none(place.type) for place in places):
+        types += ctx.arg_types[1]  # what is absent gives the default
+    return make_simplified_union(types) if len(types) > 1 else types[0]
 
 
 def _paths(api: Any, key: nodes.Expression, typ: Type) -> list[tuple[str, ...]]:

@@ -12,7 +12,7 @@ from mypy.types import LiteralType
 from .._dims import FAMILY_DTYPES, Dim
 from ._plugin_annotations import Reader, WrongAnnotation
 from ._plugin_codes import DECLARATION
-from ._plugin_facts import ROOT, Declared, fields_of, is_batch_class, option, own_fields, record
+from ._plugin_facts import ROOT, Declared, fields_of, is_below_root, option, own_fields, record
 
 OPTIONS = ("frozen", "nocast", "autocast", "tensor_only", "shadow", "validate")
 PRODUCED = "tensorclass._schema._fields.produced"
@@ -47,7 +47,7 @@ def declared(ctx: ClassDefContext) -> None:
     info = ctx.cls.info
     for name, value in ctx.cls.keywords.items():
         _take_option(ctx, name, value)
-    if not is_batch_class(info):
+    if not is_below_root(info):
         return
     _refuse_keywords(ctx)
     fields = dict(_fields(ctx))

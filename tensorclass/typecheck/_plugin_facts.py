@@ -57,10 +57,13 @@ class Declared:
 
 
 def is_batch_class(info: object) -> bool:
-    """Whether a class is a tensorclass with declared fields."""
-    if not isinstance(info, TypeInfo) or info.fullname in (ROOT, FROZEN_ROOT):
-        return False
-    return any(base.fullname == ROOT for base in info.mro)
+    """Whether a class is a tensorclass whose fields are recorded."""
+    return isinstance(info, TypeInfo) and KEY in info.metadata and info.fullname not in (ROOT, FROZEN_ROOT)
+
+
+def is_below_root(info: TypeInfo) -> bool:
+    """Whether a class is, or is about to be, a tensorclass."""
+    return info.fullname not in (ROOT, FROZEN_ROOT) and any(base.fullname == ROOT for base in info.mro)
 
 
 def batch_instance(typ: Type | None) -> Instance | None:
@@ -75,10 +78,19 @@ def record(info: TypeInfo) -> dict[str, Any]:
     return made
 
 
+_read: dict[int, tuple[dict[str, Any], dict[str, Declared]]] = {}
+
+
 def own_fields(info: TypeInfo) -> dict[str, Declared]:
     """The fields that one class declares itself."""
-    rows: Mapping[str, Any] = info.metadata.get(KEY, {}).get("fields", {})
-    return {name: Declared(**row) for name, row in rows.items()}
+    made = info.metadata.get(KEY)
+    if made is None:
+        return {}
+    rows: dict[str, Any] = made["fields"]
+    known = _read.get(id(rows))
+    if known is None or known[0] is not rows:
+        known = _read[id(rows)] = rows, {name: Declared(**row) for name, row in rows.items()}
+    return known[1]
 
 
 def fields_of(info: TypeInfo) -> dict[str, Declared]:
@@ -91,11 +103,8 @@ def fields_of(info: TypeInfo) -> dict[str, Declared]:
 
 def option(info: TypeInfo, name: str) -> object:
     """An option of a class, inherited like the run time does; None when it is not given."""
-    for base in info.mro:
-        options: Mapping[str, object] = base.metadata.get(KEY, {}).get("options", {})
-        if name in options:
-            return options[name]
-    return None
+    records = (base.metadata[KEY]["options"] for base in info.mro if KEY in base.metadata)
+    return next((options[name] for options in records if name in options), None)
 
 
 def attributes(info: TypeInfo) -> Iterator[Mapping[str, Any]]:

@@ -5,7 +5,7 @@ Knowledge is never kept on the type of a variable, where it would outlive `x = x
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mypy import nodes
@@ -13,12 +13,25 @@ from mypy.patterns import AsPattern, MappingPattern, Pattern, StarredPattern
 
 # Where mypy's own list of a node's parts is not what is needed here.
 _PARTS: dict[type[nodes.Node], tuple[str, ...]] = {
-    nodes.AssignmentStmt: ("lvalues", "rvalue"), nodes.NameExpr: (), nodes.MemberExpr: ("expr",), nodes.Var: (),
-    nodes.OverloadedFuncDef: ("items", "impl"), nodes.FuncDef: ("arguments", "body"),
-    nodes.LambdaExpr: ("arguments", "body"), nodes.Decorator: ("decorators", "func"), nodes.MypyFile: ("defs",),
-    nodes.Argument: ("initializer",), nodes.ClassDef: ("decorators", "base_type_exprs", "defs"),
+    nodes.AssignmentStmt: ("lvalues", "rvalue"), nodes.MemberExpr: ("expr",), nodes.FuncDef: ("arguments", "body"),
+    nodes.OverloadedFuncDef: ("items", "impl"), nodes.LambdaExpr: ("arguments", "body"), nodes.MypyFile: ("defs",),
+    nodes.Decorator: ("decorators", "func"), nodes.Argument: ("initializer",), nodes.CallExpr: ("callee", "args"),
+    nodes.ClassDef: ("decorators", "base_type_exprs", "defs"), nodes.OpExpr: ("left", "right"),
+    nodes.NameExpr: (), nodes.Var: (), nodes.IntExpr: (), nodes.StrExpr: (), nodes.FloatExpr: (),
 }  # fmt: skip
 _PATTERN_PARTS = ("pattern", "patterns", "expr", "keys", "values", "class_ref", "positionals", "keyword_values")
+# What a statement binds to a value that is no expression of the program.
+_OPAQUE: dict[type[nodes.Node], Callable[[Any], Iterable[nodes.Expression | None]]] = {
+    nodes.ForStmt: lambda node: (node.index,),
+    nodes.OperatorAssignmentStmt: lambda node: (node.lvalue,),
+    nodes.DelStmt: lambda node: (node.expr,),
+    nodes.WithStmt: lambda node: node.target,
+    nodes.TryStmt: lambda node: node.vars,
+    nodes.GeneratorExpr: lambda node: node.indices,
+    AsPattern: lambda node: (node.name,),
+    StarredPattern: lambda node: (node.capture,),
+    MappingPattern: lambda node: (node.rest,),
+}
 _RESHAPING = {"resize_", "resize_as_", "unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_", "set_"}
 _HARMLESS = ("tensorclass.", "torch.", "builtins.")
 _DEPTH = 10
@@ -40,14 +53,21 @@ class Source:
         stack: list[tuple[nodes.Node, nodes.Node]] = [(tree, tree)]
         while stack:
             node, parent = stack.pop()
-            self._note(node, parent)
-            stack += [(part, node) for part in _parts(node)]
+            if isinstance(node, nodes.NameExpr):
+                if node.node is not None:
+                    self.uses.setdefault(node.node, []).append(parent)
+                continue
+            self._note(node)
+            for part in _parts(node):
+                if isinstance(part, nodes.Node):
+                    stack.append((part, node))
+                elif isinstance(part, list | tuple):
+                    stack += [(item, node) for item in _flat(part)]
 
-    def _note(self, node: nodes.Node, parent: nodes.Node) -> None:
-        if isinstance(node, nodes.NameExpr):
-            if node.node is not None:
-                self.uses.setdefault(node.node, []).append(parent)
-        elif isinstance(node, nodes.AssignmentStmt):
+    def _note(self, node: nodes.Node) -> None:
+        kind = type(node)
+        if kind is nodes.AssignmentStmt:
+            assert isinstance(node, nodes.AssignmentStmt)
             if not isinstance(node.rvalue, nodes.TempNode):
                 for target in node.lvalues:
                     self._bind(target, node.rvalue)
@@ -59,11 +79,12 @@ class Source:
             self.functions.add(node)
         elif isinstance(node, nodes.Decorator):
             self.decorated[node.var] = node
-        else:
+        elif kind in _OPAQUE:
             if isinstance(node, nodes.DelStmt):
                 self.deleted.add(node.expr)
-            for target in _opaque_targets(node):
-                self._bind(target, None)
+            for opaque in _OPAQUE[kind](node):
+                if opaque is not None:
+                    self._bind(opaque, None)
 
     def _bind(self, target: nodes.Expression, value: nodes.Expression | None) -> None:
         if isinstance(target, nodes.NameExpr) and target.node is not None:
@@ -147,47 +168,22 @@ def _spread(value: nodes.Expression | None, count: int) -> list[nodes.Expression
     return [*value.items]  # type: ignore[union-attr]  # as above
 
 
-def _opaque_targets(node: nodes.Node) -> Iterator[nodes.Expression]:
-    """What a statement binds to a value that is no expression of the program."""
-    found: Iterable[nodes.Expression | None] = ()
-    if isinstance(node, nodes.ForStmt):
-        found = (node.index,)
-    elif isinstance(node, nodes.OperatorAssignmentStmt):
-        found = (node.lvalue,)
-    elif isinstance(node, nodes.DelStmt):
-        found = (node.expr,)
-    elif isinstance(node, nodes.WithStmt):
-        found = node.target
-    elif isinstance(node, nodes.TryStmt):
-        found = node.vars
-    elif isinstance(node, nodes.GeneratorExpr):
-        found = node.indices
-    elif isinstance(node, AsPattern):
-        found = (node.name,)
-    elif isinstance(node, StarredPattern):
-        found = (node.capture,)
-    elif isinstance(node, MappingPattern):
-        found = (node.rest,)
-    return (target for target in found if target is not None)
-
-
-def _parts(node: nodes.Node) -> Iterator[nodes.Node]:
+def _parts(node: nodes.Node) -> list[object]:
     if isinstance(node, nodes.Block) and node.is_unreachable:
-        return
-    names: Any = _PARTS.get(type(node))
+        return []
+    names = _PARTS.get(type(node))
     if names is None:
         names = _PATTERN_PARTS if isinstance(node, Pattern) else getattr(node, "__match_args__", ())
         _PARTS[type(node)] = names
-    for name in names:
-        yield from _nodes(getattr(node, name, None))
+    return [getattr(node, name, None) for name in names]
 
 
-def _nodes(part: object) -> Iterator[nodes.Node]:
-    if isinstance(part, nodes.Node):
-        yield part
-    elif isinstance(part, list | tuple):
-        for item in part:
-            yield from _nodes(item)
+def _flat(parts: Iterable[object]) -> Iterator[nodes.Node]:
+    for part in parts:
+        if isinstance(part, nodes.Node):
+            yield part
+        elif isinstance(part, list | tuple):
+            yield from _flat(part)
 
 
 def call_arguments(call: nodes.CallExpr, names: tuple[str, ...]) -> dict[str, nodes.Expression] | None:

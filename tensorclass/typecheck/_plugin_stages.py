@@ -10,6 +10,7 @@ from mypy.plugin import FunctionContext
 from mypy.subtypes import is_subtype
 from mypy.typeops import bind_self, map_type_from_supertype
 from mypy.types import AnyType, CallableType, Instance, ProperType, TupleType, Type, TypeOfAny, get_proper_type
+from mypy.types_utils import remove_optional
 
 from ._plugin_codes import CALLABLE, REFERENCE, SHAPE
 from ._plugin_facts import batch_instance
@@ -86,7 +87,7 @@ def wrapped(ctx: FunctionContext) -> Type:
     """`TensorClassModule(module, in_fields=..., out_fields=...)`."""
     named = {n: v[0] for n, v in zip(ctx.callee_arg_names, ctx.args, strict=True) if n is not None and len(v) == 1}
     stage = _references(ctx.api, named)
-    if stage is None or stage.reads is None or None in stage.reads or "module" not in named:
+    if stage is None or stage.reads is None or None in stage.reads or not stage.plain or "module" not in named:
         return ctx.default_return_type
     typ = get_proper_type(ctx.arg_types[ctx.callee_arg_names.index("module")][0])
     reads = [ref for ref in stage.reads if ref is not None]
@@ -149,8 +150,9 @@ def _compare(
         return
     for position, ref in enumerate(reads):
         taken = _parameter(function, position)
-        if taken is not None and not is_subtype(ref.found.type, taken):
-            text = f"Parameter {position} of the callable is {_text(taken)}, and {ref} is {_text(ref.found.type)}"
+        given = remove_optional(ref.found.type)  # a partial pipeline skips the module where it is None
+        if taken is not None and not is_subtype(given, taken):
+            text = f"Parameter {position} of the callable is {_text(taken)}, and {ref} is {_text(given)}"
             api.fail(text, where, code=CALLABLE)
     _result(api, get_proper_type(function.ret_type), writes, where)
 

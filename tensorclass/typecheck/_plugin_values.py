@@ -135,7 +135,9 @@ def _text(sizes: Shape) -> str:
 
 def taken(ctx: FunctionSigContext) -> FunctionLike:
     """A constructor: `PerElement[str] | None` takes what the setter of `PerElement[str]` takes."""
-    signature = ctx.default_signature
+    signature, made = ctx.default_signature, batch_instance(ctx.default_signature.ret_type)
+    if made is None or not any(field.kind == "per_element" for field in fields_of(made.type).values()):
+        return signature
     types: list[Type] = [_set_type(typ) for typ in signature.arg_types]
     return signature.copy_modified(arg_types=types)
 

@@ -139,6 +139,9 @@ TensorClassSequential(
     input=Digits, output=Hidden,
 )  # fmt: skip
 
+# ---- modules that a partial pipeline runs only where an optional field is there
+TensorClassModule(largest, in_fields=Digits.weight, out_fields=Hidden.more)
+
 # ---- what is not known is left to the build check
 
 some = encode if random.random() < 2 else block

@@ -57,6 +57,8 @@ read(batch, "label")
 
 # ---- what may be missing
 batch.get("absent", None)
+sure: Tensor = batch.get("label", None)
+perhaps: Tensor | None = batch.get("mask", None)
 batch.pop("absent", 3)
 assert "absent" not in batch
 batch.select("label", "absent", strict=False)

@@ -45,24 +45,3 @@ answer: Answer = Answer(scores=scores)
 kept: Scores = answer.scores
 lowered: str = Scores.lower("S")
 normal: Tensor = Scores.normal(scores.probability)
-
-
-# ---- fields and classes that convert
-class Lenient(TensorClass):
-    label: Int64[Tensor, ""] = field(coerce="cast")
-    level: Float32[Tensor, ""]
-
-    @field_validator("level", mode="before")
-    @classmethod
-    def scaled(cls, value: Tensor) -> Tensor:
-        return value.float() / 255
-
-
-Lenient(torch.zeros(4), torch.arange(4))
-
-
-class Converting(TensorClass, autocast=True):
-    label: Int64[Tensor, ""]
-
-
-Converting(torch.zeros(4))

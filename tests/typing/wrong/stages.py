@@ -12,7 +12,6 @@ from tensorclass.typing import Float32, Int64
 class Digits(TensorClass):
     image: Float32[Tensor, "64"]
     label: Int64[Tensor, ""]
-    weight: Float32[Tensor, ""] | None = None
     source: str = "scan"
 
 
@@ -77,7 +76,6 @@ TensorClassModule(named, in_fields=Digits.image, out_fields=Hidden.h)  # E: - | 
 # ---- the types of the parameters
 TensorClassModule(text, in_fields=Digits.image, out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
 TensorClassModule(one, in_fields=Digits.source, out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
-TensorClassModule(one, in_fields=Digits.weight, out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
 TensorClassModule(Block(), in_fields=(Digits.image, Digits.source), out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
 
 # ---- what is returned
