@@ -16,6 +16,10 @@ from .classes import class_validator as class_validator
 from .classes import field_validator as field_validator
 from .classes import from_dataclass as from_dataclass
 from .classes import is_tensorclass as is_tensorclass
+from .classes import merge as merge
+from .classes import omit as omit
+from .classes import partial as partial
+from .classes import pick as pick
 from .classes import tensorclass as tensorclass
 from .core import KEY_SEPARATOR as KEY_SEPARATOR
 from .core import NestedKey as NestedKey

@@ -1,5 +1,9 @@
 """Typed classes: what a declaration becomes. A class is built once; instances hold one slot, their store."""
 
+from ._algebra import merge as merge
+from ._algebra import omit as omit
+from ._algebra import partial as partial
+from ._algebra import pick as pick
 from ._base import FrozenTensorClass as FrozenTensorClass
 from ._base import TensorClass as TensorClass
 from ._dataclass import from_dataclass as from_dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from inspect import getattr_static
@@ -22,6 +23,7 @@ from ..ops._nesting import as_entries
 from ..ops._operands import Layout
 from ..store import Relaid, TensorDict
 from . import _build, _checks, _convert, _joins
+from ._algebra import AlgebraMethods
 from ._pydantic import JsonMethods
 
 
@@ -55,7 +57,7 @@ class NamesField:
         raise NotImplementedError
 
 
-class TypedContainer(JsonMethods, Relaid):
+class TypedContainer(AlgebraMethods, JsonMethods, Relaid):
     """The primitives of a container, delegated to the store and held to the schema."""
 
     __slots__ = ("__weakref__", "_store")
@@ -410,6 +412,9 @@ if TYPE_CHECKING:
         """What checkers take for the metaclass of frozen classes."""
 else:
     FrozenMeta = Meta
+
+
+copyreg.pickle(Meta, _build.reduce_class)
 
 
 class Root(TypedContainer):

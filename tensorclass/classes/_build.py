@@ -136,7 +136,15 @@ def _refuse_clashes(cls: Any, schema: Schema, options: Options) -> None:
 @cache
 def _members() -> frozenset[str]:
     """The names that a field of a class without `shadow` may not have."""
-    return frozenset(dir(Container)) | {"replace", "from_tensordict", "to_tensordict", "to_json", "from_json"}
+    return (
+        frozenset(dir(Container))
+        | {"replace", "from_tensordict", "to_tensordict", "to_json", "from_json"}
+        | {
+            "pick",
+            "merge",
+            "extend",
+        }
+    )
 
 
 @cache
@@ -361,6 +369,13 @@ def _specialise(cls: Any, arguments: dict[Any, Any]) -> Any:
     new.__parameters__ = ()
     finish_class(new, substitute(cls.__tensorclass_schema__, arguments))
     return new
+
+
+def reduce_class(cls: Any) -> Any:
+    """How a class pickles: by its name, or by how it is made of others."""
+    arguments = vars(cls).get("__tensorclass_arguments__")
+    recipe = (parametrise, arguments) if arguments is not None else vars(cls).get("__tensorclass_recipe__")
+    return cls.__qualname__ if recipe is None else recipe
 
 
 def _with_options(cls: Any, names: tuple[str, ...]) -> Options:

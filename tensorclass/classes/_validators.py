@@ -104,7 +104,7 @@ def attach(cls: Any, schema: Schema) -> Schema:
     Raises:
         SchemaError: for a validator of an unknown field.
     """
-    found = dict(_validators(cls))
+    found = dict(validators_of(cls))
     cls.__tensorclass_checks__ = tuple(name for name, mark in found.items() if mark.mode == "class")
     marks = [(name, mark) for name, mark in found.items() if mark.mode != "class"]
     if not marks and not any(spec.validators for spec in schema):
@@ -126,7 +126,7 @@ def attach(cls: Any, schema: Schema) -> Schema:
     return Schema(schema.name, [spec.replace(validators=of(spec.name)) for spec in schema.declared.values()])
 
 
-def _validators(cls: Any) -> Iterator[tuple[str, Validator]]:
+def validators_of(cls: Any) -> Iterator[tuple[str, Validator]]:
     """Of the class and its parents, parents first; a name that a child defines anew is the child's."""
     ours = {base for root in cls.__mro__ if "__tensorclass_root__" in vars(root) for base in root.__mro__}
     bases = [base for base in cls.__mro__ if base not in ours]

@@ -1,0 +1,503 @@
+"""Classes made of classes: some fields of one, all but some, several together, all optional; and instances of them.
+
+A result is made once for each request, so that equal requests give one class; it pickles by how it was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar, overload
+
+import torch
+from torch import Tensor
+
+from .._schema import MISSING, FieldSpec, Options, Schema
+from .._schema._schema import unknown_field
+from ..core import TensorCollection
+from ..errors import BatchSizeError, Problem, SchemaError, StructureError, UnknownFieldError
+from ._build import complete, finish_class, is_pending
+from ._checks import readable
+from ._convert import from_nesting
+from ._validators import Validator, validators_of
+
+T = TypeVar("T")
+Path = tuple[str, ...]
+Tree = tuple[tuple[str, Any], ...]
+"""Fields in the order of the declaration, each with the tree of what is kept below it; () keeps it whole."""
+
+LEVELS = ("off", "schema", "values")
+TITLE = 60  # where a title of field names ends
+_MADE: dict[tuple[Any, ...], Any] = {}
+
+
+def pick(cls: Any, *fields: Any, name: str | None = None) -> Any:
+    """The class of some fields of a class, in the order of its declaration.
+
+    Types, docs, defaults, constraints, field validators and options are kept; methods and checks of the whole
+    instance are not, since they may need what is left out. The same fields give the same class, all of them `cls`.
+
+    Args:
+        cls: A tensorclass.
+        fields: Names, paths (`"pose.angle"`, `("pose", "angle")`) or references (`Digits.image`). A path into a nested
+            class picks from that class too.
+        name: The name of the class; made of the fields by default.
+
+    Raises:
+        UnknownFieldError: for a name that is no field; names the nearest.
+        SchemaError: for no fields at all.
+
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass, pick, schema
+    >>> from tensorclass.typing import Float32, Int64
+    >>> class Digits(TensorClass):
+    ...     image: Float32[Tensor, "8 8"]
+    ...     label: Int64[Tensor, ""]
+    ...     source: str = "scan"
+    >>> print(schema(pick(Digits, Digits.image, "source")))
+    Digits_image_source
+      image   Float32["8 8"]
+      source  str             = 'scan'
+    """
+    return _kept(cls, _paths(cls, fields, "pick"), True, name)
+
+
+def omit(cls: Any, *fields: Any, name: str | None = None) -> Any:
+    """The class of all fields of a class but some; the counterpart of `pick`, which takes the same arguments.
+
+    Raises:
+        UnknownFieldError: for a name that is no field; names the nearest.
+        SchemaError: when nothing is left.
+
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass, omit, pick
+    >>> class Digits(TensorClass):
+    ...     image: Tensor
+    ...     label: Tensor
+    >>> omit(Digits, "label") is pick(Digits, "image")
+    True
+    """
+    return _kept(cls, _paths(cls, fields, "omit"), False, name)
+
+
+def merge(first: Any, second: Any, *more: Any, name: str | None = None) -> Any:
+    """The class of the fields of several classes. A field that two of them declare alike stands once.
+
+    Dims of one name are equal across all fields of the result. Fields without a default that come to stand behind one
+    with a default are keyword-only. Checks of whole instances are kept. `frozen` and `shadow` hold when one class has
+    them, the strictest `validate` wins.
+
+    Args:
+        first: A tensorclass.
+        second: Another.
+        more: Further ones.
+        name: The name of the class; made of theirs by default.
+
+    Raises:
+        SchemaError: for a field that two classes declare differently; names both.
+
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass, merge, schema
+    >>> from tensorclass.typing import Float32, Int64
+    >>> class Images(TensorClass):
+    ...     image: Float32[Tensor, "8 8"]
+    >>> class Labels(TensorClass):
+    ...     label: Int64[Tensor, ""]
+    >>> schema(merge(Images, Labels)).names
+    ('image', 'label')
+    """
+    classes = tuple(dict.fromkeys(_ready(cls, "merge") for cls in (first, second, *more)))
+    return classes[0] if len(classes) == 1 else _made("merge", classes, (), name)
+
+
+def partial(cls: Any, *, name: str | None = None) -> Any:
+    """The class of the same fields, each of which may be None, and is None unless it is given.
+
+    Nested classes stay whole; produced fields stay produced. Constraints and field validators hold for what is given.
+
+    Args:
+        cls: A tensorclass.
+        name: The name of the class; `Partial` and the old one by default.
+
+    >>> import torch
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass, partial
+    >>> from tensorclass.typing import Float32, Int64
+    >>> class Digits(TensorClass):
+    ...     image: Float32[Tensor, "8 8"]
+    ...     label: Int64[Tensor, ""]
+    >>> partial(Digits)(label=torch.tensor([1, 2])).image is None
+    True
+    """
+    return _made("partial", (_ready(cls, "partial"),), (), name)
+
+
+# ---- what is asked for -------------------------------------------------------------------------------------------
+
+
+def _ready(cls: Any, where: str) -> Any:
+    if not isinstance(cls, type) or "__tensorclass_schema__" not in vars(cls):
+        given = cls.__name__ if isinstance(cls, type) else f"an instance of {type(cls).__name__}"
+        raise TypeError(f"{where}() takes tensorclasses, got {given}")
+    if is_pending(cls):
+        complete(cls)
+    return cls
+
+
+def _paths(cls: Any, fields: Iterable[Any], where: str) -> list[Path]:
+    _ready(cls, where)
+    found = [path_of(field) for field in fields]
+    if not found:
+        raise SchemaError(f"{where}({cls.__name__}): name at least one of its fields: {', '.join(_fields(cls))}")
+    return found
+
+
+def path_of(field: Any) -> Path:
+    """The path that a name, a tuple of names or a reference means."""
+    path = getattr(field, "__field_path__", field)
+    path = tuple(path.split(".")) if isinstance(path, str) else path
+    if not isinstance(path, tuple) or not path or not all([isinstance(part, str) for part in path]):
+        raise TypeError(f"a field is a name, a path or a reference such as `Digits.image`, got {field!r:.60}")
+    return path
+
+
+def _fields(cls: Any) -> Mapping[str, FieldSpec]:
+    fields: Mapping[str, FieldSpec] = cls.__tensorclass_schema__.fields
+    return fields
+
+
+def _kept(cls: Any, paths: Iterable[Path], keep: bool, name: str | None) -> Any:
+    tree = _tree(cls, paths, keep)
+    if not tree:
+        raise SchemaError(f"omit({cls.__name__}): no field is left")
+    return cls if tree == _whole(cls) and name is None else _made("pick", (cls,), tree, name)
+
+
+def _whole(cls: Any) -> Tree:
+    return tuple((name, ()) for name in _fields(cls))
+
+
+def _tree(cls: Any, paths: Iterable[Path], keep: bool) -> Tree:
+    """What is left of a class when the paths are kept, or dropped."""
+    below: dict[str, list[Path]] = {}
+    for path in paths:
+        below.setdefault(path[0], []).append(path[1:])
+    unknown = next((name for name in below if name not in _fields(cls)), None)
+    if unknown is not None:
+        raise UnknownFieldError(unknown_field(cls.__tensorclass_schema__, unknown))
+    found: list[tuple[str, Any]] = []
+    for name, spec in _fields(cls).items():
+        rests = below.get(name, ())
+        if () in rests or not rests:
+            found += [(name, ())] if bool(rests) is keep else []
+            continue
+        if spec.nested is None:
+            raise UnknownFieldError(f"`{cls.__name__}.{name}` is {spec}, so it has no field `{'.'.join(rests[0])}`")
+        inner = _tree(spec.nested, rests, keep)
+        found += [(name, () if inner == _whole(spec.nested) else inner)] if inner else []
+    return tuple(found)
+
+
+# ---- the class ---------------------------------------------------------------------------------------------------
+
+
+def _made(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> Any:
+    """The class of a request, made the first time."""
+    key = (kind, sources, tree, name)
+    if key not in _MADE:
+        _MADE.setdefault(key, _make(kind, sources, tree, name))
+    return _MADE[key]
+
+
+def _make(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> Any:
+    first, names = sources[0], [cls.__name__ for cls in sources]
+    title = name or {"pick": _title(first, tree), "merge": "".join(names), "partial": f"Partial{first.__name__}"}[kind]
+    specs = list(_SPECS[kind](sources, tree))
+    root: Any = next(base for base in reversed(first.__mro__) if "__tensorclass_root__" in vars(base))
+    doc = {"pick": "Some fields", "merge": "The fields", "partial": "The fields, all optional,"}[kind]
+    body = {
+        "__module__": first.__module__, "__doc__": f"{doc} of {', '.join(names)}.", "__tensorclass_root__": True,
+        "__annotations__": {spec.name: spec.declared for spec in specs}, **_marks(kind, sources, specs),
+    }  # fmt: skip
+    new: Any = type(root)(title, (root,), body)
+    del new.__tensorclass_root__
+    new.__tensorclass_recipe__ = (_made, (kind, sources, tree, name))
+    new.__tensorclass_options__ = _options([cls.__tensorclass_options__ for cls in sources])
+    finish_class(new, Schema(title, specs))
+    return new
+
+
+def _title(cls: Any, tree: Tree) -> str:
+    names = [name for name, _ in tree]
+    title = "_".join([cls.__name__, *names])
+    while len(title) > TITLE and len(names) > 1:
+        names.pop()
+        title = "_".join([cls.__name__, *names, "and", str(len(tree) - len(names))])
+    return title
+
+
+def _picked(sources: tuple[Any, ...], tree: Tree) -> Iterator[FieldSpec]:
+    fields = _fields(sources[0])
+    for name, inner in tree:
+        spec = fields[name]
+        if inner:
+            made = _made("pick", (spec.nested,), inner, None)
+            declared = made | None if spec.optional else made
+            spec = spec.replace(annotation=made, declared=declared, nested=made, validators=())
+        yield spec
+
+
+def _merged(sources: tuple[Any, ...], tree: Tree) -> Iterator[FieldSpec]:
+    options = [cls.__tensorclass_options__ for cls in sources]
+    policies = len({(one.nocast, one.autocast) for one in options}) > 1
+    found: dict[str, tuple[Any, FieldSpec]] = {}
+    for cls, own in zip(sources, options, strict=True):
+        policy = ("cast" if own.autocast else "strict" if own.nocast else "exact") if policies else None
+        for name, spec in _fields(cls).items():
+            spec = spec.replace(coerce=spec.coerce or policy)
+            if name in found:
+                _require_alike(*found[name], cls, spec)
+            found.setdefault(name, (cls, spec))
+    late = False
+    for _, spec in found.values():
+        late = late or (spec.has_default and not spec.kw_only)
+        yield spec.replace(kw_only=True) if late and spec.required else spec
+
+
+def _require_alike(owner: Any, old: FieldSpec, cls: Any, new: FieldSpec) -> None:
+    a, b = old.replace(kw_only=False), new.replace(kw_only=False)
+    if a == b and a.metadata == b.metadata:
+        return
+    changes = Schema(owner.__name__, [a]).diff(Schema(cls.__name__, [b])).changed
+    before, after = (
+        (changes[0].old, changes[0].new) if changes else (f"{a}, {list(a.metadata)}", f"{b}, {list(b.metadata)}")
+    )
+    hint = f'pick one of them: `omit({cls.__name__}, "{old.name}")`'
+    problem = Problem(old.name, f"{before} in `{owner.__name__}`", f"{after} in `{cls.__name__}`", hint)
+    raise SchemaError.of(f"merge({owner.__name__}, {cls.__name__})", [problem])
+
+
+def _optional(sources: tuple[Any, ...], tree: Tree) -> Iterator[FieldSpec]:
+    for spec in _fields(sources[0]).values():
+        if spec.produced:
+            yield spec
+        else:
+            declared = spec.declared | None
+            yield spec.replace(declared=declared, optional=True, default=None, default_factory=MISSING)
+
+
+_SPECS = {"pick": _picked, "merge": _merged, "partial": _optional}
+
+
+def _options(given: list[Options]) -> Options:
+    first, *rest = given
+    for one in rest:
+        level = max(first.validate, one.validate, key=LEVELS.index)
+        first = replace(
+            first, frozen=first.frozen or one.frozen, shadow=first.shadow or one.shadow, validate=level,
+            tensor_only=first.tensor_only and one.tensor_only,
+        )  # fmt: skip
+    return first
+
+
+def _marks(kind: str, sources: tuple[Any, ...], specs: Iterable[FieldSpec]) -> dict[str, Any]:
+    """The validators, which go on running with the class that declares them."""
+    body: dict[str, Any] = {}
+    names = {spec.name for spec in specs if kind != "pick" or spec.nested is _fields(sources[0])[spec.name].nested}
+    for cls in sources:
+        for name, mark in validators_of(cls):
+            targets = tuple(field for field in mark.fields if field in names)
+            key = name if name not in body else f"{cls.__name__}.{name}"
+            if targets:
+                body[key] = Validator(staticmethod(mark.__get__(None, cls)), targets, mark.mode)
+            elif mark.mode == "class" and kind == "merge":
+                body[key] = Validator(_check_part(cls, name), (), "class")
+    return body
+
+
+def _check_part(cls: Any, name: str) -> Any:
+    """The check of a whole instance, run on the part of a merged one that is an instance of its class."""
+
+    def check(batch: Any) -> Any:
+        return getattr(_view(batch, cls), name)()
+
+    return check
+
+
+# ---- instances ---------------------------------------------------------------------------------------------------
+
+
+def _view(batch: Any, cls: Any) -> Any:
+    """The fields of a batch that another class has, around the same tensors, without a check."""
+    if batch._store._stacked:
+        return cls.from_tensordict(batch._store.select(*_below(type(batch), cls), strict=False))
+    entries, found = batch._entries(), {}
+    for name, spec in _fields(cls).items():
+        value = entries.get(name)
+        if value is None:
+            continue
+        if spec.nested is not None and not isinstance(value, spec.nested):
+            value = _view(value, spec.nested)
+        found[name] = value._twin() if isinstance(value, TensorCollection) else value
+    return cls._from_entries(found, batch._batch_size, batch._device, batch._names)
+
+
+def _below(source: Any, cls: Any) -> Iterator[Path]:
+    """The paths of what one class takes from another."""
+    for name, spec in _fields(cls).items():
+        nested = _fields(source)[name].nested if name in _fields(source) else None
+        partly = spec.nested is not None and nested is not None and not issubclass(nested, spec.nested)
+        yield from ((name, *path) for path in _below(nested, spec.nested)) if partly else [(name,)]
+
+
+def _as(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: Any, names: Any) -> Any:
+    """An instance of a class around entries, which are checked."""
+    if cls.__tensorclass_direct__:  # a constructor that does nothing else, which torch.compile traces
+        return cls(**readable(entries), batch_size=size, device=device, names=names)
+    new = from_nesting(cls, entries, size, device, None)
+    new._store._names = names
+    return new
+
+
+def _covers(source: Any, target: Any) -> bool:
+    """Whether what fits one class fits another: the other has some of its fields, as they are."""
+    fields = _fields(source)
+    return not target.__tensorclass_checked__ and all(
+        [spec == fields.get(name) for name, spec in _fields(target).items()]
+    )
+
+
+def _united(first: Any, second: Any) -> dict[str, Any]:
+    """The entries of two batches; a field of both is the same in both."""
+    if first._batch_size != second._batch_size:
+        raise BatchSizeError(
+            f"merge: the batch sizes are {list(first._batch_size)} ({type(first).__name__}) and "
+            f"{list(second._batch_size)} ({type(second).__name__}); index or expand one of them"
+        )
+    entries, others = readable(first._entries()), readable(second._entries())
+    for name in entries.keys() & others.keys():
+        if not _same(entries[name], others[name]):
+            raise StructureError(
+                f"merge: `{name}` of the two batches differs; leave it out of one: `batch.pick(...)` without it"
+            )
+    return {**entries, **others}
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)
+    return type(a) is type(b) and bool((a == b).all() if isinstance(a, TensorCollection) else a == b)
+
+
+def _agreed(what: str, a: Any, b: Any) -> Any:
+    if a is not None and b is not None and a != b:
+        raise StructureError(f"merge: the two batches have the {what} {a} and {b}")
+    return b if a is None else a
+
+
+class AlgebraMethods:
+    """Instances of other classes around the same tensors."""
+
+    __slots__ = ()
+
+    @overload
+    def pick(self, cls: type[T], /) -> T: ...
+    @overload
+    def pick(self, /, *fields: object) -> Any: ...
+    def pick(self, /, *fields: Any) -> Any:
+        """Some fields, as an instance of a smaller class around the same tensors.
+
+        Args:
+            fields: What to keep, as `tensorclass.pick` takes it; or one class that has some of the fields.
+
+        Raises:
+            UnknownFieldError: for a name that is no field.
+            SchemaError: when the batch does not fit the class.
+
+        >>> import torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Digits(TensorClass):
+        ...     image: Float32[Tensor, "8 8"]
+        ...     label: Int64[Tensor, ""]
+        >>> Digits(torch.zeros(2, 8, 8), torch.ones(2, dtype=torch.int64)).pick("label")
+        Digits_label(batch_size=[2], fields={label: i64[]})
+        """
+        batch: Any = self
+        own, wanted = type(batch), fields[0] if len(fields) == 1 and isinstance(fields[0], type) else None
+        if wanted is None:
+            return _view(batch, pick(own, *fields))
+        _ready(wanted, "pick")
+        if _covers(own, wanted):
+            return _view(batch, wanted)
+        entries = {name: value for name, value in readable(batch._entries()).items() if name in _fields(wanted)}
+        return _as(wanted, entries, batch._batch_size, batch._device, batch._names)
+
+    @overload
+    def merge(self, other: object, /) -> Any: ...
+    @overload
+    def merge(self, other: object, cls: type[T], /) -> T: ...
+    def merge(self, other: Any, cls: Any = None, /) -> Any:
+        """The fields of two batches of one size, as an instance of the merged class around the same tensors.
+
+        Args:
+            other: A typed batch. A field of both has equal values in both.
+            cls: The class of the result; `tensorclass.merge` of the two by default.
+
+        Raises:
+            SchemaError: for a field that the classes declare differently, dims of one name that differ, and values
+                that don't fit `cls`.
+            BatchSizeError: for different batch sizes.
+            StructureError: for a field whose values differ.
+
+        >>> import torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> class Images(TensorClass):
+        ...     image: Tensor
+        >>> class Labels(TensorClass):
+        ...     label: Tensor
+        >>> Images(torch.zeros(2, 3), batch_size=2).merge(Labels(torch.ones(2), batch_size=2))
+        ImagesLabels(batch_size=[2], fields={image: f32[3], label: f32[]})
+        """
+        batch: Any = self
+        found = _ready(cls, "merge") if cls is not None else merge(type(batch), _ready(type(other), "batch.merge"))
+        entries = _united(batch, other)
+        device, names = _agreed("devices", batch._device, other._device), _agreed("names", batch._names, other._names)
+        return _as(found, entries, batch._batch_size, device, names)
+
+    def extend(self, cls: type[T], /, **fields: Any) -> T:
+        """An instance of a class that has more fields: those of this batch, and the given ones.
+
+        Args:
+            cls: A class with all fields of this batch; what it has beside them is given here or has a default.
+            fields: Values by field; they also replace values of this batch.
+
+        Raises:
+            SchemaError: for what is missing, unknown, or does not fit.
+
+        >>> import torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> class Images(TensorClass):
+        ...     image: Tensor
+        >>> class Labelled(Images):
+        ...     label: Tensor
+        >>> Images(torch.zeros(2, 3), batch_size=2).extend(Labelled, label=torch.ones(2))
+        Labelled(batch_size=[2], fields={image: f32[3], label: f32[]})
+        """
+        batch: Any = self
+        known = _fields(_ready(cls, "extend"))
+        entries = batch._entries()
+        problems = [
+            Problem(name, "no field", f"a field of {type(batch).__name__}",
+                    f"leave it out: `batch.pick(...)`, or declare it in `{cls.__name__}`")
+            for name in entries if name not in known
+        ]  # fmt: skip
+        if problems:
+            raise SchemaError.of(cls.__name__, problems)
+        new: T = _as(cls, {**entries, **fields}, batch._batch_size, batch._device, batch._names)
+        return new

@@ -1,0 +1,402 @@
+"""Classes made of classes: what is kept, what is refused, and instances of them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Annotated
+
+import pytest
+import torch
+import torch.utils._pytree as pytree
+from annotated_types import Ge
+from torch import Tensor
+
+from tensorclass import (
+    FrozenTensorClass,
+    PerElement,
+    Shared,
+    TensorClass,
+    class_validator,
+    field,
+    field_validator,
+    lazy_stack,
+    merge,
+    omit,
+    partial,
+    pick,
+    produced,
+    schema,
+    stack,
+)
+from tensorclass.errors import BatchSizeError, FrozenError, SchemaError, StructureError, UnknownFieldError
+from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.typing import Float32, Int64
+
+
+class Pose(TensorClass):
+    """Where something looks."""
+
+    angle: Float32[Tensor, ""]
+    axis: Float32[Tensor, "3"]
+
+
+class Digits(TensorClass, validate="values"):
+    """Images and what they show."""
+
+    image: Float32[Tensor, "h w"] = field(doc="grey values")
+    label: Annotated[Int64[Tensor, ""], Ge(0)]
+    pose: Pose
+    who: PerElement[str] = "nobody"
+    table: Shared[Float32[Tensor, "k"]] | None = None
+    source: str = "scan"
+    hidden: Float32[Tensor, "4"] = produced()
+
+    @field_validator("label", "source")
+    def small(cls, value):
+        """A limit that a helper of the class knows."""
+        if isinstance(value, Tensor) and bool((value > cls.most()).any()):
+            raise ValueError("a label is at most 9")
+        return value
+
+    @classmethod
+    def most(cls):
+        return 9
+
+
+class Spans(TensorClass):
+    """Two fields that must agree."""
+
+    start: Float32[Tensor, ""]
+    end: Float32[Tensor, ""]
+
+    @class_validator
+    def forward(self):
+        """A check of the whole instance."""
+        if bool((self.end < self.start).any()):
+            raise ValueError("ends before it starts")
+
+
+class Crops(TensorClass):
+    """Shares a dim name and a field with `Digits`."""
+
+    crop: Float32[Tensor, "h w"]
+    source: str = "scan"
+
+
+def batch(*size: int) -> Digits:
+    """A batch of digits."""
+    pose = Pose(angle=torch.zeros(*size), axis=torch.ones(*size, 3))
+    return Digits(image=torch.rand(*size, 4, 5), label=torch.ones(size, dtype=torch.int64), pose=pose,
+                  batch_size=size, names=[f"d{i}" for i in range(len(size))])  # fmt: skip
+
+
+# ---- classes -----------------------------------------------------------------------------------------------------
+
+
+def test_pick_keeps_what_the_field_declares():
+    """Docs, defaults, constraints and validators stay with the field; the order is that of the declaration."""
+    Small = pick(Digits, "source", Digits.label, "image")
+    assert schema(Small).names == ("image", "label", "source")
+    assert [spec.to_dict() for spec in schema(Small)] == [schema(Digits)[n].to_dict() for n in schema(Small).names]
+    assert schema(Small)["image"].doc == "grey values"
+    small = Small(torch.zeros(2, 4, 5), torch.tensor([1, 2]))
+    assert (small.source, small.batch_size) == ("scan", torch.Size([2]))
+    with pytest.raises(SchemaError, match=">= 0"):
+        Small(torch.zeros(1, 4, 5), torch.tensor([-1]))
+    with pytest.raises(SchemaError, match="at most 9"):
+        small.label = torch.tensor([1, 20])
+
+
+def test_equal_requests_give_one_class():
+    """Names, references, another order and the complement ask for the same."""
+    Small = pick(Digits, "image", "label")
+    assert pick(Digits, Digits.label, ("image",)) is Small
+    assert omit(Digits, "pose", "who", "table", "source", Digits.hidden) is Small
+    assert pick(Digits, *schema(Digits).names) is Digits
+    assert pick(pick(Digits, "image", "label", "who"), "image") is not pick(Digits, "image")
+    assert merge(Digits, Digits) is Digits
+    assert merge(Digits, Crops) is merge(Digits, Crops)
+    assert partial(Digits) is partial(Digits)
+    assert pick(Digits, "image", name="Images").__name__ == "Images"
+
+
+def test_paths_reach_into_nested_classes():
+    """A path picks from the nested class; all of its fields are the nested class again."""
+    Small = pick(Digits, "image", Digits.pose.angle)
+    assert schema(Small).fields["pose"].nested is pick(Pose, "angle")
+    assert pick(Digits, "image", "pose.angle", ("pose", "axis")) is pick(Digits, "image", "pose")
+    assert schema(omit(Digits, "pose.axis"))["pose"].nested is pick(Pose, "angle")
+    assert "pose" not in schema(omit(Digits, "pose.axis", "pose.angle"))
+    assert Small.pose.angle.__field_path__ == ("pose", "angle")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: pick(Digits, "lable"), UnknownFieldError, "did you mean `label`"),
+        (lambda: omit(Digits, "pose.angel"), UnknownFieldError, "did you mean `angle`"),
+        (lambda: pick(Digits, "image.h"), UnknownFieldError, "so it has no field `h`"),
+        (lambda: pick(Digits), SchemaError, "name at least one"),
+        (lambda: omit(Pose, "angle", "axis"), SchemaError, "no field is left"),
+        (lambda: pick(Digits, 3), TypeError, "a field is a name"),
+        (lambda: pick(dict, "x"), TypeError, "takes tensorclasses, got dict"),
+        (lambda: merge(Digits, TensorClass), TypeError, "takes tensorclasses, got TensorClass"),
+        (lambda: partial(batch(1)), TypeError, "an instance of Digits"),
+    ],
+)
+def test_wrong_requests(make, error, text):
+    """What can't be made says why."""
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_merge():
+    """Fields of both; equal ones once; a required field behind a default is keyword-only."""
+    Both = merge(Digits, Crops)
+    assert schema(Both).names == (*schema(Digits).names, "crop")
+    assert schema(Both)["crop"].kw_only
+    assert Both.__tensorclass_options__.validate == "values"
+    assert Both.__name__ == "DigitsCrops"
+    with pytest.raises(SchemaError, match="at most 9"):
+        batch(2).merge(Crops(torch.zeros(2, 4, 5))).label = torch.tensor([1, 10])
+
+
+def test_merge_names_both_classes_of_a_clash():
+    """Another type, another default and another constraint are clashes."""
+
+    class Words(TensorClass):
+        label: PerElement[str]
+
+    class Other(TensorClass):
+        source: str = "web"
+
+    class Loose(TensorClass):
+        label: Int64[Tensor, ""]
+
+    for cls, text in ((Words, r"PerElement\[str\] in `Words`"), (Other, "'web' in `Other`"), (Loose, "in `Loose`")):
+        with pytest.raises(SchemaError, match=text) as caught:
+            merge(Digits, cls)
+        assert "in `Digits`" in str(caught.value)
+
+
+def test_merged_checks_run_on_their_part():
+    """A check of a whole instance sees an instance of the class that declares it."""
+    Both = merge(Pose, Spans)
+    size = torch.zeros(2)
+    with pytest.raises(SchemaError, match="ends before it starts"):
+        Both(size, torch.zeros(2, 3), start=size, end=size - 1)
+    assert Both(size, torch.zeros(2, 3), start=size, end=size).end is size
+    assert pick(Spans, "start").__tensorclass_checks__ == ()
+
+
+def test_partial():
+    """Every field may be absent, whatever its default was; what is given is checked."""
+    Maybe = partial(Digits)
+    empty = Maybe(batch_size=[2])
+    assert [getattr(empty, name) for name in ("image", "pose", "who", "source")] == [None] * 4
+    assert all(spec.optional or spec.produced for spec in schema(Maybe))
+    assert schema(Maybe)["image"].doc == "grey values"
+    assert Maybe(label=torch.tensor([3])).batch_size == torch.Size([1])
+    with pytest.raises(SchemaError, match=">= 0"):
+        Maybe(label=torch.tensor([-3]))
+    with pytest.raises(SchemaError, match="float32"):
+        Maybe(image=torch.zeros(2, 4, 5, dtype=torch.float64))
+
+
+def test_options_are_kept():
+    """Frozen stays frozen, and merging freezes."""
+
+    class Fixed(FrozenTensorClass):
+        x: Float32[Tensor, ""]
+        y: Float32[Tensor, ""]
+
+    one = pick(Fixed, "x")(torch.zeros(2))
+    with pytest.raises(FrozenError):
+        one.x = torch.ones(2)
+    with pytest.raises(FrozenError):
+        Fixed(torch.zeros(2), torch.zeros(2)).merge(Pose(torch.zeros(2), torch.ones(2, 3))).x = torch.ones(2)
+
+
+def test_classes_are_real():
+    """They can be inherited from, listed by dataclass functions and matched."""
+
+    class More(pick(Digits, "image", "label")):
+        extra: Float32[Tensor, ""]
+
+    more = More(torch.zeros(2, 4, 5), torch.tensor([1, 2]), torch.zeros(2))
+    assert isinstance(more, pick(Digits, "image", "label"))
+    assert schema(More).names == ("image", "label", "extra")
+    with pytest.raises(SchemaError, match="at most 9"):
+        more.label = torch.tensor([10, 0])
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [pick(Digits, "image", "pose.angle"), omit(Digits, "hidden"), merge(Digits, Crops, Spans), partial(Pose)],
+    ids=lambda cls: cls.__name__,
+)
+def test_classes_and_references_pickle(cls):
+    """By how they are made: the same class comes back."""
+    assert pickle.loads(pickle.dumps(cls)) is cls
+    assert copy.deepcopy(cls) is cls
+    ref = getattr(cls, schema(cls).names[0])
+    assert pickle.loads(pickle.dumps(ref)) == ref
+
+
+def test_instances_pickle():
+    """Instances come back as instances of the same class; ordinary classes still pickle by name."""
+    small = batch(2).pick("image", "pose.angle")
+    back = pickle.loads(pickle.dumps(small))
+    assert type(back) is type(small)
+    assert torch.equal(back.pose.angle, small.pose.angle)
+    assert pickle.loads(pickle.dumps(Digits)) is Digits
+
+
+# ---- instances ---------------------------------------------------------------------------------------------------
+
+
+def test_batch_pick_shares_tensors():
+    """The same tensors, batch size and names; another structure."""
+    whole = batch(2, 3)
+    small = whole.pick("image", Digits.pose.angle, "who")
+    assert type(small) is pick(Digits, "image", "pose.angle", "who")
+    assert small.image is whole.image
+    assert small.pose.angle is whole.pose.angle
+    assert type(small.pose) is pick(Pose, "angle")
+    assert (small.batch_size, small.names) == (whole.batch_size, whole.names)
+    assert small[0].who.tolist() == ["nobody"] * 3
+    small.pose.angle = torch.ones(2, 3)
+    assert whole.pose.angle.eq(0).all()
+
+
+def test_batch_pick_of_a_class():
+    """A class written by hand: fields that are declared alike are taken, others are checked."""
+
+    class Images(TensorClass):
+        image: Float32[Tensor, "h w"]
+
+    class Exact(TensorClass):
+        image: Float32[Tensor, "4 4"]
+
+    whole = batch(2)
+    assert whole.pick(Images).image is whole.image
+    with pytest.raises(SchemaError, match="4 is declared, here 5"):
+        whole.pick(Exact)
+    with pytest.raises(SchemaError, match="crop"):
+        whole.pick(Crops)
+
+
+def test_batch_pick_of_a_lazy_stack():
+    """The members stay where they are; nothing is stacked."""
+    stacked = lazy_stack([batch(2), batch(2)])
+    small = stacked.pick("image", "pose.angle")
+    assert small._store._stacked
+    assert torch.equal(small.image, stacked.image)
+    assert type(small.pose) is pick(Pose, "angle")
+
+
+def test_batch_merge():
+    """Fields of both around the same tensors; dims of one name must agree."""
+    left, right = batch(2), Crops(torch.zeros(2, 4, 5))
+    both = left.merge(right)
+    assert type(both) is merge(Digits, Crops)
+    assert both.crop is right.crop
+    assert both.names == ["d0"]
+    with pytest.raises(SchemaError, match=r"`h` is 4 \(bound by `image`\), here 6"):
+        left.merge(Crops(torch.zeros(2, 6, 5)))
+    with pytest.raises(StructureError, match="`source` of the two batches differs"):
+        left.merge(Crops(torch.zeros(2, 4, 5), source="web"))
+    with pytest.raises(BatchSizeError, match=r"\[2\] \(Digits\) and \[3\] \(Crops\)"):
+        left.merge(Crops(torch.zeros(3, 4, 5)))
+    with pytest.raises(TypeError, match="takes tensorclasses"):
+        left.merge(left.to_tensordict())
+
+
+def test_batch_merge_into_a_class():
+    """A class written by hand names the result for checkers."""
+
+    class Scene(TensorClass):
+        angle: Float32[Tensor, ""]
+        axis: Float32[Tensor, "3"]
+        end: Float32[Tensor, ""]
+        start: Float32[Tensor, ""]
+
+    pose, span = Pose(torch.zeros(2), torch.ones(2, 3)), Spans(torch.zeros(2), torch.ones(2))
+    scene = pose.merge(span, Scene)
+    assert type(scene) is Scene
+    assert scene.end is span.end
+
+
+def test_batch_extend():
+    """A class with more fields takes this batch and what it lacks."""
+
+    class Labelled(Pose):
+        label: Int64[Tensor, ""]
+        note: str = "none"
+        score: Float32[Tensor, ""] = produced()
+
+    pose = Pose(torch.zeros(2), torch.ones(2, 3), names=["time"])
+    more = pose.extend(Labelled, label=torch.tensor([1, 2]))
+    assert type(more) is Labelled
+    assert more.angle is pose.angle
+    assert (more.names, more.note) == (["time"], "none")
+    assert pose.extend(Labelled, label=torch.tensor([1, 2]), score=torch.ones(2)).score.sum() == 2
+    for fields, text in (({}, "label"), ({"label": torch.tensor([1, 2]), "nota": "x"}, "did you mean `note`")):
+        with pytest.raises(SchemaError, match=text):
+            pose.extend(Labelled, **fields)
+    with pytest.raises(SchemaError, match="a field of Labelled"):
+        more.extend(Pose)
+
+
+# ---- everywhere --------------------------------------------------------------------------------------------------
+
+
+def test_torch_functions_and_pytree():
+    """Operations keep the class."""
+    Small = pick(Digits, "image", "pose.angle")
+    small = batch(3).pick("image", "pose.angle")
+    assert type(stack([small, small])[0]) is Small
+    assert type(torch.cat([small, small])) is Small
+    doubled = pytree.tree_map(lambda t: t * 2, small)
+    assert type(doubled) is Small
+    assert type(doubled.pose) is pick(Pose, "angle")
+    assert torch.equal(doubled.image, small.image * 2)
+    both = batch(3).merge(Crops(torch.zeros(3, 4, 5)))
+    assert type(both[1:].unbind()[0]) is merge(Digits, Crops)
+
+
+def test_pipelines():
+    """Picked and merged classes are inputs and outputs of a pipeline, by reference."""
+    Angles, Ends = pick(Pose, "axis"), omit(Spans, "start")
+    pipeline = TensorClassSequential(
+        TensorClassModule(lambda axis: axis.sum(-1), in_fields=Angles.axis, out_fields=Ends.end, name="head"),
+        input=Angles,
+        output=Ends,
+    )
+    given = Pose(torch.zeros(2), torch.ones(2, 3)).pick("axis")
+    assert type(pipeline(given)) is Ends
+    assert pipeline(given).end.tolist() == [3.0, 3.0]
+
+
+@pytest.mark.slow
+def test_compile():
+    """Instances are made inside of a compiled function without a graph break."""
+
+    class Sizes(TensorClass):
+        extent: Float32[Tensor, "2"]
+
+    class Posed(Pose):
+        extent: Float32[Tensor, "2"]
+
+    Small, Both = pick(Pose, "axis"), merge(Pose, Sizes)
+
+    def work(pose: Pose, sizes: Sizes) -> tuple[object, ...]:
+        both = Both(pose.angle, pose.axis, sizes.extent)
+        posed = pose.merge(sizes), pose.merge(sizes, Posed), pose.extend(Posed, extent=sizes.extent), both.pick(Posed)
+        return pose.pick(Small) * 2, pose.pick("axis"), both[0], *posed
+
+    pose, sizes = Pose(torch.zeros(2), torch.ones(2, 3)), Sizes(torch.zeros(2, 2))
+    found = torch.compile(work, fullgraph=True, backend="eager")(pose, sizes)
+    assert [type(result) for result in found] == [Small, Small, Both, Both, Posed, Posed, Posed]
+    assert torch.equal(found[0].axis, torch.full((2, 3), 2.0))
