@@ -219,7 +219,7 @@ def _required(owner: Instance) -> Iterator[tuple[str, frozenset[str]]]:
 
 def _cast(ctx: MethodContext, owner: Instance, name: str) -> None:
     if name in _TO or name == "to":
-        target = _TO.get(name) or _target(ctx)
+        target = _target(ctx, _TO.get(name))
         broken = [] if target is None else [
             f for f, dtypes in _required(owner) if dtypes & _INEXACT and target not in dtypes
         ]  # fmt: skip
@@ -237,9 +237,11 @@ def _cast(ctx: MethodContext, owner: Instance, name: str) -> None:
 _INEXACT = FAMILY_DTYPES["Inexact"] or frozenset()
 
 
-def _target(ctx: MethodContext) -> str | None:
-    """The dtype in `.to(torch.float64)`."""
+def _target(ctx: MethodContext, named: str | None) -> str | None:
+    """The dtype in `.to(torch.float64)`, or the one that a method is named after; None behind a filter."""
     call = ctx.context
+    if named is not None:
+        return named if isinstance(call, nodes.CallExpr) and not call.args else None
     if not isinstance(call, nodes.CallExpr) or len(call.args) != 1 or call.arg_names[0] not in (None, "dtype"):
         return None
     name = torch_name(source_of(ctx.api).follow(call.args[0]))

@@ -15,13 +15,14 @@ from mypy.types import Instance, Type
 
 from .._dims import Dim
 from ._plugin_codes import FLOW
-from ._plugin_facts import Declared, attributes, batch_members, field_type, fields_of, is_batch_class
+from ._plugin_facts import Declared, attributes, batch_members, field_type, fields_of, is_below_root
 from ._plugin_refs import Ref, class_of
 from ._plugin_source import source_of
 from ._plugin_stages import Stage, stage_of
 
 Path = tuple[str, ...]
 _INPUT = -1
+_FOREIGN = ("builtins.", "torch.")  # what a decorator of the user's makes of other classes is not known
 
 
 @dataclass(frozen=True)
@@ -191,8 +192,8 @@ def _stages(
 def _class(ctx: FunctionContext, expr: nodes.Expression, role: str) -> Instance | None:
     """The tensorclass that is given, None when it is not known; another class is reported."""
     found = class_of(expr)
-    node = getattr(expr, "node", None)
-    if found is None and node is not None and hasattr(node, "mro") and node.mro and not is_batch_class(node):
+    node = expr.node if isinstance(expr, nodes.RefExpr) else None
+    if isinstance(node, nodes.TypeInfo) and node.fullname.startswith(_FOREIGN) and not is_below_root(node):
         ctx.api.fail(f"{role}= takes a tensorclass, got {node.name}", expr, code=FLOW)
     return found
 

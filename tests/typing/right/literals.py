@@ -167,3 +167,6 @@ class Child(Base):
 
 child = Child(x, y, page=y)
 print(child["page"].shape if child["page"] is not None else "", child["label"].shape)
+
+# ---- casts behind a filter
+Maps(maps).double(cast_filter=lambda path, leaf: "nothing" in path)
