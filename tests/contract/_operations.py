@@ -453,10 +453,11 @@ leafwise(
 def blank(m: Model, size: Size, value: Any, keeps: bool = False) -> Model:
     """Leaves filled with a number; objects stay in a container like this one, else are the one object that there is."""
     new = Model(size, dict(m.leaves), m.roles, m.statics, m.nests)
+    keeps = keeps or size == m.size
     for path, leaf in m.leaves.items():
         if m.roles[path] == "objects":
             shape = (*size, *event(leaf, m.size))
-            if not keeps and 0 not in size and leaf.ndim and len(leaf.unique()) > 1:
+            if not keeps and 0 not in size and leaf.ndim and len(leaf.unique()) != 1:
                 raise RuntimeError("the objects differ, and nothing says which of them new elements have")
             first = leaf.reshape(-1)[0] if leaf.numel() else torch.tensor(0)
             new.leaves[path] = leaf if keeps else first.expand(shape)
