@@ -20,6 +20,7 @@ COMMANDS: dict[str, Command] = {
     "check": Command("_check", "check pipelines; exit status 1 when one is wrong"),
     "explain": Command("_explain", "print what a pipeline holds after every module"),
     "graph": Command("_graph", "draw a pipeline"),
+    "stubs": Command("_stubs", "write stubs for modules with typed classes, and for torch's functions"),
 }
 """By name; a module is imported when its command is called, so that no command pays for another's imports."""
 

@@ -1,0 +1,122 @@
+"""`tensorclass stubs`: the stubs of modules with typed classes and of torch's functions, written, checked, watched."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from difflib import unified_diff
+from importlib import import_module
+from pathlib import Path
+
+from ..typecheck._stubs import MARK, Stubs
+from ..typecheck._stubs_source import StubError, module_name
+from ._main import CommandError
+
+Written = dict[Path, str]
+PAUSE = 0.5
+"""Seconds between two looks of `--watch`."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="modules, or folders with modules")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="a folder of stubs, instead of beside the modules")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 when a stub is not fresh")
+    parser.add_argument("--watch", action="store_true", help="write again whenever a module changes")
+    parser.add_argument("--strict-keys", action="store_true", help="string keys are names of fields, all else is wrong")
+    parser.add_argument("--torch", action="store_true", help="overloads of torch's functions, below --out")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write or check the stubs; 0 when all are well, 1 when a file is broken or a checked stub is not fresh."""
+    if not arguments.paths and not arguments.torch:
+        raise CommandError("name a module or a folder, or give --torch")
+    if arguments.torch and arguments.out is None:
+        raise CommandError("--torch needs a folder: --out DIR")
+    missing = [str(path) for path in arguments.paths if not path.exists()]
+    if missing:
+        raise CommandError(f"no file or folder `{missing[0]}`")
+    if arguments.watch:
+        return _watch(arguments)
+    return _once(arguments)
+
+
+def _once(arguments: argparse.Namespace) -> int:
+    stubs, failed, found = Stubs(arguments.strict_keys), 0, Written()
+    if arguments.torch:
+        found.update(import_module("tensorclass.typecheck._overlay").overlay(arguments.out))
+    for source in (file for path in arguments.paths for file in _sources(path)):
+        try:
+            text = stubs.stub(source)
+        except StubError as error:
+            print(f"tensorclass: {error}", file=sys.stderr)
+            failed = 1
+            continue
+        place = _place(source, arguments.out)
+        if text is not None:
+            found[place] = text
+        elif _is_ours(place):
+            print(f"{place}: {source} declares no typed class any more; remove it", file=sys.stderr)
+            failed = 1
+    step: Callable[[Path, str], bool] = _check if arguments.check else _write
+    return max([failed, *(not step(place, text) for place, text in found.items())])
+
+
+def _sources(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path.with_suffix(".py")
+        return
+    for file in sorted(path.rglob("*.py")):
+        hidden = any(part.startswith(".") or part == "__pycache__" for part in file.relative_to(path).parts)
+        if not hidden:
+            yield file
+
+
+def _place(source: Path, out: Path | None) -> Path:
+    if out is None:
+        return source.with_suffix(".pyi")
+    parts = module_name(source).split(".")
+    return out.joinpath(*parts, *(["__init__"] if source.stem == "__init__" else [])).with_suffix(".pyi")
+
+
+def _is_ours(place: Path) -> bool:
+    return place.is_file() and place.read_text("utf-8").startswith(MARK)
+
+
+def _write(place: Path, text: str) -> bool:
+    """Write what has changed; a file that somebody else wrote stays as it is."""
+    if place.is_file():
+        if place.read_text("utf-8") == text:
+            return True
+        if not _is_ours(place):
+            print(f"tensorclass: {place}: was not written by `tensorclass stubs`; move it away", file=sys.stderr)
+            return False
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text, "utf-8")
+    print(f"wrote {place}")
+    return True
+
+
+def _check(place: Path, text: str) -> bool:
+    """Print how a stub differs from what would be written."""
+    now = place.read_text("utf-8") if place.is_file() else ""
+    rows = unified_diff(now.splitlines(), text.splitlines(), str(place), "what `tensorclass stubs` writes", lineterm="")
+    diff = "\n".join(rows)
+    if diff:
+        print(diff)
+    return not diff
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    seen: dict[Path, int] = {}
+    try:
+        while True:
+            now = {file: file.stat().st_mtime_ns for path in arguments.paths for file in _sources(path)}
+            if now != seen:
+                seen = now
+                _once(arguments)
+            time.sleep(PAUSE)
+    except KeyboardInterrupt:
+        return 0

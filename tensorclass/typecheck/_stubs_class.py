@@ -1,0 +1,128 @@
+"""What a stub says about a typed class beyond its source: base and options, the constructor, the types behind keys."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ._stubs_fields import DECORATOR, NO_FIELDS, ROOTS, SPECIFIERS, Field
+
+if TYPE_CHECKING:
+    from ._stubs import Module
+
+IMPORTS = (
+    ("tensorclass.typecheck", "_stub_types", "_t"),
+    ("typing", "Any", "_Any"),
+    ("typing", "Literal", "_Literal"),
+    ("typing", "overload", "_overload"),
+    ("typing_extensions", "Self", "_Self"),
+)
+"""What the generated lines name, under names that hide nothing."""
+EXTRAS = ("batch_size: _t.BatchSize = ...", "device: _t.Device = ...", "names: _t.Names = ...")
+GETITEM = (
+    "def __getitem__(self, index: {key}) -> {reads}: ...",
+    "def __getitem__(self, index: _t.{other}) -> _Any: ...",
+    "def __getitem__(self, index: _t.BatchIndex) -> _Self: ...",
+)
+GET = (
+    "def get(self, key: {key}) -> {reads}: ...",
+    "def get(self, key: _t.{other}) -> _Any: ...",
+    "def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...",
+)
+SET = (
+    "def set(self, key: {key}, item: {takes}, inplace: bool = ..., *, non_blocking: bool = ...) -> _Self: ...",
+    "def set(self, key: _t.{other}, item: _Any, inplace: bool = ..., **options: _Any) -> _Self: ...",
+)
+KEYED = {"__getitem__": GETITEM, "get": GET, "set": SET}
+"""A method by key: the overload for the fields of one type, then what the base class has."""
+OTHER = {"__getitem__": "Subscript", "get": "Key", "set": "Key"}
+STRICT = {"__getitem__": "OtherSubscript", "get": "OtherKey", "set": "OtherKey"}
+"""What else is a key; with strict keys no string."""
+OVERRIDES = "  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]"
+
+
+def class_head(module: Module, node: ast.ClassDef) -> tuple[str, str]:
+    """`class Digits(TensorClass, frozen=True)` for what the decorator says, and the comment behind the colon."""
+    file = module.file
+    bases = [text for base in node.bases for text in _base(module, base)]
+    if not module.stubs.declarations.has_typed_base(file, node):
+        generic = next((i for i, base in enumerate(node.bases) if file.full_name(base) == "typing.Generic"), len(bases))
+        bases.insert(generic, _name_of(module, ROOTS[0]))
+    calls = [d for d in node.decorator_list if isinstance(d, ast.Call) and file.full_name(d) == DECORATOR]
+    options = [k for call in calls for k in call.keywords] + node.keywords
+    given = [f"{k.arg}={file.text_of(k.value)}" if k.arg else f"**{file.text_of(k.value)}" for k in options]
+    brackets = [f"{option}=True" for base in node.bases for option in _bracketed(module, base)]
+    parameters = ", ".join(file.text_of(p) for p in getattr(node, "type_params", []))
+    name = f"{node.name}[{parameters}]" if parameters else node.name
+    return f"class {name}({', '.join([*bases, *given, *brackets])})", file.head(node)[1]
+
+
+def _base(module: Module, base: ast.expr) -> Iterator[str]:
+    plain = base.value if isinstance(base, ast.Subscript) and _bracketed(module, base) else base
+    yield module.file.text_of(plain)
+
+
+def _bracketed(module: Module, base: ast.expr) -> list[str]:
+    """The options of `TensorClass["shadow"]`."""
+    if not isinstance(base, ast.Subscript) or module.file.full_name(base) not in ROOTS:
+        return []
+    items = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
+    return [str(item.value) for item in items if isinstance(item, ast.Constant)]
+
+
+def _name_of(module: Module, full: str) -> str:
+    """The name of a class of this package in the module; imported when it has none."""
+    found = next((name for name, stands_for in module.file.names.items() if stands_for == full), None)
+    package, _, name = full.rpartition(".")
+    return found or module.need(package, name, f"_{name}")
+
+
+def declared(module: Module, line: ast.AnnAssign) -> str:
+    """A line of the body; a default that is no plain value is `...`."""
+    file, value = module.file, line.value
+    if value is None or file.full_name(line.annotation).rpartition(".")[2] in NO_FIELDS:
+        return file.statement(line)
+    kept = isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and file.full_name(value) in SPECIFIERS)
+    return file.statement(line) if kept else f"{file.text_of(line.target)}: {file.text_of(line.annotation)} = ..."
+
+
+def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
+    """The constructor and the types behind string keys; left to the checker where a parent is in another module."""
+    found = module.stubs.declarations.fields(module.types, node)
+    own = {line.name for line in node.body if isinstance(line, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    if not found.whole or not found.rows:
+        return
+    for needed in IMPORTS:
+        module.need(*needed)
+    if "__init__" not in own:
+        yield constructor(found.rows.values())
+    stored = [field for field in found.rows.values() if field.stored]
+    # Behind `set` any key takes any value; only where strings are names of fields do types of values check something.
+    keyed = [name for name in KEYED if name not in own and (name != "set" or module.stubs.strict_keys)]
+    for name in keyed:
+        yield from _keyed(name, stored, module.stubs.strict_keys)
+
+
+def constructor(fields: Iterable[Field]) -> str:
+    """`__init__` with the fields in order, keyword-only ones last, and what every container takes."""
+    taken = [field for field in fields if field.init]
+    first = [f"{f.name}: {f.takes}{' = ...' if f.default else ''}" for f in taken if not f.kw_only]
+    named = [f"{f.name}: {f.takes}{' = ...' if f.default else ''}" for f in taken if f.kw_only]
+    rows = ["self", *first, "*", *named, *EXTRAS]
+    return "def __init__(\n" + "".join(f"    {row},\n" for row in rows) + ") -> None: ..."
+
+
+def _keyed(name: str, fields: Iterable[Field], strict: bool) -> Iterator[str]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for field in fields:
+        groups.setdefault((field.reads, field.takes if name == "set" else ""), []).append(f'"{field.name}"')
+    first, *others = KEYED[name]
+    mark = OVERRIDES if strict else ""
+    for (reads, takes), names in groups.items():
+        yield f"@_overload{mark}"
+        yield first.format(key=f"_Literal[{', '.join(names)}]", reads=reads, takes=takes)
+        mark = ""
+    for template in others:
+        yield "@_overload"
+        yield template.format(other=(STRICT if strict else OTHER)[name])
