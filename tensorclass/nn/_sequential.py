@@ -100,12 +100,12 @@ class TensorClassSequential(nn.Module, Generic[In, Out]):
 
     @overload
     def __init__(
-        self: TensorClassSequential[State, State], *modules: Member, input: type[State], **options: Unpack[Options]
-    ) -> None: ...
-    @overload
-    def __init__(
         self, *modules: Member, input: type[In], output: type[Out], **options: Unpack[Options]
     ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: TensorClassSequential[State, State], *modules: Member, input: type[State], **options: Unpack[Options]
+    ) -> None: ...
     def __init__(
         self, *modules: Member, input: type[Any], output: type[Any] | None = None, probe: Probing = True,
         sort: bool = False, partial: bool = False, skip_existing: bool = False, name: str | None = None,

@@ -1,4 +1,4 @@
-"""`python -m tests.typing [--markdown]`: compare what the checkers say with what stands on the lines; write the page."""
+"""`python -m tests.typing [--markdown | --check]`: compare what checkers say with what stands on the lines; the page."""
 
 from __future__ import annotations
 
@@ -6,22 +6,30 @@ import argparse
 import sys
 
 from tests.typing._checkers import differences, files_for, run_checker
+from tests.typing._forms import scores
 from tests.typing._notation import CHECKERS, programs
 from tests.typing._table import PAGE, filled
 
 
 def main() -> int:
-    """Run the checkers, print the differences, and fill the page when asked to."""
+    """Run the checkers, print the differences, and fill the page or compare it when asked to."""
     parser = argparse.ArgumentParser(prog="python -m tests.typing", description=__doc__)
-    parser.add_argument("--markdown", action="store_true", help=f"write the tables into docs/{PAGE.name}")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--markdown", action="store_true", help=f"write the tables into docs/{PAGE.name}")
+    which.add_argument("--check", action="store_true", help=f"fail when docs/{PAGE.name} has other tables")
     arguments = parser.parse_args()
     found = list(programs())
     problems: list[str] = []
     for checker in CHECKERS:
         problems += differences(found, checker, run_checker(checker, files_for(checker, found)))
-    print("\n".join(problems) or f"{len(found)} programs: the checkers say what stands on the lines")
-    if arguments.markdown and not problems:
-        PAGE.write_text(filled(PAGE.read_text("utf-8")), "utf-8")
+    if arguments.markdown or arguments.check:
+        page = PAGE.read_text("utf-8")
+        fresh = filled(page, scores())
+        if arguments.markdown and not problems:
+            PAGE.write_text(fresh, "utf-8")
+        elif fresh != page:
+            problems.append(f"docs/{PAGE.name} has other tables; `python -m tests.typing --markdown` writes them")
+    print("\n".join(problems) or f"{len(found)} files: the checkers say what stands on the lines")
     return bool(problems)
 
 

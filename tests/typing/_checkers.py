@@ -33,6 +33,14 @@ def run_checker(checker: str, files: Sequence[Path]) -> Found:
     found: Found = defaultdict(lambda: defaultdict(dict))
     for file, line, code, message in read(done.stdout):
         found[Path(ROOT, file)][line][code] = message
+    return _without_consequences(found)
+
+
+def _without_consequences(found: Found) -> Found:
+    """Without what pyright's strict mode says about a type that is unknown since the line has another mistake."""
+    for lines in found.values():
+        for line, said in lines.items():
+            lines[line] = {code: words for code, words in said.items() if "Unknown" not in code} or said
     return found
 
 
@@ -55,10 +63,32 @@ def _read_pyright(output: str) -> Iterable[tuple[str, int, str, str]]:
             yield item["file"], item["range"]["start"]["line"] + 1, item.get("rule", "syntax"), item["message"]
 
 
+def _read_ty(output: str) -> Iterable[tuple[str, int, str, str]]:
+    for item in json.loads(output):
+        at = item["location"]
+        yield at["path"], at["positions"]["begin"]["line"], item["check_name"], item["description"]
+
+
+def _read_pyrefly(output: str) -> Iterable[tuple[str, int, str, str]]:
+    for item in json.loads(output)["errors"]:
+        yield item["path"], item["line"], item["name"], item["description"]
+
+
 _COMMANDS: dict[str, tuple[list[str], Callable[[str], Iterable[tuple[str, int, str, str]]]]] = {
     "mypy": (_mypy("mypy"), _read_mypy),
     "mypy+plugin": (_mypy("mypy_plugin"), _read_mypy),
     "pyright": (["pyright", "--outputjson", f"--pythonpath={sys.executable}"], _read_pyright),
+    "ty": (["ty", "check", "--output-format=gitlab", f"--python={sys.executable}"], _read_ty),
+    "pyrefly": (
+        [
+            "pyrefly",
+            "check",
+            "--output-format=json",
+            f"--config={HERE / 'pyrefly.toml'}",
+            f"--python-interpreter-path={sys.executable}",
+        ],
+        _read_pyrefly,
+    ),
 }
 
 

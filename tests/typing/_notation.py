@@ -4,23 +4,34 @@ Each column names the codes that a checker reports for the line, or the error th
 nothing. `# E: call-arg | reportCallIssue | SchemaError` is a mistake that everybody sees, `# E: - | - | SchemaError`
 one that only running the program shows, `# E: list-item | reportArgumentType | -` a false alarm.
 
-Every other checker says what the one says that it builds on (see `CHECKERS`), unless a column of its own follows:
-`# E: - | - | SchemaError | mypy+plugin: tensorclass-dtype`. A program that only some checkers are meant to understand
-says so below its first line: `# checkers: mypy+plugin`.
+Every other checker says what the one says that it builds on, and nothing where it builds on none (see `CHECKERS`),
+unless a column of its own follows: `# E: - | - | SchemaError | mypy+plugin: tensorclass-dtype`. What only some checkers
+are meant to understand says so below its first line: `# checkers: mypy+plugin`.
+
+A file of the folder `programs` holds many programs over the same classes: what stands in front of the first
+`# ---- right: ...` or `# ---- wrong: ...`, and the lines from one of these headings to the next.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests._sources import ROOT
 
 HERE = ROOT / "tests" / "typing"
-CHECKERS = {"mypy": "mypy", "pyright": "pyright", "mypy+plugin": "mypy"}
+CHECKERS = {"mypy": "mypy", "pyright": "pyright", "mypy+plugin": "mypy", "ty": None, "pyrefly": None}
 """Every checker, and the one whose column it shares."""
+FOLDERS = {
+    "right": tuple(CHECKERS),
+    "wrong": ("mypy", "pyright", "mypy+plugin"),
+    "limits": tuple(CHECKERS),
+    "programs": tuple(CHECKERS),
+}
+"""Every folder, and the checkers that are meant to understand what is in it."""
+HEADING = re.compile(r"^# ---- (?P<kind>right|wrong): (?P<title>.+)$")
 MARK = re.compile(r"#\s*E:\s*(?P<columns>.+?)\s*$")
 MEANT = re.compile(r"^# checkers: (?P<names>.+)$", re.M)
 
@@ -38,7 +49,7 @@ class Mark:
         """The codes that a checker reports."""
         if checker in self.others:
             return self.others[checker]
-        return self.mypy if CHECKERS[checker] == "mypy" else self.pyright
+        return {"mypy": self.mypy, "pyright": self.pyright}.get(CHECKERS[checker] or "", frozenset())
 
     def seen(self) -> bool:
         """Whether any checker reports the line."""
@@ -47,7 +58,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Program:
-    """A file of the three folders: right programs, wrong ones, and what today's checkers get wrong."""
+    """A file of the folders: right lines, wrong ones, what today's checkers get wrong, and whole programs."""
 
     path: Path
     text: str
@@ -67,7 +78,7 @@ class Program:
     def checkers(self) -> tuple[str, ...]:
         """The checkers that are meant to understand the program."""
         found = MEANT.search(self.text)
-        return tuple(found["names"].split(", ")) if found else tuple(CHECKERS)
+        return tuple(found["names"].split(", ")) if found else FOLDERS[self.path.parent.name]
 
 
 def _codes(column: str) -> frozenset[str]:
@@ -104,6 +115,31 @@ def parse_program(path: Path) -> Program:
 
 def programs(*folders: str) -> Iterator[Program]:
     """The programs of some folders, in order."""
-    for folder in folders or ("right", "wrong", "limits"):
+    for folder in folders or FOLDERS:
         for path in sorted((HERE / folder).glob("*.py")):
             yield parse_program(path)
+
+
+@dataclass(frozen=True)
+class Section:
+    """One program of a file in `programs`: its lines, without what stands in front of the first heading."""
+
+    category: str
+    kind: str
+    title: str
+    lines: range
+
+    def reported(self, program: Program, found: Collection[int]) -> bool:
+        """Whether the lines that a checker reports are some of a right program, or marked ones of a wrong one."""
+        return any(line in found and (self.kind == "right" or line in program.marks) for line in self.lines)
+
+
+def sections(program: Program) -> list[Section]:
+    """The programs of a file, in order."""
+    lines = program.text.splitlines()
+    heads = [(number, found) for number, line in enumerate(lines, 1) if (found := HEADING.match(line))]
+    ends = [number for number, _ in heads[1:]] + [len(lines) + 1]
+    return [
+        Section(program.path.stem, found["kind"], found["title"], range(number, end))
+        for (number, found), end in zip(heads, ends, strict=True)
+    ]

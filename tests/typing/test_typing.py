@@ -8,8 +8,9 @@ import pytest
 
 from tests.typing._checkers import Found, differences, files_for, run_checker
 from tests.typing._execute import execute
-from tests.typing._notation import CHECKERS, HERE, Mark, Program, parse_mark, programs
-from tests.typing._table import PAGE, filled
+from tests.typing._forms import rendered, scores
+from tests.typing._notation import CHECKERS, FOLDERS, HERE, Mark, Program, parse_mark, programs, sections
+from tests.typing._table import PAGE, filled, score
 
 PROGRAMS = list(programs())
 
@@ -38,7 +39,13 @@ def test_run_time(program: Program) -> None:
 def test_marks_fit_the_folder(program: Program) -> None:
     """Right programs have no marks; somebody sees every wrong line; false alarms run; unseen lines raise."""
     folder, marks = program.path.parent.name, program.marks.values()
-    if folder == "right":
+    if folder == "programs":
+        kinds = {line: part.kind for part in sections(program) for line in part.lines}
+        assert {kinds.get(line) for line in program.marks} == {"wrong"}
+        assert all(
+            any(line in program.marks for line in part.lines) == (part.kind == "wrong") for part in sections(program)
+        )
+    elif folder == "right":
         assert not program.marks
     elif folder == "wrong":
         assert marks
@@ -49,17 +56,76 @@ def test_marks_fit_the_folder(program: Program) -> None:
         assert all(mark.error is not None and not mark.seen() for mark in marks)
 
 
+def test_programs_are_many_and_what_checkers_see_of_them_is_what_is_promised() -> None:
+    """No right one is reported; with the plugin nearly all wrong ones are, and three of four with nothing at all."""
+    found = {checker: score(checker) for checker in CHECKERS}
+    assert all((one.wrong >= 120, one.right >= 60, one.flagged) == (True, True, 0) for one in found.values())
+    least = {"mypy+plugin": 0.95}
+    assert {name for name, one in found.items() if one.caught < least.get(name, 0.7) * one.wrong} == set()
+
+
 def test_every_program_is_strict() -> None:
     """Every program is checked in the strict mode of pyright; right ones without exceptions."""
     heads = {program.name: program.text.splitlines()[0] for program in PROGRAMS}
     assert {name for name, head in heads.items() if not head.startswith("# pyright: strict")} == set()
-    assert {head for name, head in heads.items() if name.startswith("right/")} == {"# pyright: strict"}
+    assert {head for name, head in heads.items() if name.startswith(("right/", "programs/"))} == {"# pyright: strict"}
 
 
 def test_the_page_is_fresh() -> None:
     """docs/typing.md shows the tables of today; `python -m tests.typing --markdown` writes them."""
     page = PAGE.read_text("utf-8")
     assert filled(page) == page
+
+
+@pytest.mark.slow
+def test_what_is_measured_is_fresh() -> None:
+    """The same programs in other forms; `python -m tests.typing --markdown` measures them."""
+    page = PAGE.read_text("utf-8")
+    assert filled(page, scores()) == page
+
+
+FORM = """# pyright: strict
+from tensorclass import TensorClass, produced
+
+
+class One(TensorClass, frozen=True):
+    a: Float32[Tensor, "8"] = produced()
+# anchor: extra = 3
+
+# ---- right: a child
+class Two(One, frozen=True):
+    b: PerElement[str]
+# ---- wrong: no like
+print(One.b)  # E: one | two | -
+# anchor: none
+# ---- wrong: another like
+Two("a")  # E: one | two | -
+# anchor: Two["a"]  # E
+"""
+
+
+@pytest.mark.parametrize(
+    ("form", "head"),
+    [
+        ("original_base", 'class One(TensorClass["frozen"]):'),
+        ("original_typed", 'class One(TypedTensorDict["frozen"]):'),
+        ("original_decorator", "@tensorclass(frozen=True)\nclass One:"),
+    ],
+)  # fmt: skip
+def test_programs_in_forms_of_the_original(form: str, head: str) -> None:
+    """Classes stand below the other base, and what has no like there is replaced or left out."""
+    program = _program(rendered(_program(FORM, "programs"), form), "programs")
+    assert f"\n{head}\n    a: Tensor | None = None\nextra = 3\n" in program.text
+    assert "(One):\n    b: str\n" in program.text
+    assert [part.title for part in sections(program)] == ["a child", "another like"]
+    assert [program.text.splitlines()[line - 1].split("  ")[0] for line in program.marks] == ['Two["a"]']
+
+
+def test_programs_below_the_decorator() -> None:
+    """Only the classes change."""
+    text = rendered(_program(FORM, "programs"), "decorator")
+    assert '@tensorclass(frozen=True)\nclass One:\n    a: Float32[Tensor, "8"] = produced()\n' in text
+    assert "@tensorclass(frozen=True)\nclass Two(One):\n    b: PerElement[str]\n" in text
 
 
 @pytest.mark.parametrize(
@@ -81,16 +147,17 @@ def test_a_checker_says_what_the_one_says_that_it_builds_on() -> None:
     """A column of its own is taken where there is one."""
     mark = parse_mark("f()  # E: one | two | -")
     assert mark is not None
-    assert (mark.codes("mypy+plugin"), mark.codes("pyright")) == ({"one"}, {"two"})
+    assert (mark.codes("mypy+plugin"), mark.codes("pyright"), mark.codes("ty")) == ({"one"}, {"two"}, set())
     mark = parse_mark("f()  # E: - | two | - | mypy+plugin: three, four")
     assert mark is not None
     assert (mark.codes("mypy+plugin"), mark.codes("mypy")) == ({"three", "four"}, set())
 
 
 def test_a_program_names_the_checkers_that_are_meant() -> None:
-    """Without a line of its own a program is for all of them."""
+    """Without a line of its own a program is for all that read its folder."""
     assert _program("# pyright: strict\n# checkers: mypy+plugin\n").checkers == ("mypy+plugin",)
-    assert _program("# pyright: strict\n").checkers == tuple(CHECKERS)
+    assert _program("# pyright: strict\n").checkers == FOLDERS["wrong"]
+    assert _program("# pyright: strict\n", "right").checkers == tuple(CHECKERS)
     assert differences([_program("# checkers: pyright\na  # E: one | - | -\n")], "mypy", {}) == []
 
 

@@ -55,7 +55,6 @@ batch.name = batch.name
 stacked: NonTensorStack[str] = NonTensorStack("a", "b")
 batch.name = stacked
 batch[:, None].name = [["a"], ["b"]]
-batch.alias = ["x", "y"]
 Batch(inputs, labels, "a", torch.zeros(10, 4))
 Batch(inputs, labels, ("a", "b"), torch.zeros(10, 4))
 Batch(inputs, labels, batch.name, torch.zeros(10, 4), alias=None)

@@ -1,4 +1,5 @@
 # pyright: strict
+# checkers: mypy, pyright, mypy+plugin, ty
 """Frozen classes."""
 
 import torch

@@ -140,14 +140,13 @@ assert_type(batch.select("x").exclude("x"), TensorDict)
 T = TypeVar("T", bound=TensorClass)
 
 
-def halves(items: T) -> tuple[T, T]:
-    middle = len(items) // 2
-    return items[:middle], items[middle:]
+def doubled(items: T) -> tuple[T, T]:
+    return items.clone(), items * 2
 
 
 def leaves(items: TensorCollection) -> int:
     return items.numel()
 
 
-assert_type(halves(batch), tuple[Point, Point])
+assert_type(doubled(batch), tuple[Point, Point])
 assert_type(leaves(batch), int)
