@@ -375,11 +375,6 @@ class Rows:
         self.each = each
 
 
-def operation_fill(member: Any, path: Path, value: float | bool) -> None:
-    """Fill one entry of a member."""
-    InplaceOps.fill_(member, path, value) if not member._stacked else member.fill_(path, value)
-
-
 def _as_rows(value: Any, size: torch.Size, axis: int) -> Any:
     """A list along the first dim of the target is taken apart; any other becomes a tensor."""
     if isinstance(value, (list, tuple)) and axis == 0 and len(value) == size[0]:
