@@ -24,6 +24,7 @@ from ..ops._operands import Layout
 from ..store import Relaid, TensorDict
 from . import _build, _checks, _convert, _joins
 from ._algebra import AlgebraMethods
+from ._example import ExampleMethods
 from ._pydantic import JsonMethods
 
 
@@ -57,12 +58,13 @@ class NamesField:
         raise NotImplementedError
 
 
-class TypedContainer(AlgebraMethods, JsonMethods, Relaid):
+class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
     """The primitives of a container, delegated to the store and held to the schema."""
 
     __slots__ = ("__weakref__", "_store")
 
     _store: Any
+    _layered = True
     __tensorclass_schema__: ClassVar[Schema]
     __tensorclass_options__: ClassVar[Options]
     __tensorclass_attributes__: ClassVar[frozenset[str]]

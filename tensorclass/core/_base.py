@@ -38,6 +38,8 @@ class TensorCollection:
         __slots__ = ()
     __tensor_collection__: ClassVar[bool] = True
     _torch_functions: ClassVar[dict[Any, Handler]] = {}
+    _layered: ClassVar[bool] = False
+    """Whether the entries live in another container, the `_store`."""
     _stacked: ClassVar[bool] = False
     """Whether entries are stacked from members when they are read, so that a write to them reaches nothing."""
 

@@ -41,12 +41,13 @@ def undone_by(inverse: Callable[[Origin, Any, Any], Any]) -> Callable[[F], F]:
         @wraps(method)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = method(self, *args, **kwargs)
-            if result is not self:
-                result._origin = (
-                    COMPILED
-                    if is_compiling()
-                    else (ref(getattr(self, "_store", self)), type(self), inverse, method, args, kwargs)
-                )
+            if result is self:
+                return result
+            if is_compiling():
+                result._origin = COMPILED
+            else:  # past the property, which takes longer than some of the operations
+                source, target = self._store if self._layered else self, result._store if result._layered else result
+                target._origin = (ref(source), type(self), inverse, method, args, kwargs)
             return result
 
         return call  # type: ignore[return-value]  # of the method's signature
