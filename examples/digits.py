@@ -5,6 +5,8 @@ The classes are written in the base-class form, which every type checker underst
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
@@ -16,6 +18,7 @@ from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.typing import Float32, Int64
 
 EPOCHS = 10
+PICTURE = Path("build", "digits.svg")
 
 
 class Digits(TensorClass):
@@ -95,17 +98,26 @@ def accuracy(classifier: TensorClassSequential[Digits, Prediction], digits: Digi
     return (prediction.digit == digits.label).float().mean().item()
 
 
+def show(classifier: TensorClassSequential[Digits, Prediction]) -> None:
+    """What is known before there is data: the fields, what every module writes, how much memory it takes, a picture."""
+    print(schema(Digits), "", classifier.explain(batch_size=64), "", sep="\n")
+    PICTURE.parent.mkdir(exist_ok=True)
+    PICTURE.write_text(classifier.graph("svg"), "utf-8")
+    print(f"the pipeline is drawn in {PICTURE}")
+
+
 def main() -> None:
-    """Load, build, train, test."""
+    """Load, build, show, train, test."""
     torch.manual_seed(0)
     torch.set_num_threads(1)  # images of 8 x 8 pixels gain nothing from more
     training, test = load()
     classifier = build()
-    print(schema(Digits), "", classifier, "", classifier.graph(), sep="\n")
+    show(classifier)
     train(classifier, training)
     reached = accuracy(classifier, test)
-    print(f"\ntest accuracy: {reached:.2%} on {len(test)} images")
+    print(f"test accuracy: {reached:.2%} on {len(test)} images")
     assert reached >= 0.96
+    assert classifier.check(values=True).diagnostics == ()  # no image has influence on what is said about another one
 
 
 if __name__ == "__main__":

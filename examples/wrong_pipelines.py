@@ -1,4 +1,4 @@
-"""Five mistakes that pipelines are made with, and what the build check says about each before there is data.
+"""Seven mistakes that pipelines are made with, and what the build check says about each before there is data.
 
 The classes are written in the base-class form, which every type checker understands without a plugin.
 """
@@ -108,7 +108,24 @@ def unproduced_output() -> None:
     build(ENCODER, POOL, HEAD, confused)
 
 
-MISTAKES: tuple[Callable[[], None], ...] = (misspelt, misordered, wrong_width, wrong_dtype, unproduced_output)
+def wrong_layer() -> None:
+    """The declarations agree, but a layer inside of the head was made for another width; probing runs it."""
+    layers = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(64, 100))
+    build(ENCODER, POOL, TensorClassModule(layers, Features.pooled, Word.logits, name="head"), DECIDE)
+
+
+def wrong_stride() -> None:
+    """A convolution over the frames returns fewer of them than it declares."""
+    conv = nn.Conv1d(80, 64, kernel_size=3, stride=2, padding=1)
+    strided = TensorClassModule(
+        lambda spectrum: conv(spectrum).transpose(-1, -2), Clip.spectrum, Features.encoded, name="encoder"
+    )
+    build(strided, POOL, HEAD, DECIDE)
+
+
+MISTAKES: tuple[Callable[[], None], ...] = (
+    misspelt, misordered, wrong_width, wrong_dtype, unproduced_output, wrong_layer, wrong_stride,
+)  # fmt: skip
 
 
 def main() -> None:
