@@ -1,4 +1,4 @@
-"""What the tests of modules restore."""
+"""What tests of modules ask for."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import pytest
 from torch.distributions import Distribution
 
 
-@pytest.fixture(autouse=True)
-def _validation() -> Iterator[None]:
-    """`torch.compile` turns the validation of distributions off for the whole process."""
+@pytest.fixture
+def validated() -> Iterator[None]:
+    """Distributions validate: importing the compiler of torch turns that off for the whole process."""
+    before = Distribution._validate_args
     Distribution.set_default_validate_args(True)
     yield
-    Distribution.set_default_validate_args(True)
+    Distribution.set_default_validate_args(before)

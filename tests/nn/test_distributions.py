@@ -110,6 +110,7 @@ def test_truncated_normal_as_the_anchor():
     assert torch.allclose(mine, theirs.rsample((5,)), atol=1e-4)
 
 
+@pytest.mark.usefixtures("validated")
 def test_truncated_normal_bounds():
     """Wrong bounds, values outside, and what is outside without validation."""
     with pytest.raises(ValueError, match="`a` is below the upper bound `b`"):
@@ -214,6 +215,7 @@ def test_one_hot_gradients():
     assert logits.grad.abs().sum() > 0
 
 
+@pytest.mark.usefixtures("validated")
 @pytest.mark.parametrize("value", [[0.3, 0.7], [1, 1], [0, 0], [0, 2]])
 def test_one_hot_refuses_other_values(value):
     """The anchor takes the largest entry of anything."""
@@ -221,6 +223,7 @@ def test_one_hot_refuses_other_values(value):
         OneHotCategorical(probs=torch.tensor([0.2, 0.8])).log_prob(torch.tensor(value))
 
 
+@pytest.mark.usefixtures("validated")
 def test_one_hot_refuses_indices():
     """An index is no one-hot value."""
     with pytest.raises(ValueError, match="2 categories"):

@@ -407,6 +407,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("validated")
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input(name):
     """Each says what was given, what is expected and what to do."""

@@ -153,7 +153,7 @@ CASES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: even().set("x", TensorDict(batch_size=[3])),
         ("`x`", "[3, 4]", "[3]"),
     ),
-    "set below a leaf": (lambda: even().set(("a", "x"), torch.zeros(3, 4)), ("`a`", "position 0", "`x`")),
+    "set below a leaf": (lambda: even().set(("a", "x"), torch.zeros(3, 4)), ("`a`", "not a container", "`x`")),
     "update in place": (lambda: even().update_({"aa": 1}), ("`aa`", "did you mean")),
     "update_batch_size": (
         lambda: even().update(TensorDict(a=torch.zeros(2), batch_size=[2]), update_batch_size=True),
