@@ -13,6 +13,7 @@ from ..core import TensorCollection
 from ..errors import BuildError, Problem, SchemaError
 from ._diagnostics import location_of_caller
 from ._dispatch import dispatch
+from ._hooks import Hooked
 from ._how import How
 from ._keyed_base import Keys, TensorDictModuleBase
 from ._results import describe, fill
@@ -30,7 +31,7 @@ WHOLE = "_on_fields"
 """The method that a typed pipeline calls; it writes all fields of a class, whether they are read or not."""
 
 
-class TensorClassModuleBase(nn.Module, ABC, Generic[In, Out]):
+class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
     """A module from a batch of one class to a batch of another.
 
     A subclass says both classes, `TensorClassModuleBase[In, Out]` or in the annotations of `forward`, and is held to

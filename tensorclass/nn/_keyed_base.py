@@ -12,6 +12,7 @@ from typing_extensions import Self
 from ..core import TensorCollection, unravel_key
 from ..core._keys import Key
 from ..errors import ModuleError, did_you_mean
+from ._hooks import Hooked
 
 Keys = list[Any]
 """Keys in normal form: a string, or a tuple of strings for a nested one."""
@@ -20,7 +21,7 @@ DROPPED = "_"
 """The out key of an output that is not written."""
 
 
-class TensorDictModuleBase(nn.Module):
+class TensorDictModuleBase(Hooked):
     """The base of keyed modules, which read `in_keys` from a container and write `out_keys`.
 
     A subclass has a `forward` that takes a container and returns one, and sets both lists as class attributes or in

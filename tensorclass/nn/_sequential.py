@@ -22,6 +22,7 @@ from ._drawing import Format, draw, graph_of
 from ._explain import Explanation, explain
 from ._first import FirstCall
 from ._forward import Program, fillable, generate
+from ._hooks import Hooked
 from ._modes import Setting, skip_existing
 from ._order import Node, topological
 from ._probe import probe, relearn
@@ -49,7 +50,7 @@ class Options(TypedDict, total=False):
     name: str | None
 
 
-class TensorClassSequential(nn.Module, Generic[In, Out]):
+class TensorClassSequential(Hooked, Generic[In, Out]):
     """Typed modules in order, from a batch of one class to a batch of another.
 
     The declared fields are followed through the modules when the pipeline is built: unmet reads, dtypes, shapes with

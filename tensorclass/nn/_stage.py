@@ -14,6 +14,7 @@ from typing_extensions import Self
 
 from ..errors import BuildError
 from ._diagnostics import Location, location_of_caller
+from ._hooks import Hooked
 from ._how import How, as_device, by_keyword
 from ._results import build_alone, outputs, reraise
 from ._slots import Slot, as_slots, is_tensorclass_type
@@ -44,7 +45,7 @@ class Stage:
         return tuple(slot for slot in self.writes if slot is not None)
 
 
-class TensorClassModule(nn.Module):
+class TensorClassModule(Hooked):
     """A callable with the fields of a batch that it reads and writes.
 
     In a `TensorClassSequential` it is metadata only: the wrapped module itself is registered there. Called alone on a

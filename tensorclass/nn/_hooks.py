@@ -1,0 +1,66 @@
+"""What modules over containers show to `fully_shard`, whose hooks look for tensors in lists and dicts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torch import nn
+from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils.hooks import RemovableHandle
+
+_SHARDING = "torch.distributed.fsdp"
+
+
+class Hooked(nn.Module):
+    """A module whose hooks of `fully_shard` see the tensors of a container, and can give others for them.
+
+    They set up the backward pass on the tensors that come out; what they overlook is never gathered or reduced, and the
+    gradients are wrong in silence.
+    """
+
+    def register_forward_pre_hook(
+        self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """As of `nn.Module`."""
+        seen: Any = Before(hook) if with_kwargs and _shards(hook) else hook
+        return super().register_forward_pre_hook(seen, prepend=prepend, with_kwargs=with_kwargs)
+
+    def register_forward_hook(
+        self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """As of `nn.Module`."""
+        seen: Any = After(hook) if not with_kwargs and _shards(hook) else hook
+        return super().register_forward_hook(seen, prepend=prepend, with_kwargs=with_kwargs, always_call=always_call)
+
+
+class Before(NamedTuple):
+    """A hook that sees the arguments as one list."""
+
+    hook: Callable[..., Any]
+
+    def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """The arguments, themselves where the hook leaves them alone."""
+        leaves, spec = tree_flatten((args, kwargs))
+        found = self.hook(module, (leaves,), {})
+        return None if found is None or _same(found[0][0], leaves) else tree_unflatten(found[0][0], spec)
+
+
+class After(NamedTuple):
+    """A hook that sees the result as a list."""
+
+    hook: Callable[..., Any]
+
+    def __call__(self, module: nn.Module, args: Any, result: Any) -> Any:
+        """The result, itself where the hook leaves it alone."""
+        leaves, spec = tree_flatten(result)
+        found = self.hook(module, args, leaves)
+        return None if found is None or _same(found, leaves) else tree_unflatten(found, spec)
+
+
+def _shards(hook: Any) -> bool:
+    return str(getattr(hook, "__module__", "")).startswith(_SHARDING)
+
+
+def _same(found: Any, leaves: list[Any]) -> bool:
+    return found is leaves or all(new is old for new, old in zip(found, leaves, strict=True))
