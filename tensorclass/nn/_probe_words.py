@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ..errors import SchemaError
 from ._check import Report, Use
 from ._diagnostics import Diagnostic, Location
 from ._probe_run import Finding
@@ -49,7 +50,11 @@ class Words:
         )
 
     def rejected(self, index: int, error: Exception, given: str, hint: str) -> Diagnostic:
-        """E108."""
+        """E108; E111 for a class-to-class module that returns another class than it declares."""
+        problem = next(iter(error.problems), None) if isinstance(error, SchemaError) else None
+        if problem is not None and problem.path == "the output":
+            message = f"returns {problem.given}, declared {problem.declared}"
+            return self.diagnostic(index, "E111", message, (given,), problem.hint)
         notes = (given, f"{type(error).__name__}: {useful_line(error)}", *user_line(error, self.stages[index].location))
         return self.diagnostic(
             index, "E108", "rejects the inputs it declares", notes,
