@@ -42,7 +42,7 @@ def _allowed() -> dict[str, set[str]]:
     table["typecheck"].add("typing")
     table["cli"] = everything | {WHOLE}
     table["mypy_plugin"] = everything
-    table["testing"] = everything | {WHOLE}
+    table["testing"] = everything | {WHOLE, "testing"}
     return table
 
 

@@ -201,15 +201,17 @@ class Checker:
     def _ragged(self, spec: FieldSpec, value: Any) -> None:
         """The batch shape of a ragged value, then dtype and event shape of its elements, each kind of element once."""
         assert spec.spec is not None  # tensor kinds have one
+        found: dict[str, Tensor] = {}
         if is_ragged(type(value)):
             if self._batch(spec, value.shape, self.batch_size, describe(value)):
-                self._element_kinds(spec, {spec.name: value.values})
+                if self.options.validate == "values" and spec.metadata:
+                    self._collect(spec, value.tolist(), self.batch_size, spec.name, found)
+                self._element_kinds(spec, {spec.name: value.values}, found)
             return
         if isinstance(value, Tensor) and value.is_nested:
             value = list(value.unbind())
-        found: dict[str, Tensor] = {}
         if self._collect(spec, value, self.batch_size, spec.name, found):
-            self._element_kinds(spec, found)
+            self._element_kinds(spec, found, found)
 
     def _collect(self, spec: FieldSpec, value: Any, shape: Sequence[int], path: str, found: dict[str, Tensor]) -> bool:
         """The tensors in nested lists of the batch shape by path; False when something else is there."""
@@ -231,12 +233,13 @@ class Checker:
         parts = [self._collect(spec, part, shape[1:], f"{path}[{i}]", found) for i, part in enumerate(value)]
         return all(parts)
 
-    def _element_kinds(self, spec: FieldSpec, elements: dict[str, Tensor]) -> None:
+    def _element_kinds(self, spec: FieldSpec, tables: dict[str, Tensor], elements: dict[str, Tensor]) -> None:
+        """Each dtype and event shape of the tables once; the values of every element."""
         assert spec.spec is not None  # tensor kinds have one
         if self.options.validate == "off":
             return
         kinds: dict[Any, tuple[str, Tensor]] = {}
-        for path, value in elements.items():
+        for path, value in tables.items():
             kinds.setdefault((value.dtype, value.shape[1:], value.device), (path, value))
         first = next(iter(kinds.values()), None)
         for path, value in kinds.values():

@@ -133,18 +133,15 @@ def _refuse_clashes(cls: Any, schema: Schema, options: Options) -> None:
         raise clashes(cls.__name__, reserved, hiding)
 
 
+_OWN = frozenset((
+    "replace", "from_tensordict", "to_tensordict", "to_json", "from_json", "pick", "merge", "extend", "example",
+))  # fmt: skip
+
+
 @cache
 def _members() -> frozenset[str]:
     """The names that a field of a class without `shadow` may not have."""
-    return (
-        frozenset(dir(Container))
-        | {"replace", "from_tensordict", "to_tensordict", "to_json", "from_json"}
-        | {
-            "pick",
-            "merge",
-            "extend",
-        }
-    )
+    return frozenset(dir(Container)) | _OWN
 
 
 @cache

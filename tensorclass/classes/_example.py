@@ -1,0 +1,220 @@
+"""Instances made up: one builder walks over a declaration, and whoever draws the values decides what they are."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, get_args
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from .._schema import Bindings, Dims, FieldSpec
+from .._schema._constraints import flatten
+from .._schema._domain import Draw, Sizes, dtypes_of, limits, nested_lists, numbers
+from ..errors import Problem, SchemaError
+from ..store import RaggedTensor, TensorDict
+from ._build import complete, is_pending
+
+SPREAD = 9  # how far example numbers go from a bound, when there is no other
+
+
+class Source(Draw, Protocol):
+    """Whoever draws the parts of an instance."""
+
+    low: int
+    high: int
+    sizes: Mapping[str, int]
+
+    def dtype(self, found: Sequence[torch.dtype]) -> torch.dtype:
+        """One of several dtypes."""
+        ...
+
+    def tensor(self, spec: FieldSpec, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+        """A tensor that meets the constraints of a field."""
+        ...
+
+    def value(self, spec: FieldSpec) -> Any:
+        """A Python value of the type of a field, or of one element of it."""
+        ...
+
+    def present(self, spec: FieldSpec) -> bool:
+        """Whether an optional field has a value."""
+        ...
+
+    def omitted(self, spec: FieldSpec) -> bool:
+        """Whether a field is left to its default."""
+        ...
+
+
+def build(
+    cls: Any, size: tuple[int, ...], source: Source, given: Mapping[str, Any], above: tuple[Any, ...] = ()
+) -> Any:
+    """An instance of a class whose parts come from a source, and from what is given."""
+    if is_pending(cls):
+        complete(cls)
+    schema = cls.__tensorclass_schema__
+    sizes = Sizes(schema, source, source.low, source.high, {**source.sizes, **_bound(schema, size, given)})
+    values = dict(given)
+    for spec in schema:
+        if spec.name not in given and spec.init and not source.omitted(spec):
+            nested = spec.nested is not None and (*above, cls).count(spec.nested) > 1
+            absent = spec.optional and (nested or not source.present(spec))
+            values[spec.name] = None if absent else _field(spec, size, source, sizes, (*above, cls))
+    return cls(**values, batch_size=size)
+
+
+def _bound(schema: Any, size: tuple[int, ...], given: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes that given tensors say."""
+    bindings = Bindings()
+    for name, value in given.items():
+        spec = schema.fields.get(name)
+        if spec is not None and spec.dims is not None and isinstance(value, Tensor):
+            bindings.bind(name, spec.dims, value.shape[len(size) if spec.kind == "tensor" else 0 :])
+    return bindings.sizes
+
+
+def _field(spec: FieldSpec, size: tuple[int, ...], source: Source, sizes: Sizes, above: tuple[Any, ...]) -> Any:
+    if spec.kind in ("tensor", "shared"):
+        event = sizes.event(spec.dims, spec)
+        return source.tensor(spec, source.dtype(dtypes_of(spec)), event if spec.kind == "shared" else (*size, *event))
+    if spec.kind == "ragged":
+        dtype = source.dtype(dtypes_of(spec))
+        rest = () if spec.dims is None else sizes.event(Dims(spec.dims.tokens[1:]), spec.replace(metadata=()))
+        elements = nested_lists(size, lambda: source.tensor(spec, dtype, (sizes.length(spec), *rest)))
+        return RaggedTensor.of(elements, size, torch.empty(0, *rest, dtype=dtype))
+    if spec.kind == "nested":
+        return build(spec.nested, size, source, {}, above)
+    if spec.kind == "collection":
+        return TensorDict({}, batch_size=size)
+    return nested_lists(size if spec.kind == "per_element" else (), lambda: source.value(spec))
+
+
+class Seeded:
+    """Draws from a random generator of its own."""
+
+    def __init__(self, seed: int, sizes: Mapping[str, int]) -> None:
+        self.low, self.high, self.sizes = 2, 5, sizes
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def integer(self, low: int, high: int) -> int:
+        """A number from `low` to `high`."""
+        return int(torch.randint(low, high + 1, (), generator=self.generator))
+
+    def dtype(self, found: Sequence[torch.dtype]) -> torch.dtype:
+        """The usual dtype of the family."""
+        return found[0]
+
+    def tensor(self, spec: FieldSpec, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+        """Evenly spread between two bounds, near to a single one, and else near zero."""
+        if dtype.is_complex:
+            return torch.view_as_complex(torch.randn(*shape, 2, generator=self.generator)).to(dtype)
+        if dtype is torch.bool:
+            return torch.randint(2, shape, generator=self.generator).to(dtype)
+        found = numbers(spec, dtype)
+        if found.table is not None:
+            return torch.tensor(found.table, dtype=dtype)[self._integers(0, len(found.table) - 1, shape)]
+        if dtype.is_floating_point and found.low is None and found.high is None and found.step is None:
+            return torch.randn(shape, generator=self.generator).to(dtype)
+        low, high = _reach(found.low, found.high, dtype, found.step)
+        if found.step is not None:
+            first, last = found.multiples(low, high)
+            factors = self._integers(first, last, shape)
+            factors = factors.double() / found.step.denominator if found.step.denominator > 1 else factors
+            return (factors * found.step.numerator).to(dtype)
+        if not dtype.is_floating_point:
+            return self._integers(int(low), int(high), shape).to(dtype)
+        drawn = torch.rand(shape, generator=self.generator, dtype=torch.float64) * (high - low) + low
+        return drawn.clamp(low, high).to(dtype)
+
+    def _integers(self, low: int, high: int, shape: tuple[int, ...]) -> Tensor:
+        drawn = torch.randint(min(high - low, 2**63 - 2) + 1, shape, generator=self.generator)
+        return drawn + (low if low < 2**63 else low - 2**64)  # of uint64 the same bits
+
+    def present(self, spec: FieldSpec) -> bool:
+        """Optional fields are filled."""
+        return True
+
+    def omitted(self, spec: FieldSpec) -> bool:
+        """Python values take their default where there is one."""
+        return spec.has_default and spec.kind not in ("tensor", "shared", "ragged", "nested", "collection")
+
+    def value(self, spec: FieldSpec) -> Any:
+        """The first plain value that the type accepts."""
+        for candidate in _candidates(spec):
+            if spec.kind == "any" or spec.adapter_accepts(candidate):
+                return candidate
+        hint = f"no example of this type is known; give one: `fields={{{spec.name!r}: ...}}`"
+        raise SchemaError.of("example", [Problem(spec.name, str(spec), "nothing", hint)])
+
+
+def _reach(low: float | None, high: float | None, dtype: torch.dtype, step: Any) -> tuple[float, float]:
+    """Two bounds, where one or both may be missing."""
+    least, greatest = limits(dtype)
+    spread = SPREAD * float(step or 1)
+    if low is None and high is None:
+        return (0, min(spread, greatest))
+    if low is None and high is not None:
+        low = max(high - spread, least)
+    if high is None and low is not None:
+        high = min(low + spread, greatest)
+    assert low is not None  # one bound gives the other
+    assert high is not None
+    return low, high
+
+
+def _candidates(spec: FieldSpec) -> list[Any]:
+    kind = spec.annotation
+    members = list(kind) if isinstance(kind, type) and issubclass(kind, enum.Enum) else list(get_args(kind))
+    bounds: list[Any] = []
+    for mark in flatten(spec.metadata):
+        bound = next(
+            (getattr(mark, name) for name in ("ge", "gt", "le", "lt", "multiple_of") if hasattr(mark, name)), None
+        )
+        if isinstance(bound, int | float) and math.isfinite(bound):
+            bounds += [bound, bound + 1, bound - 1]
+        length = next((getattr(mark, name) for name in ("min_length", "max_length") if hasattr(mark, name)), None)
+        bounds += ["x" * length, b"x" * length] if isinstance(length, int) else []
+    plain: list[Any] = ["example", 0, 1, 0.0, 1.0, False, b"", [], (), {}, set(), frozenset(), 0j, None]
+    return [*members, *bounds, *plain]
+
+
+class ExampleMethods:
+    """Made-up instances, for tests and documentation."""
+
+    __slots__ = ()
+
+    @classmethod
+    def example(
+        cls, batch_size: Sequence[int] | int = (), *, seed: int = 0, sizes: Mapping[str, int] | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> Self:  # fmt: skip
+        """A random instance that meets the declaration, its constraints too; the same for the same seed.
+
+        Dims without a size get one from 2 to 5. Optional fields are filled, Python values take their default.
+
+        Args:
+            batch_size: The leading dims that all fields share.
+            seed: Of the random numbers; the state of torch's own generator stays as it is.
+            sizes: The sizes of some dim names.
+            fields: Values of some fields.
+
+        Raises:
+            SchemaError: when no sizes fit the dims, no number the constraints, and for a type without an example.
+
+        >>> from typing import Annotated
+        >>> from annotated_types import Ge, Lt
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Digits(TensorClass):
+        ...     image: Float32[Tensor, "h 2*h"]
+        ...     label: Annotated[Int64[Tensor, ""], Ge(0), Lt(10)]
+        >>> Digits.example([4], sizes={"h": 3})
+        Digits(batch_size=[4], fields={image: f32[3,6], label: i64[]})
+        """
+        size = (batch_size,) if isinstance(batch_size, int) else tuple(batch_size)
+        new: Self = build(cls, size, Seeded(seed, sizes or {}), fields or {})
+        return new

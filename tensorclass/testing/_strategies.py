@@ -1,0 +1,140 @@
+"""Hypothesis strategies: the builder of examples, with hypothesis to decide every size, number and value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import torch
+from hypothesis import reject
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from torch import Tensor
+
+from .._schema import FieldSpec
+from .._schema._constraints import flatten
+from .._schema._domain import Numbers, limits, numbers
+from ..classes._example import build
+from ..classes._validators import validators_of
+from ..errors import SchemaError
+
+SIZES = st.lists(st.integers(0, 3), max_size=2).map(tuple)
+
+
+class Limits(NamedTuple):
+    """How large and how odd instances may be."""
+
+    low: int = 1
+    high: int = 4
+    sizes: Mapping[str, int] = {}
+    allow_nan: bool = False
+    allow_infinity: bool = False
+
+
+class Drawn:
+    """Draws every part of an instance from hypothesis."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], limits: Limits) -> None:
+        self.draw, self.limits = draw, limits
+        self.low, self.high, self.sizes = limits.low, limits.high, limits.sizes
+
+    def integer(self, low: int, high: int) -> int:
+        """A number from `low` to `high`; shrinks to `low`."""
+        return int(self.draw(st.integers(low, high)))
+
+    def dtype(self, found: Sequence[torch.dtype]) -> torch.dtype:
+        """One of several; shrinks to the first."""
+        return self.draw(st.sampled_from(found)) if len(found) > 1 else found[0]
+
+    def present(self, spec: FieldSpec) -> bool:
+        """Shrinks to an absent field."""
+        return bool(self.draw(st.booleans()))
+
+    def omitted(self, spec: FieldSpec) -> bool:
+        """Every field is drawn."""
+        return False
+
+    def value(self, spec: FieldSpec) -> Any:
+        """What hypothesis knows about the type, and pydantic accepts."""
+        return self.draw(_value(spec))
+
+    def tensor(self, spec: FieldSpec, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+        """Elements one by one, large tensors mostly of one value; shrinks to zeros."""
+        if 0 in shape:
+            return torch.empty(shape, dtype=dtype)
+        found = numbers(spec, dtype)
+        elements = _elements(dtype, found, self.limits)
+        array = self.draw(arrays.arrays(_held(dtype), shape, elements=elements, fill=st.just(self.draw(elements))))
+        return torch.from_numpy(np.ascontiguousarray(array)).reshape(shape).to(dtype)
+
+
+def _held(dtype: torch.dtype) -> type[np.generic]:
+    """The dtype of numpy that holds every number of one of torch."""
+    if dtype.is_complex:
+        return np.complex128
+    if dtype is torch.bool:
+        return np.bool_
+    return np.float64 if dtype.is_floating_point else np.uint64 if dtype is torch.uint64 else np.int64
+
+
+def _elements(dtype: torch.dtype, found: Numbers, options: Limits) -> st.SearchStrategy[Any]:
+    if dtype is torch.bool:
+        return st.booleans()
+    if dtype.is_complex:
+        part = _elements({4: torch.float16, 8: torch.float32}.get(dtype.itemsize, torch.float64), Numbers(), options)
+        return st.builds(complex, part, part)
+    if found.table is not None:
+        return st.sampled_from(found.table)
+    low, high = (own if own is not None else end for own, end in zip(found[:2], limits(dtype), strict=True))
+    if found.step is not None:
+        step, (first, last) = found.step, found.multiples(low, high)
+        if not dtype.is_floating_point:
+            return st.integers(first, last).map(lambda n: n * step.numerator)
+        exact = 2**20  # factors for which the product is as close to a multiple as the dtype can say
+        return st.integers(max(first, -exact), min(last, exact)).map(lambda n: float(n * step))
+    if not dtype.is_floating_point:
+        return st.integers(int(low), int(high))
+    odd = [x for x, wanted in ((float("nan"), options.allow_nan), (float("inf"), options.allow_infinity)) if wanted]
+    finite = st.floats(low, high, allow_nan=False, allow_infinity=False)
+    return st.one_of(finite, st.sampled_from([*odd, *(-x for x in odd)])) if odd and found == Numbers() else finite
+
+
+def _value(spec: FieldSpec) -> st.SearchStrategy[Any]:
+    if spec.kind == "any":
+        return st.none() | st.integers() | st.text()
+    marks = tuple(flatten(spec.metadata))
+    parts = (spec.annotation, *marks)
+    kind: Any = Annotated[parts] if marks else spec.annotation
+    # nan is a float, and equals nothing.
+    return st.from_type(kind).filter(lambda value: bool(value == value) and spec.adapter_accepts(value))
+
+
+def batches(cls: Any, batch_size: Any, options: Limits, fields: Mapping[str, Any]) -> st.SearchStrategy[Any]:
+    """Instances of a class; see `tensorclass.testing.batches`."""
+
+    @st.composite
+    def draw_batch(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Any:
+        size = draw(SIZES if batch_size is None else batch_size) if not _is_size(batch_size) else batch_size
+        size = (size,) if isinstance(size, int) else tuple(size)
+        given = {name: draw(strategy) for name, strategy in fields.items()}
+        try:
+            return build(cls, size, Drawn(draw, options), given)
+        except SchemaError:
+            if _validates(cls, ()):
+                reject()
+            raise
+
+    return draw_batch()
+
+
+def _is_size(given: Any) -> bool:
+    return isinstance(given, int | list | tuple | torch.Size)
+
+
+def _validates(cls: Any, above: tuple[Any, ...]) -> bool:
+    """Whether a class has validators of its own, or a nested one has."""
+    inner = [
+        spec.nested for spec in cls.__tensorclass_schema__.fields.values() if spec.nested not in (None, cls, *above)
+    ]
+    return any(validators_of(cls)) or any(_validates(nested, (*above, cls)) for nested in inner)
