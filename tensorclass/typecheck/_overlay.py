@@ -21,8 +21,10 @@ from ._stubs_source import SourceFile, StubError
 
 MODULE = "_C/_VariableFunctions.pyi"
 """What declares most functions of torch's namespace."""
-PLACES = ("typings/torch", "torch-stubs")
-"""Where pyright looks (`stubPath`), and the partial package that mypy, ty and pyrefly find on the path."""
+PACKAGE = "packages/torch-stubs"
+"""The partial package that mypy, ty and pyrefly find on the path; pyright takes one for the whole of torch."""
+PLACES = ("typings/torch", PACKAGE)
+"""Where pyright looks (`stubPath`), and where the others do."""
 HEAD = """\
 from collections.abc import Sequence as _Sequence
 from typing import TypeVar as _TypeVar
@@ -49,7 +51,7 @@ def overlay(out: Path) -> dict[Path, str]:
     text = "\n".join([f"{MARK} torch's own; run it again after an update of torch.", *_lines(file)]) + "\n"
     return {
         **{out / place / MODULE: text for place in PLACES},
-        out / "torch-stubs" / "py.typed": "partial\n",
+        out / PACKAGE / "py.typed": "partial\n",
     }
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import torch
-from torch import Tensor
-from typing_extensions import Unpack
+from torch import Tensor as Tensor
+from typing_extensions import Never, Unpack
 
 from .._schema._markers import PerElementValues as PerElementValues
 from ..core._keys import FieldPath
@@ -26,3 +26,71 @@ PerElementGiven: TypeAlias = (
 OtherKey: TypeAlias = "tuple[Any, ...] | FieldPath | Tensor"
 """A key that is no string; a checker sees `Digits.image` as a tensor."""
 OtherSubscript: TypeAlias = "tuple[str, Unpack[tuple[Any, ...]]] | FieldPath"
+
+
+class Refused:
+    """A method that no call fits."""
+
+    def __call__(self, frozen: Never, /, *args: Never, **kwargs: Never) -> Any: ...
+
+
+class Frozen:
+    """Stands before the base of a frozen class: whatever writes takes an argument that nothing is."""
+
+    def __init_subclass__(cls, **options: Any) -> None: ...
+
+    def __setitem__(self, index: Never, value: Never) -> None: ...
+
+    def __delitem__(self, key: Never) -> None: ...
+
+    def __iadd__(self, other: Never) -> Any: ...
+
+    def __isub__(self, other: Never) -> Any: ...
+
+    def __imul__(self, other: Never) -> Any: ...
+
+    def __itruediv__(self, other: Never) -> Any: ...
+
+    set: Refused
+    set_: Refused
+    set_at_: Refused
+    update: Refused
+    update_: Refused
+    update_at_: Refused
+    pop: Refused
+    popitem: Refused
+    clear: Refused
+    rename_key_: Refused
+    copy_: Refused
+    copy_at_: Refused
+    zero_: Refused
+    fill_: Refused
+    apply_: Refused
+    masked_fill_: Refused
+    add_: Refused
+    sub_: Refused
+    mul_: Refused
+    div_: Refused
+    pow_: Refused
+    abs_: Refused
+    neg_: Refused
+    exp_: Refused
+    log_: Refused
+    sqrt_: Refused
+    reciprocal_: Refused
+    clamp_: Refused
+    clamp_min_: Refused
+    clamp_max_: Refused
+    lerp_: Refused
+    round_: Refused
+    floor_: Refused
+    ceil_: Refused
+    trunc_: Refused
+    sigmoid_: Refused
+    tanh_: Refused
+    sin_: Refused
+    cos_: Refused
+    addcmul_: Refused
+    addcdiv_: Refused
+    maximum_: Refused
+    minimum_: Refused

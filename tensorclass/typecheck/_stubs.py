@@ -12,6 +12,8 @@ from ._stubs_fields import DECORATOR, Declarations, Types
 from ._stubs_source import Definition, Project, SourceFile, is_text
 
 MARK = "# Written by `tensorclass stubs` from"
+QUIET = "# ty: ignore\n# ruff: noqa\n# fmt: off"
+"""For tools that would change the file, and for ty, which reads no ignores with the codes of other checkers."""
 INDENT = "    "
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 BLOCKS = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.While)
@@ -55,12 +57,12 @@ class Module:
         """The whole stub."""
         file = self.file
         statements = file.tree.body[1:] if file.docstring(file.tree) else file.tree.body
-        future, lines = _split_future(line for node in statements for line in self.statement(node))
+        future, lines = _split_future(line for node in without_bodies(statements) for line in self.statement(node))
         modules = sorted(set(self.needed.values()))
         imports = [
             f"from {m} import {', '.join(n for n in sorted(self.needed) if self.needed[n] == m)}" for m in modules
         ]
-        head = [f"{MARK} {file.path.name}; run it again after a change.", file.docstring(file.tree)]
+        head = [f"{MARK} {file.path.name}; run it again after a change.", QUIET, file.docstring(file.tree)]
         text = "\n".join([*filter(None, head), *future, *imports, *lines])
         return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
 
@@ -160,11 +162,9 @@ class Module:
         yield from self.whole(node, head, comment, lines or ["..."])
 
     def _members(self, node: ast.ClassDef, typed: bool) -> Iterator[str]:
-        for position, line in enumerate(node.body):
-            if position == 0 and is_text(line):
-                continue
+        for line in without_bodies(node.body[1:] if self.file.docstring(node) else node.body):
             if typed and isinstance(line, ast.AnnAssign):
-                yield declared(self, line)
+                yield declared(self, node, line)
             else:
                 yield from self.statement(line)
 
@@ -196,6 +196,18 @@ def assigned(
 
 def _items(target: ast.expr) -> list[ast.expr]:
     return target.elts if isinstance(target, ast.Tuple | ast.List) else []
+
+
+def without_bodies(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements without the functions behind overloads, which have no place in a stub."""
+    overloaded: set[str] = set()
+    for node in statements:
+        if isinstance(node, Function):
+            if any(ast.unparse(decorator).endswith("overload") for decorator in node.decorator_list):
+                overloaded.add(node.name)
+            elif node.name in overloaded:
+                continue
+        yield node
 
 
 def indented(lines: Iterable[str]) -> Iterator[str]:

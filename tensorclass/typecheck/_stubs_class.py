@@ -27,6 +27,7 @@ GETITEM = (
 )
 GET = (
     "def get(self, key: {key}) -> {reads}: ...",
+    "def get(self, key: _t.Tensor) -> _t.Tensor: ...",
     "def get(self, key: _t.{other}) -> _Any: ...",
     "def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...",
 )
@@ -39,7 +40,10 @@ KEYED = {"__getitem__": GETITEM, "get": GET, "set": SET}
 OTHER = {"__getitem__": "Subscript", "get": "Key", "set": "Key"}
 STRICT = {"__getitem__": "OtherSubscript", "get": "OtherKey", "set": "OtherKey"}
 """What else is a key; with strict keys no string."""
-OVERRIDES = "  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]"
+PYRIGHT = "  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]"
+OVERRIDES = f"  # type: ignore[override, unused-ignore]{PYRIGHT}"
+FROZEN = f"  # type: ignore[misc, unused-ignore]{PYRIGHT}"
+SHADOWS = f"  # type: ignore[assignment, unused-ignore]{PYRIGHT}"
 
 
 def class_head(module: Module, node: ast.ClassDef) -> tuple[str, str]:
@@ -55,7 +59,12 @@ def class_head(module: Module, node: ast.ClassDef) -> tuple[str, str]:
     brackets = [f"{option}=True" for base in node.bases for option in _bracketed(module, base)]
     parameters = ", ".join(file.text_of(p) for p in getattr(node, "type_params", []))
     name = f"{node.name}[{parameters}]" if parameters else node.name
-    return f"class {name}({', '.join([*bases, *given, *brackets])})", file.head(node)[1]
+    comment = file.head(node)[1]
+    if "frozen=True" in [*given, *brackets] or any(file.full_name(base) == ROOTS[1] for base in node.bases):
+        module.need(*IMPORTS[0])
+        bases.insert(0, "_t.Frozen")
+        comment = FROZEN
+    return f"class {name}({', '.join([*bases, *given, *brackets])})", comment
 
 
 def _base(module: Module, base: ast.expr) -> Iterator[str]:
@@ -78,30 +87,50 @@ def _name_of(module: Module, full: str) -> str:
     return found or module.need(package, name, f"_{name}")
 
 
-def declared(module: Module, line: ast.AnnAssign) -> str:
+def declared(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> str:
     """A line of the body; a default that is no plain value is `...`."""
     file, value = module.file, line.value
-    if value is None or file.full_name(line.annotation).rpartition(".")[2] in NO_FIELDS:
+    if file.full_name(line.annotation).rpartition(".")[2] in NO_FIELDS:
         return file.statement(line)
     kept = isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and file.full_name(value) in SPECIFIERS)
-    return file.statement(line) if kept else f"{file.text_of(line.target)}: {file.text_of(line.annotation)} = ..."
+    mark = SHADOWS if "shadow=True" in class_head(module, node)[0] else ""
+    if value is None or kept:
+        return f"{file.text_of(line)}{mark}" if mark else file.statement(line)
+    return f"{file.text_of(line.target)}: {file.text_of(line.annotation)} = ...{mark}"
 
 
 def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
     """The constructor and the types behind string keys; left to the checker where a parent is in another module."""
     found = module.stubs.declarations.fields(module.types, node)
     own = {line.name for line in node.body if isinstance(line, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    own |= found.rows.keys()
     if not found.whole or not found.rows:
         return
     for needed in IMPORTS:
         module.need(*needed)
-    if "__init__" not in own:
+    if "__init__" not in own and _is_possible(found.rows.values()):
         yield constructor(found.rows.values())
-    stored = [field for field in found.rows.values() if field.stored]
     # Behind `set` any key takes any value; only where strings are names of fields do types of values check something.
     keyed = [name for name in KEYED if name not in own and (name != "set" or module.stubs.strict_keys)]
     for name in keyed:
-        yield from _keyed(name, stored, module.stubs.strict_keys)
+        yield from _keyed(name, list(_keys(module, found.rows.values())), module.stubs.strict_keys)
+
+
+def _keys(module: Module, fields: Iterable[Field]) -> Iterator[tuple[str, Field]]:
+    """The keys of a class as types, with those one level down in nested classes of the same file."""
+    stored = [field for field in fields if field.stored]
+    yield from ((f'_Literal["{field.name}"]', field) for field in stored)
+    for field in stored:
+        nested = module.file.classes.get(field.reads)
+        if nested is not None and module.stubs.declarations.is_typed(module.file, nested):
+            for inner in module.stubs.declarations.fields(module.types, nested).rows.values():
+                yield f'tuple[_Literal["{field.name}"], _Literal["{inner.name}"]]', inner
+
+
+def _is_possible(fields: Iterable[Field]) -> bool:
+    """Whether the fields make a signature; of those that do not, the checker says so in its own words."""
+    first = [field.default for field in fields if field.init and not field.kw_only]
+    return first == sorted(first) and not {"batch_size", "device", "names"} & {field.name for field in fields}
 
 
 def constructor(fields: Iterable[Field]) -> str:
@@ -113,16 +142,16 @@ def constructor(fields: Iterable[Field]) -> str:
     return "def __init__(\n" + "".join(f"    {row},\n" for row in rows) + ") -> None: ..."
 
 
-def _keyed(name: str, fields: Iterable[Field], strict: bool) -> Iterator[str]:
+def _keyed(name: str, keys: Iterable[tuple[str, Field]], strict: bool) -> Iterator[str]:
     groups: dict[tuple[str, str], list[str]] = {}
-    for field in fields:
-        groups.setdefault((field.reads, field.takes if name == "set" else ""), []).append(f'"{field.name}"')
+    for key, field in keys:
+        groups.setdefault((field.reads, field.takes if name == "set" else ""), []).append(key)
     first, *others = KEYED[name]
-    mark = OVERRIDES if strict else ""
-    for (reads, takes), names in groups.items():
-        yield f"@_overload{mark}"
-        yield first.format(key=f"_Literal[{', '.join(names)}]", reads=reads, takes=takes)
-        mark = ""
-    for template in others:
-        yield "@_overload"
-        yield template.format(other=(STRICT if strict else OTHER)[name])
+    rows = [
+        first.format(key=" | ".join(alike).replace('"] | _Literal["', '", "'), reads=reads, takes=takes)
+        for (reads, takes), alike in groups.items()
+    ] + [template.format(other=(STRICT if strict else OTHER)[name]) for template in others]
+    for position, row in enumerate(rows):
+        # Checkers compare overloads in their order with those of the base, and say so on one of these lines.
+        yield f"@_overload{'' if position else OVERRIDES}"
+        yield f"{row}{OVERRIDES if position in (0, len(rows) - 1) else ''}"

@@ -1,0 +1,114 @@
+"""The programs of tests/typing with their classes behind stubs, and torch's overlay, under the checkers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tensorclass.cli import main
+from tests.typecheck._run import run
+from tests.typecheck._split import split
+from tests.typing._notation import Program, programs
+
+pytestmark = pytest.mark.slow
+NO_STUB_SAYS = ("dtypes", "shapes", "flows", "stages", "keys")
+"""Programs about values, orders of modules and names in strings, which no type stands for."""
+KNOWN_ALARMS = {
+    "assert_type(torch.split(batch, 2), tuple[Digits, ...])": "torch declares it in a module without a stub",
+    "for part in DataLoader(batch, batch_size=2, collate_fn=stack):": "a container is no Dataset of torch's",
+    "return Inner(torch.zeros(3), batch_size=[3])[0].numel()": "the class is local to a function",
+}
+LOST = "torch.stack([batch, inputs])"
+"""Without the overlay an error since nothing can be stacked; with it, a stack of what two classes have in common."""
+OVERLAY = """\
+import torch
+from torch import Tensor, nn
+from typing_extensions import assert_type
+from tensorclass import TensorClass
+from tensorclass.typing import Float32
+
+
+class Batch(TensorClass):
+    x: Float32[Tensor, "3"]
+
+
+b, t = Batch(torch.zeros(4, 3)), torch.zeros(3)
+assert_type(torch.stack([b, b]), Batch)
+assert_type(torch.cat((b, b), 0), Batch)
+assert_type(torch.clone(b), Batch)
+assert_type(torch.equal(b, b), bool)
+assert_type(torch.zeros_like(b), Batch)
+assert_type(torch.add(b, 1), Batch)
+assert_type(torch.unbind(b), tuple[Batch, ...])
+assert_type(torch.where(b.x > 0, b, 0), Batch)
+assert_type(torch.stack([t, t]), Tensor)
+assert_type(torch.cat((t, t)), Tensor)
+assert_type(torch.stack([nn.Parameter(t), t]), Tensor)
+assert_type(torch.clone(t), Tensor)
+assert_type(torch.add(t, 1), Tensor)
+assert_type(torch.where(t > 0, t, 0.0), Tensor)
+assert_type(torch.split(t, 2), tuple[Tensor, ...])
+assert_type(torch.relu(t), Tensor)
+assert_type(torch.einsum("i,i->", t, t), Tensor)
+values, indices = torch.max(t, 0)
+torch.stack([t, 3])  # wrong
+torch.cat(t)  # wrong
+torch.stack([b, t])  # wrong
+torch.clone("a")  # wrong
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with torch's overlay."""
+    found = tmp_path_factory.mktemp("stubbed")
+    assert main(["stubs", "--torch", "--out", str(found)]) == 0
+    return found
+
+
+@pytest.fixture(scope="module")
+def split_programs(folder: Path) -> dict[str, Program]:
+    """The programs with their classes in modules of their own, behind stubs."""
+    return split(programs("right", "wrong"), folder)
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright", "ty", "pyrefly"])
+def test_overlay(folder: Path, checker: str) -> None:
+    """Torch's functions give the class of a container, and say of tensors what they said before."""
+    (folder / "overlay_program.py").write_text(OVERLAY, "utf-8")
+    wrong = {number for number, line in enumerate(OVERLAY.splitlines(), 1) if line.endswith("# wrong")}
+    found = {line for line in run(checker, folder, ["overlay_program"])["overlay_program"] if line != 0}
+    assert found == wrong
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_programs(folder: Path, split_programs: dict[str, Program], checker: str) -> None:
+    """Right lines are clean but for those that are known, and the wrong ones that a type can show are reported."""
+    found = run(checker, folder, split_programs)
+    alarms, missed, count = [], [], 0
+    for stem, program in split_programs.items():
+        said, text = found[stem], program.text.splitlines()
+        lines = [text[number - 1].strip() for number in said if number not in program.marks]
+        alarms += [f"{stem}: {line}" for line in lines if line not in KNOWN_ALARMS]
+        if program.path.stem not in NO_STUB_SAYS:
+            count += len(program.marks)
+            missed += [f"{stem}:{number}" for number in program.marks if number not in said]
+        seen = [number for number, mark in program.marks.items() if checker in program.checkers and mark.codes(checker)]
+        lost = [text[number - 1] for number in seen if number not in said and not text[number - 1].startswith(LOST)]
+        assert not lost, f"{stem}: {checker} without stubs sees {lost}"
+    assert alarms == []
+    assert len(missed) <= 0.1 * count, missed
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright", "ty", "pyrefly"])
+def test_a_stub_is_clean_itself(folder: Path, checker: str) -> None:
+    """A checker that looks into the golden stub finds nothing but the function that says no types."""
+    golden = Path(__file__).parent / "golden"
+    for file in ("batches.py", "batches.pyi"):
+        (folder / file).write_text((golden / file).read_text("utf-8"), "utf-8")
+    (folder / "use_of_it.py").write_text("import batches\nprint(batches.Digits)\n", "utf-8")
+    found = run(checker, folder, ["use_of_it"])
+    text = (golden / "batches.pyi").read_text("utf-8").splitlines()
+    assert {text[line - 1] for line in found["batches"]} <= {"def untyped(x, y=None):"}
+    assert found["use_of_it"] == {}

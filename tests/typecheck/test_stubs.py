@@ -1,0 +1,226 @@
+"""`tensorclass stubs`: what is written, what is passed through, what is refused; nothing is executed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tensorclass import TensorClass
+from tensorclass.cli import main
+from tensorclass.typecheck import _plugin_access, _stub_types
+from tensorclass.typecheck._stubs import MARK, Stubs
+from tensorclass.typecheck._stubs_source import StubError, module_name
+
+GOLDEN = Path(__file__).parent / "golden"
+HEAD = "from torch import Tensor\nfrom tensorclass import TensorClass, field, produced, tensorclass\n"
+
+
+def stub(folder: Path, text: str, name: str = "batches", strict: bool = False) -> str:
+    """The stub of a module with a text; the module imports what most classes need."""
+    path = folder / f"{name}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(HEAD + dedent(text), "utf-8")
+    found = Stubs(strict).stub(path)
+    assert found is not None
+    ast.parse(found)
+    return found
+
+
+def test_golden(capsys):
+    """The stub beside the golden module is what the command writes; a second run changes nothing."""
+    assert main(["stubs", str(GOLDEN), "--check"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_torch_is_not_imported():
+    """Stubs are made of the text alone; torch is not loaded for them."""
+    code = (
+        "import sys; from tensorclass.cli import main; status = main(sys.argv[1:]); "
+        "sys.exit(status or 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "stubs", str(GOLDEN), "--check"], check=False)
+    assert done.returncode == 0
+
+
+def test_nothing_is_executed(tmp_path):
+    """A module that raises when it is imported has a stub."""
+    found = stub(tmp_path, "raise RuntimeError\n@tensorclass\nclass A:\n    x: Tensor\n")
+    assert "raise" not in found
+    assert "class A(TensorClass):" in found
+
+
+def test_parents_in_other_modules(tmp_path):
+    """A class is typed by a parent from another file, followed through a package's re-export; the checker then makes
+    the constructor of what it knows of both.
+    """
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "__init__.py").write_text("from ._base import Base\n", "utf-8")
+    (tmp_path / "data" / "_base.py").write_text(HEAD + "@tensorclass\nclass Base:\n    x: Tensor\n", "utf-8")
+    found = stub(tmp_path, "from data import Base\n\nclass Child(Base):\n    y: Tensor\n")
+    assert "class Child(Base):\n    y: Tensor\n" in found
+    assert "__init__" not in found
+    relative = stub(
+        tmp_path, "from . import _base as b\n@tensorclass\nclass Child(b.Base):\n    y: Tensor\n", "data/child"
+    )
+    assert "class Child(b.Base):\n    y: Tensor\n" in relative
+
+
+def test_names_under_which_the_decorator_is_known(tmp_path):
+    """Aliases of names and of the package; the base class is imported where the module has no name for it."""
+    path = tmp_path / "batches.py"
+    path.write_text("import tensorclass as tc\n\n@tc.tensorclass(frozen=True)\nclass A:\n    x: int\n", "utf-8")
+    found = Stubs().stub(path)
+    assert found is not None
+    assert "from tensorclass import TensorClass as _TensorClass" in found
+    assert "class A(_t.Frozen, _TensorClass, frozen=True):" in found
+    path.write_text("def tensorclass(cls): ...\n\n@tensorclass\nclass A:\n    x: int\n", "utf-8")
+    assert Stubs().stub(path) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "parameter"),
+    [
+        ("x: Tensor", "x: Tensor,"),
+        ("x: Tensor | None = None", "x: Tensor | None = ...,"),
+        ("x: 'Later'", "x: Later,"),
+        ("x: dict[str, int] = field(default_factory=dict)", "x: dict[str, int] = ...,"),
+        ("x: int = field(default=3, kw_only=True)", "*,\n        x: int = ...,"),
+    ],
+)
+def test_parameters(tmp_path, line, parameter):
+    """What the constructor takes for a field."""
+    assert f"        {parameter}\n" in stub(tmp_path, f"@tensorclass\nclass A:\n    {line}\n")
+
+
+@pytest.mark.parametrize("line", ["x: Tensor = produced()", "x: int = field(init=False)", "x: ClassVar[int] = 3"])
+def test_no_parameters(tmp_path, line):
+    """What the constructor does not take."""
+    found = stub(tmp_path, f"from typing import ClassVar\n@tensorclass\nclass A:\n    y: Tensor\n    {line}\n")
+    assert f"    {line}\n" in found
+    assert "\n        x:" not in found
+
+
+def test_a_constructor_that_is_not_possible_is_left_to_the_checker(tmp_path):
+    """A required field behind a default, and a field with the name of an argument, would be no Python."""
+    assert "__init__" not in stub(tmp_path, "@tensorclass\nclass A:\n    x: int = 3\n    y: Tensor\n")
+    assert "__init__" not in stub(tmp_path, "@tensorclass\nclass A:\n    names: Tensor\n")
+
+
+def test_own_methods_stay(tmp_path):
+    """A constructor and an access by key that the user wrote are not replaced."""
+    text = """
+    class A(TensorClass):
+        x: Tensor
+        def __init__(self, n: int) -> None: pass
+        def get(self, key: str) -> int: return 3
+    """
+    found = stub(tmp_path, text)
+    assert found.count("def __init__") == found.count("def get(") == 1
+
+
+def test_strict_keys(tmp_path):
+    """With strict keys a string is the name of a field in every overload but that with a default."""
+    text = "@tensorclass\nclass A:\n    x: Tensor\n    note: str\n"
+    assert "_t.OtherSubscript" not in stub(tmp_path, text)
+    strict = stub(tmp_path, text, strict=True)
+    assert "_t.Subscript" not in strict
+    assert 'def set(self, key: _Literal["note"], item: str,' in strict
+
+
+def test_overloads_lose_their_body(tmp_path):
+    """In a stub no implementation stands behind overloads; a setter has the name of its property and stays."""
+    text = """
+    from typing import overload
+    @overload
+    def f(x: int) -> int: ...
+    @overload
+    def f(x: str) -> str: ...
+    def f(x): return x
+
+    class A(TensorClass):
+        x: Tensor
+        @property
+        def y(self) -> int: return 3
+        @y.setter
+        def y(self, value: int) -> None: pass
+    """
+    found = stub(tmp_path, text)
+    assert found.count("def f(") == 2
+    assert found.count("def y(") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(b"class A(\n", "line 1: '(' was never closed"), (b"x = '\xff'\n", "is no text in UTF-8"), (b"x\0", "null bytes")],
+)
+def test_broken_source(tmp_path, capsys, text, message):
+    """Broken source is an error with its place; a stub that is there stays as it is, and other files are written."""
+    (tmp_path / "a.py").write_bytes(text)
+    (tmp_path / "a.pyi").write_text(f"{MARK} a.py\n", "utf-8")
+    (tmp_path / "b.py").write_text(HEAD + "@tensorclass\nclass B:\n    x: Tensor\n", "utf-8")
+    assert main(["stubs", str(tmp_path)]) == 1
+    assert message in capsys.readouterr().err
+    assert (tmp_path / "a.pyi").read_text("utf-8") == f"{MARK} a.py\n"
+    assert (tmp_path / "b.pyi").is_file()
+    with pytest.raises(StubError):
+        Stubs().stub(tmp_path / "a.py")
+
+
+def test_check_and_write(tmp_path, capsys):
+    """`--check` shows what is not fresh and writes nothing; writing twice is writing once."""
+    module = tmp_path / "a.py"
+    module.write_text(HEAD + "@tensorclass\nclass A:\n    x: Tensor\n", "utf-8")
+    assert main(["stubs", str(module), "--check"]) == 1
+    assert "+class A(TensorClass):" in capsys.readouterr().out
+    assert not module.with_suffix(".pyi").exists()
+    assert main(["stubs", str(module)]) == 0
+    assert "wrote" in capsys.readouterr().out
+    assert main(["stubs", str(module)]) == main(["stubs", str(tmp_path), "--check"]) == 0
+    assert capsys.readouterr().out == ""
+    module.write_text("x = 3\n", "utf-8")
+    assert main(["stubs", str(module), "--check"]) == 1
+    assert "declares no typed class any more" in capsys.readouterr().err
+
+
+def test_a_stub_of_somebody_else_stays(tmp_path, capsys):
+    """A stub that was not written by this command is not replaced."""
+    (tmp_path / "a.py").write_text(HEAD + "@tensorclass\nclass A:\n    x: Tensor\n", "utf-8")
+    (tmp_path / "a.pyi").write_text("x: int\n", "utf-8")
+    assert main(["stubs", str(tmp_path)]) == 1
+    assert "was not written by" in capsys.readouterr().err
+    assert (tmp_path / "a.pyi").read_text("utf-8") == "x: int\n"
+
+
+def test_a_folder_of_stubs(tmp_path):
+    """Below `--out` a stub stands under the dotted name of its module."""
+    package = tmp_path / "project" / "data"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(HEAD + "@tensorclass\nclass A:\n    x: Tensor\n", "utf-8")
+    assert module_name(package / "__init__.py") == "data"
+    assert main(["stubs", str(tmp_path / "project"), "--out", str(tmp_path / "out")]) == 0
+    text = (tmp_path / "out" / "data" / "__init__.pyi").read_text("utf-8")
+    assert "from torch import Tensor as Tensor" in text  # the names of a package without `__all__` are public
+
+
+@pytest.mark.parametrize("arguments", [[], ["--torch"], ["no/such/folder"]])
+def test_wrong_arguments(arguments, capsys):
+    """Nothing to do, no folder for the overlay, and a path that is not there, are said in a line."""
+    assert main(["stubs", *arguments]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_what_frozen_classes_refuse():
+    """The stub of a frozen class refuses methods that there are, and that the plugin knows as writes."""
+    methods = {name for name in vars(_stub_types.Frozen) if name.endswith("item__") or name.startswith("__i")}
+    names = {*_stub_types.Frozen.__annotations__, *methods} - {"__init_subclass__", "__init__"}
+    assert len(names) > 40
+    assert {name for name in names if not hasattr(TensorClass, name)} == set()
+    writes = {*_plugin_access.ALWAYS_WRITE, *_plugin_access._IN_PLACE}
+    assert {
+        n for n in names - writes if n.startswith("_") or not n.endswith("_") or n in _plugin_access.NO_WRITES
+    } == set()
