@@ -11,10 +11,14 @@ from ._rows_fields import FIELDS
 from ._rows_functional import FUNCTIONAL
 from ._rows_json import JSON
 from ._rows_modules import MODULES
+from ._rows_modules_compiled import COMPILED_MODULES
 from ._rows_startup import STARTUP
 from ._rows_store import REDUCTIONS, STORE
 
-GROUPS = (FIELDS, SHAPES, VALUES, REDUCTIONS, DICTIONARY, STORE, MODULES, BUILD, FUNCTIONAL, JSON, STARTUP, COMPILED)
+GROUPS = (
+    FIELDS, SHAPES, VALUES, REDUCTIONS, DICTIONARY, STORE, MODULES, BUILD, FUNCTIONAL, JSON, STARTUP, COMPILED_MODULES,
+    COMPILED,
+)  # fmt: skip
 
 
 def rows(pattern: str = "") -> list[Row]:

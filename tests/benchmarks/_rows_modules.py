@@ -6,9 +6,10 @@ from ._row import Group
 MODULES = Group("Sequences of modules")
 
 
-def _add(name: str, sample: str, gain: float, floor: float | None, compiled: bool = False) -> None:
+def add(group: Group, name: str, sample: str, gain: float, floor: float | None, compiled: bool = False) -> None:
+    """A sequence of some length, called once."""
     last = keys(sample)[-1]
-    MODULES.add(
+    group.add(
         name,
         None,
         "net(x['h0'])",
@@ -22,7 +23,6 @@ def _add(name: str, sample: str, gain: float, floor: float | None, compiled: boo
     )
 
 
-_add("5 x Linear", "linear", 2, 1.15)
-_add("20 x Linear", "20 linear", 2, 1.15)
-_add("5 x identity", "identity", 2, None)
-_add("5 x Linear, compiled", "linear", 1, 1.25, compiled=True)
+add(MODULES, "5 x Linear", "linear", 2, 1.15)
+add(MODULES, "20 x Linear", "20 linear", 2, 1.15)
+add(MODULES, "5 x identity", "identity", 2, None)
