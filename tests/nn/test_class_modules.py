@@ -288,7 +288,7 @@ def test_wrong_order_is_found_at_build():
 
 def test_another_class_is_found_at_build():
     """Probing runs the module, and so finds that it returns another class."""
-    with pytest.raises(BuildError, match="E111.*returns Digits of batch size .*, declared Hidden"):
+    with pytest.raises(BuildError, match=r"E111.*returns Digits of batch size .*, declared Hidden"):
         TensorClassSequential(Swapped(), Head(), input=Digits, output=Prediction)
 
 
