@@ -22,6 +22,7 @@ FOLDERS = {".ci", "docs", "examples", "stubs", "tensorclass", "tests"}
 FILES = {
     ".gitignore",
     ".pre-commit-config.yaml",
+    ".pre-commit-hooks.yaml",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "LICENSE",

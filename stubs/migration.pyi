@@ -1,0 +1,97 @@
+# Written by `tensorclass stubs` from migration.py; run it again after a change.
+# ty: ignore
+# ruff: noqa
+# fmt: off
+"""From a program of `tensordict` to a typed one, in three steps; every step computes the same numbers.
+
+The data are scikit-learn's bundled wines, no download: 178 wines, 13 measurements each, three growers.
+"""
+from __future__ import annotations
+from tensorclass.typecheck import _stub_types as _t
+from typing import Any as _Any, Literal as _Literal, overload as _overload
+from typing_extensions import Self as _Self
+from collections.abc import Callable
+import torch
+from sklearn.datasets import load_wine
+from torch import Tensor, nn
+from tensorclass import TensorClass, TensorDict
+from tensorclass.errors import BuildError, MissingKeyError, SchemaError
+from tensorclass.nn import TensorClassModule, TensorClassSequential, TensorDictModule, TensorDictSequential
+from tensorclass.typing import Float32, Int64
+def load() -> tuple[Tensor, Tensor]:
+    """Measurements `[178, 13]`, each scaled to unit variance, and the number of the grower `[178]`."""
+def networks() -> tuple[nn.Module, nn.Module]:
+    """What is trained; no step changes it."""
+def most_likely(logits: Tensor) -> Tensor:
+    """The grower with the highest score."""
+def keyed(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
+    """The program as it was: strings say what is read and written, and nothing says what stands there."""
+
+class Wine(TensorClass):
+    """One wine, and who made it."""
+    measured: Float32[Tensor, "13"]
+    made_by: Int64[Tensor, ""]
+    def __init__(
+        self,
+        measured: Tensor,
+        made_by: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["measured", "made_by"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["measured", "made_by"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Guess(TensorClass):
+    """Three scores, and the grower with the highest one."""
+    hidden: Float32[Tensor, "32"]
+    logits: Float32[Tensor, "3"]
+    grower: Int64[Tensor, ""]
+    def __init__(
+        self,
+        hidden: Tensor,
+        logits: Tensor,
+        grower: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["hidden", "logits", "grower"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["hidden", "logits", "grower"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+def referenced(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
+    """The same modules; a misspelt field is now an `AttributeError` here, and an error in every type checker."""
+def typed(encoder: nn.Module, head: nn.Module) -> TensorClassSequential[Wine, Guess]:
+    """The same modules again; `TensorClassSequential` knows what stands in every field."""
+def train(classifier: TensorClassSequential[Wine, Guess], wines: Wine) -> None:
+    """A few hundred steps over all wines at once."""
+def refused(what: str, attempt: Callable[[], object], error: type[Exception]) -> None:
+    """Show what is found by now, and by which error."""
+def main() -> None:
+    """Take the steps with one set of parameters, and show what each of them finds."""

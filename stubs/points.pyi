@@ -1,0 +1,176 @@
+# Written by `tensorclass stubs` from points.py; run it again after a change.
+# ty: ignore
+# ruff: noqa
+# fmt: off
+"""Elements of different sizes: each scanned digit as the set of its ink points, beside a summary and a name.
+
+The images are scikit-learn's bundled digits, no download. A digit has as many points as pixels with ink, so that
+`place` and `ink` are ragged fields: no padding, and one length per element through every batch operation. `summary`
+is a nested class, `name` one Python string per element; a `DataLoader` joins all of it.
+"""
+from __future__ import annotations
+from tensorclass.typecheck import _stub_types as _t
+from typing import Any as _Any, Literal as _Literal, overload as _overload
+from typing_extensions import Self as _Self
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from tensorclass import PerElement, RaggedTensor, TensorClass, collate
+from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.typing import Float32, Int64
+EPOCHS = 10
+
+class Summary(TensorClass):
+    """How much ink there is in every row and every column."""
+    rows: Float32[Tensor, "8"]
+    columns: Float32[Tensor, "8"]
+    def __init__(
+        self,
+        rows: Tensor,
+        columns: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["rows", "columns"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["rows", "columns"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Drawing(TensorClass):
+    """A digit as a set of points: the number of the pixel, and how much ink it has."""
+    place: Int64[RaggedTensor, "points"]
+    ink: Float32[RaggedTensor, "points"]
+    summary: Summary
+    label: Int64[Tensor, ""]
+    name: PerElement[str]
+    def __init__(
+        self,
+        place: RaggedTensor,
+        ink: RaggedTensor,
+        summary: Summary,
+        label: Tensor,
+        name: _t.PerElementGiven[str],
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["place", "ink"]) -> RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _Literal["summary"]) -> Summary: ...
+    @_overload
+    def __getitem__(self, index: _Literal["label"] | tuple[_Literal["summary"], _Literal["rows"]] | tuple[_Literal["summary"], _Literal["columns"]]) -> Tensor: ...
+    @_overload
+    def __getitem__(self, index: _Literal["name"]) -> _t.PerElementValues[str]: ...
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["place", "ink"]) -> RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _Literal["summary"]) -> Summary: ...
+    @_overload
+    def get(self, key: _Literal["label"] | tuple[_Literal["summary"], _Literal["rows"]] | tuple[_Literal["summary"], _Literal["columns"]]) -> Tensor: ...
+    @_overload
+    def get(self, key: _Literal["name"]) -> _t.PerElementValues[str]: ...
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Encoded(TensorClass):
+    """What is known of a drawing: of its points together, and of all of it."""
+    pooled: Float32[Tensor, "128"]
+    def __init__(
+        self,
+        pooled: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["pooled"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["pooled"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Prediction(TensorClass):
+    """A score for each class, and the most likely one."""
+    logits: Float32[Tensor, "10"]
+    digit: Int64[Tensor, ""]
+    def __init__(
+        self,
+        logits: Tensor,
+        digit: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["logits", "digit"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["logits", "digit"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+def drawing(image: Tensor, label: int, number: int) -> Drawing:
+    """One image of 8 x 8 pixels; it has no batch dims."""
+def load() -> tuple[list[Drawing], list[Drawing]]:
+    """The drawings one by one, as a dataset has them: 80 % to train on, 20 % to test on."""
+
+class PointSet(nn.Module):
+    """A vector for each place, weighted by the ink there, summed over the points of each element."""
+    def __init__(self) -> None: ...
+    def forward(self, place: RaggedTensor, ink: RaggedTensor) -> Tensor:
+        """All points at once, without padding; `[elements, 128]`."""
+    places: _Any
+
+class Head(nn.Module):
+    """The points of a drawing and its summary to ten scores."""
+    def __init__(self) -> None: ...
+    def forward(self, pooled: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        """`[elements, 10]`."""
+    layers: _Any
+
+def build() -> TensorClassSequential[Drawing, Prediction]:
+    """Fields of a nested class are read like any others."""
+def train(classifier: TensorClassSequential[Drawing, Prediction], drawings: list[Drawing]) -> None:
+    """Adam with cross-entropy; `collate` makes one batch of a list of drawings."""
+def main() -> None:
+    """Load, join, build, train, and name what was taken for something else."""
