@@ -17,10 +17,11 @@ from tests._sources import PACKAGE, Source, handwritten, sources, text_files
 
 FILE_LINES = 600
 FUNCTION_LINES = 60
-# Lines of code by room: docstrings with their examples are asked for, and are no burden to carry.
+# Lines of code by room, a few above what each has: growth is a decision that is written here, not an accident.
+# Docstrings with their examples are asked for, and are no burden to carry.
 ROOM_LINES = {
-    "core": 850, "_schema": 3_100, "ops": 5_500, "store": 4_900, "classes": 2_500, "nn": 6_500, "typecheck": 2_600,
-    "cli": 700, "the root": 900,
+    "core": 950, "_schema": 3_200, "ops": 5_700, "store": 4_700, "classes": 2_900, "nn": 7_400, "typecheck": 2_700,
+    "cli": 600, "testing": 500, "the root": 500,
 }  # fmt: skip
 MEDIAN_LINES = 200
 
