@@ -1,7 +1,8 @@
 """Every Python block of the README and the docs runs, and so do the doctests and the examples.
 
 The blocks of one page are one program, run top to bottom in an empty folder. A block that shows an error stands below
-`<!-- raises: ErrorName -->`; a block in another language, or `text`, is not run.
+`<!-- raises: ErrorName -->`; a block in another language, or `text`, is not run. A `text` block right below a program
+is what the program prints, or a part of the message of its error; `...` in it stands for anything.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import types
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -29,41 +31,59 @@ EXAMPLES = sorted((ROOT / "examples").glob("[!_]*.py"))
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[\w-]*)[^\n`]*\n(?P<code>.*?)^(?P=indent)```\s*$", re.M | re.S)
+PLACE = re.compile(r"[^\s(]+\.(?:py|md):\d+")
 RAISES = re.compile(r"<!-- raises: (?P<name>\w+) -->\s*\Z")
 
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its code, the line of the page where the code starts, the error that it shows."""
+    """One fenced block: its code, the line of the page where that starts, the error that it shows, what it prints."""
 
     code: str
     line: int
     raises: str | None
+    prints: str | None = None
 
 
 def python_blocks(text: str) -> list[Block]:
     """The blocks of a page that are programs."""
     blocks = []
-    for fence in FENCE.finditer(text):
+    fences = list(FENCE.finditer(text))
+    for fence, below in zip_longest(fences, fences[1:]):
         if fence["language"] not in ("python", "py"):
             continue
+        shown = below is not None and below["language"] == "text" and not text[fence.end() : below.start()].strip()
         raises = RAISES.search(text, 0, fence.start())
         line = text.count("\n", 0, fence.start("code")) + 1
         code = re.sub(f"^{fence['indent']}", "", fence["code"], flags=re.M)
-        blocks.append(Block(code, line, raises["name"] if raises else None))
+        prints = below["code"] if below is not None and shown else None
+        blocks.append(Block(code, line, raises["name"] if raises else None, prints))
     return blocks
+
+
+def same_output(shown: str, printed: str) -> bool:
+    """Whether a page shows what a program prints; places in files may differ."""
+    want, got = (PLACE.sub("FILE", text.strip() + "\n") for text in (shown, printed))
+    return doctest.OutputChecker().check_output(want, got, doctest.ELLIPSIS)
 
 
 def run_block(block: Block, path: Path, namespace: dict[str, object]) -> None:
     """Run one block; tracebacks and `inspect.getsource` show the line of the page."""
     program = compile(ast.parse("\n" * (block.line - 1) + block.code, str(path)), str(path), "exec")
+    output = io.StringIO()
     if block.raises is None:
-        exec(program, namespace)
-        return
-    with pytest.raises(Exception) as info:  # the page announces it by name, compared below
-        exec(program, namespace)
-    names = [cls.__name__ for cls in info.type.__mro__]
-    assert block.raises in names, f"{path.name}:{block.line} raised {info.value!r}, not {block.raises}"
+        with contextlib.redirect_stdout(output):
+            exec(program, namespace)
+    else:
+        with pytest.raises(Exception) as info:  # the page announces it by name, compared below
+            exec(program, namespace)
+        names = [cls.__name__ for cls in info.type.__mro__]
+        assert block.raises in names, f"{path.name}:{block.line} raised {info.value!r}, not {block.raises}"
+        output.write(str(info.value))
+    if block.prints is not None:
+        shown = block.prints if block.raises is None else f"...{block.prints.strip()}..."
+        where = f"{path.name}:{block.line} prints\n{output.getvalue()}"
+        assert same_output(shown, output.getvalue()), where
 
 
 def run_page(path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -106,6 +126,13 @@ def test_doctests(name, tmp_path, monkeypatch):
     assert not failed, output.getvalue()
 
 
+def test_examples_page_shows_the_examples():
+    """Every program of that page stands in an example, word for word."""
+    programs = [path.read_text("utf-8") for path in EXAMPLES]
+    for block in python_blocks((ROOT / "docs" / "examples.md").read_text("utf-8")):
+        assert any(block.code in program for program in programs), block.code
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("program", EXAMPLES, ids=lambda program: program.stem)
 def test_example(program, tmp_path):
@@ -123,6 +150,8 @@ Text.
 x = 1
 ```
 
+Not what it prints:
+
 ```text
 not python at all
 ```
@@ -137,6 +166,10 @@ not python at all
 ```python
 y / 0
 ```
+
+```text
+division by ...
+```
 """
 
 
@@ -144,8 +177,8 @@ def test_blocks_are_found():
     """Only Python counts; indented fences are dedented; the announced error is read."""
     assert python_blocks(PAGE) == [
         Block("x = 1\n", 5, None),
-        Block("y = x + 1\n", 15, None),
-        Block("y / 0\n", 20, "ArithmeticError"),
+        Block("y = x + 1\n", 17, None),
+        Block("y / 0\n", 22, "ArithmeticError", "division by ...\n"),
     ]
 
 
@@ -162,6 +195,8 @@ def test_page_runs_as_one_program(tmp_path, monkeypatch):
         ("```python\nassert 1 == 2\n```\n", AssertionError),
         ("```python\nno_such_name\n```\n", NameError),
         ("```python\nif\n```\n", SyntaxError),
+        ("```python\nprint(1)\n```\n\n```text\n2\n```\n", AssertionError),
+        ("<!-- raises: KeyError -->\n```python\n{}['x']\n```\n\n```text\n'y'\n```\n", AssertionError),
         ("<!-- raises: KeyError -->\n```python\n1 / 0\n```\n", AssertionError),
         ("<!-- raises: KeyError -->\n```python\n1\n```\n", pytest.fail.Exception),
     ],

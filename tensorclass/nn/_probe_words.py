@@ -71,11 +71,8 @@ class Words:
                 index, "E110", str(found.given), (given,),
                 "name an out field for each value that the module returns, and None for one to drop",
             )  # fmt: skip
-        declared = f"declared {use.slot}" + (
-            f' (here "{self.unifier.text(use.place.terms)}")'
-            if use.place.spec.dims and use.place.spec.dims.names
-            else ""
-        )
+        dims, now = use.place.spec.dims, self.unifier.text(use.place.terms)
+        declared = f"declared {use.slot}" + (f' (here "{now}")' if dims and dims.names and now != str(dims) else "")
         writes = f"writes `{use.slot.name}`"
         if found.code == "E111":
             hint = _dtype_hint(use, found.given)
