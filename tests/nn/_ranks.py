@@ -20,6 +20,11 @@ from torch.nn.parallel import DistributedDataParallel
 from tests.nn._deployed import FORMS, Form, tensors
 
 RANKS = 2
+DATA_PARALLEL: dict[str, Any] = {
+    "ddp": {},
+    "ddp unused": {"find_unused_parameters": True},
+    "ddp static": {"static_graph": True},
+}
 ROWS = 6
 
 
@@ -70,8 +75,8 @@ def whole(tensor: Tensor) -> Tensor:
 
 def wrapped(module: Any, how: str) -> Any:
     """The module in data parallel, or sharded as a whole and module by module."""
-    if how == "ddp":
-        return DistributedDataParallel(module)
+    if how in DATA_PARALLEL:
+        return DistributedDataParallel(module, **DATA_PARALLEL[how])
     mesh = dist.device_mesh.init_device_mesh("cpu", (RANKS,))
     if how == "fsdp each":
         for part in list(module.modules()):
