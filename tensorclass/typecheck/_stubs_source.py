@@ -12,10 +12,8 @@ from typing import TypeAlias
 
 from ..errors import TensorClassError
 
-BODY_START = re.compile(r":[ \t]*(?P<mark>#[^\n]*)?(?:\s*#[^\n]*\n)*\s*\Z")
-"""The colon that ends the head of a class or function, with what stands between it and the first statement."""
-
-
+BODY_START = re.compile(r":(?=[ \t]*(?P<mark>#[^\n]*)?(?:\s*#[^\n]*\n)*\s*\Z)")
+"""What may be the colon that ends the head of a class or function: only comments follow. A string may look like it."""
 Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -93,8 +91,9 @@ class SourceFile:
         return b"".join(rows).decode()
 
     def text_of(self, node: ast.expr | ast.stmt) -> str:
-        """An expression or statement as it is written."""
-        return self.slice((node.lineno, node.col_offset), _end(node))
+        """An expression or statement as it is written; an expression of several lines may need its brackets."""
+        text = self.slice((node.lineno, node.col_offset), _end(node))
+        return ast.unparse(node) if "\n" in text and isinstance(node, ast.expr) else text
 
     def statement(self, node: ast.stmt) -> str:
         """A statement as it is written, with the comment behind it, without its indentation."""
@@ -109,8 +108,7 @@ class SourceFile:
         decorators: list[ast.expr] = getattr(first, "decorator_list", [])
         start = min([(first.lineno, first.col_offset), *[(d.lineno, d.col_offset - 1) for d in decorators]])
         text = self.slice((node.lineno, node.col_offset), start)
-        found = BODY_START.search(text)
-        assert found is not None  # the grammar has a colon there
+        found = next(match for match in BODY_START.finditer(text) if _parses(f"{text[: match.start()]}: ..."))
         mark = (found["mark"] or "").strip()
         comment = f"  {mark}" if re.match(r"#\s*(type|pyright):", mark) else ""
         return dedented(text[: found.start()], node.col_offset), comment
@@ -206,6 +204,14 @@ def is_text(node: ast.stmt) -> bool:
 def dedented(text: str, columns: int) -> str:
     """Text whose first line has no indentation any more, without that of the others."""
     return re.sub(rf"\n {{1,{columns}}}", "\n", text) if columns else text
+
+
+def _parses(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
 
 
 def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from textwrap import dedent
 import pytest
 
 from tensorclass import TensorClass
-from tensorclass.cli import main
+from tensorclass.cli import _stubs, main
 from tensorclass.typecheck import _plugin_access, _stub_types
 from tensorclass.typecheck._stubs import MARK, Stubs
 from tensorclass.typecheck._stubs_source import StubError, module_name
@@ -152,6 +153,56 @@ def test_overloads_lose_their_body(tmp_path):
     found = stub(tmp_path, text)
     assert found.count("def f(") == 2
     assert found.count("def y(") == 2
+
+
+def test_odd_heads_and_annotations(tmp_path):
+    """A default that looks like the end of the head, comments between head and body, brackets around an annotation."""
+    text = """
+    import re
+
+    def f(pat=re.compile(r"(?:#\\s*)?$").match):  # pyright: ignore[reportUnknown]
+        # a comment
+        return pat
+
+    async def g(
+        x: int,  # one: two
+        y: str = ":",
+    ) -> None: x; y
+
+    class A(TensorClass):
+        x: Tensor
+
+    class B:
+        def __init__(self, a: int, b) -> None:
+            self.a, self.b = a, b
+            self.c: (
+                int
+                | None
+            ) = None
+    """
+    found = stub(tmp_path, text)
+    assert 'def f(pat=re.compile(r"(?:#\\s*)?$").match): ...  # pyright: ignore[reportUnknown]\n' in found
+    assert 'async def g(\n    x: int,  # one: two\n    y: str = ":",\n) -> None: ...\n' in found
+    assert "    c: int | None\n" in found
+
+
+def test_watch(tmp_path, monkeypatch):
+    """`--watch` writes when a module has changed, and ends when it is interrupted."""
+    module = tmp_path / "a.py"
+    module.write_text(HEAD + "@tensorclass\nclass A:\n    x: Tensor\n", "utf-8")
+    looks: list[str] = []
+
+    def sleep(seconds: float) -> None:
+        looks.append(module.with_suffix(".pyi").read_text("utf-8"))
+        if len(looks) == 2:
+            raise KeyboardInterrupt
+        module.write_text(HEAD + "@tensorclass\nclass B:\n    x: Tensor\n", "utf-8")
+        os.utime(module, ns=(1, 1))
+
+    monkeypatch.setattr(_stubs.time, "sleep", sleep)
+    assert main(["stubs", str(module), "--watch"]) == 0
+    assert ["class A(" in text for text in looks] == [True, False]
+    assert "class B(" in looks[1]
 
 
 @pytest.mark.parametrize(
