@@ -13,10 +13,14 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor, nn
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
+from tensorclass import TensorClass, TensorDict
+from tensorclass.errors import SchemaError
+from tensorclass.nn import TensorClassModule, TensorClassSequential, TensorDictModule
+from tensorclass.typing import Float, Float32
 from tests.nn._deployed import FORMS, Form, tensors
 
 RANKS = 2
@@ -126,3 +130,42 @@ def expected(name: str) -> tuple[list[list[Tensor]], list[Tensor]]:
         gradients.append([p.grad.clone() for p in network.parameters()])
         optimizer.step()
     return gradients, [p.detach() for p in network.parameters()]
+
+
+class Given(TensorClass):
+    """Single precision in."""
+
+    x: Float32[Tensor, "4"]
+
+
+class Family(TensorClass):
+    """Any floating dtype out."""
+
+    y: Float[Tensor, "3"]
+
+
+class Single(TensorClass):
+    """Single precision out."""
+
+    y: Float32[Tensor, "3"]
+
+
+def precision(rank: int) -> dict[str, str]:
+    """What comes out of modules that are sharded with parameters in bfloat16, and the dtypes of their gradients."""
+    mesh = dist.device_mesh.init_device_mesh("cpu", (RANKS,))
+    half, back = ({"param_dtype": torch.bfloat16, "output_dtype": dtype} for dtype in (None, torch.float32))
+    found = {}
+    for name, output, policy in (("half", Family, half), ("back", Family, back), ("single", Single, half)):
+        inner = TensorClassModule(nn.Linear(4, 3), in_fields=Given.x, out_fields=output.y, name="inner")
+        module: Any = TensorClassSequential(inner, input=Given, output=output)
+        fully_shard(module, mesh=mesh, mp_policy=MixedPrecisionPolicy(**policy))
+        try:
+            y = module(Given(torch.ones(2, 4))).y
+            y.sum().backward()
+            found[name] = f"{y.dtype} {module.inner.weight.grad.dtype}"
+        except SchemaError as error:
+            found[name] = error.problems[0].given
+    keyed_module = TensorDictModule(nn.Linear(4, 3), in_keys=["x"], out_keys=["y"])
+    keyed = fully_shard(keyed_module, mesh=mesh, mp_policy=MixedPrecisionPolicy(**half))
+    found["keyed"] = str(keyed(TensorDict(x=torch.ones(2, 4)))["y"].dtype)
+    return found

@@ -25,3 +25,14 @@ def test_gradients_are_those_of_the_plain_network(how, names, tmp_path):
             expected, trained = _ranks.expected(name)
             for ours, theirs in zip([*gradients, parameters], [*expected, trained], strict=True):
                 torch.testing.assert_close(ours, theirs)
+
+
+def test_mixed_precision(tmp_path):
+    """A family takes the precision of the policy, a field of one dtype says that it does not fit."""
+    for found in _ranks.run(_ranks.precision, tmp_path):
+        assert found == {
+            "half": "torch.bfloat16 torch.float32",
+            "back": "torch.float32 torch.float32",
+            "single": "bfloat16 [2, 3]",
+            "keyed": "torch.bfloat16",
+        }
