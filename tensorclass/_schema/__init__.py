@@ -16,11 +16,16 @@ from ._annotations import is_collection as is_collection
 from ._annotations import is_tensorclass as is_tensorclass
 from ._check import Checker as Checker
 from ._check import Options as Options
+from ._diff import Change as Change
+from ._diff import SchemaDiff as SchemaDiff
 from ._dtypes import FAMILIES as FAMILIES
 from ._dtypes import DTypeFamily as DTypeFamily
 from ._dtypes import Shape as Shape
 from ._dtypes import TensorSpec as TensorSpec
 from ._dtypes import family_of as family_of
+from ._evolution import evolution_problems as evolution_problems
+from ._evolution import migrate as migrate
+from ._evolution import removed_table as removed_table
 from ._fields import MISSING as MISSING
 from ._fields import FieldInfo as FieldInfo
 from ._fields import field as field
@@ -31,9 +36,7 @@ from ._markers import Ragged as Ragged
 from ._markers import Shared as Shared
 from ._resolve import build_schema as build_schema
 from ._resolve import substitute as substitute
-from ._schema import Change as Change
 from ._schema import Schema as Schema
-from ._schema import SchemaDiff as SchemaDiff
 from ._schema import schema as schema
 from ._schema import schema_of as schema_of
 from ._spec import FieldSpec as FieldSpec

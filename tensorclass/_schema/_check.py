@@ -22,7 +22,7 @@ from ._spec import TENSOR_KINDS, FieldSpec, FieldValidator, describe_tensor, sho
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a class: `frozen`, `nocast`, `autocast`, `tensor_only`, `shadow` and what is validated."""
+    """The options of a class, as `tensorclass` takes them; `removed` as pairs."""
 
     frozen: bool = False
     nocast: bool = False
@@ -30,6 +30,7 @@ class Options:
     tensor_only: bool = False
     shadow: bool = False
     validate: Literal["schema", "values", "off"] = "schema"
+    removed: tuple[tuple[str, str], ...] = ()
 
 
 DEFAULT_OPTIONS = Options()

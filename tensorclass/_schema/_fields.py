@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -56,6 +56,8 @@ class FieldInfo:
     compare: bool = True
     produced: bool = False
     coerce: str | None = None
+    renamed_from: tuple[str, ...] = ()
+    since: str | None = None
 
 
 def field(
@@ -71,6 +73,8 @@ def field(
     repr: bool = True,
     compare: bool = True,
     coerce: Coercion | None = None,
+    renamed_from: str | Sequence[str] = (),
+    since: str | None = None,
 ) -> Any:
     """Options of one field, as `dataclasses.field` has them, and what joining batches does with it.
 
@@ -92,6 +96,9 @@ def field(
         coerce: What happens to a value of another type: "strict" refuses it, "exact" converts numbers and arrays where
             that is exact, "cast" converts whatever it can. By default what the class says: "strict" with `nocast`,
             "cast" with `autocast`, else "exact".
+        renamed_from: Former names of the field, which `from_dict`, `from_json` and file loads go on reading. The
+            constructor takes the new name alone.
+        since: The version of your program that brought the field, or its name; for messages and documentation.
 
     Raises:
         SchemaError: when both defaults are given, or a policy is not one of these.
@@ -109,7 +116,13 @@ def field(
     _check_policy("join", join, JOINS)
     _check_policy("coerce", coerce, COERCIONS)
     frozen = MappingProxyType(dict(metadata or {}))
-    return FieldInfo(default, default_factory, init, kw_only, join, fill, doc, frozen, repr, compare, coerce=coerce)
+    former: tuple[Any, ...] = tuple(renamed_from) if isinstance(renamed_from, list | tuple) else (renamed_from,)
+    if not all(isinstance(name, str) and name.isidentifier() for name in former):
+        raise SchemaError(f"field(renamed_from={renamed_from!r}): give a former name of the field, or several")
+    return FieldInfo(
+        default, default_factory, init, kw_only, join, fill, doc, frozen, repr, compare, coerce=coerce,
+        renamed_from=former, since=since,
+    )  # fmt: skip
 
 
 def produced(doc: str | None = None, *, init: Literal[False] = False, **refused: Never) -> Any:

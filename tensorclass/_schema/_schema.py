@@ -6,9 +6,10 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import UnknownFieldError, did_you_mean
+from ._diff import SchemaDiff
 from ._json_schema import json_schema
 from ._serial import canonical, read_entries, to_entries
 from ._spec import FieldSpec, type_name
@@ -25,6 +26,7 @@ class Schema:
         name: The name of the class.
         declared: Its fields and `InitVar` pseudo-fields, in constructor order.
         resolver: Turns the fields whose forward references could not be read yet into their final form.
+        removed: The names of fields that older versions had, each with the version that dropped it.
 
     >>> from torch import Tensor
     >>> from tensorclass import schema, tensorclass
@@ -39,13 +41,21 @@ class Schema:
       label  Int64[""]
     """
 
-    __slots__ = ("__weakref__", "_declared", "_fields", "_resolver", "name")
+    __slots__ = ("__weakref__", "_declared", "_fields", "_resolver", "name", "removed", "renamed")
     name: str
+    removed: Mapping[str, str]
+    renamed: Mapping[str, str]
+    """The field that each former name means."""
 
-    def __init__(self, name: str, declared: Iterable[FieldSpec], resolver: Resolver | None = None) -> None:
+    def __init__(
+        self, name: str, declared: Iterable[FieldSpec], resolver: Resolver | None = None,
+        removed: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         specs = {spec.name: spec for spec in declared}
         pending = any(spec.kind == "pending" for spec in specs.values())
         object.__setattr__(self, "name", name)
+        object.__setattr__(self, "removed", removed)
+        object.__setattr__(self, "renamed", _former_names(specs))
         object.__setattr__(self, "_declared", specs)
         object.__setattr__(self, "_fields", None if pending else _real_fields(specs))
         # A resolver holds the class body and the locals around it: not longer than it is needed.
@@ -103,6 +113,7 @@ class Schema:
     def _settle(self, declared: dict[str, FieldSpec]) -> None:
         """Take in the final form of the fields, once."""
         object.__setattr__(self, "_declared", declared)
+        object.__setattr__(self, "renamed", _former_names(declared))
         object.__setattr__(self, "_fields", _real_fields(declared))
         object.__setattr__(self, "_resolver", None)
 
@@ -122,7 +133,7 @@ class Schema:
             raise UnknownFieldError(unknown_field(self, name)) from None
 
     def diff(self, other: Schema) -> SchemaDiff:
-        """What changed from this schema to the other.
+        """What changed from this schema to the other, and what that does to data of this one.
 
         >>> from tensorclass import TensorClass, schema
         >>> class Old(TensorClass):
@@ -132,6 +143,8 @@ class Schema:
         >>> print(schema(Old).diff(schema(New)))
         Old -> New
         ~ source: str = 'scan' -> str | None = None
+        >>> schema(Old).diff(schema(New)).effect, schema(New).diff(schema(Old)).effect
+        ('widening', 'breaking')
         """
         return SchemaDiff.between(self, other)
 
@@ -184,50 +197,7 @@ class Schema:
         return f"<Schema of {self.name}: {', '.join(self.names)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Schema, (self.name, list(self.resolve()._declared.values()))
-
-
-class Change(NamedTuple):
-    """One difference between two schemas; `old` or `new` is None where a field is missing."""
-
-    field: str
-    old: str | None
-    new: str | None
-
-    def __str__(self) -> str:
-        if self.old is None:
-            return f"+ {self.field}: {self.new}"
-        return f"- {self.field}: {self.old}" if self.new is None else f"~ {self.field}: {self.old} -> {self.new}"
-
-
-class SchemaDiff(NamedTuple):
-    """What changed between two schemas; truthy when they differ, prints one line a change."""
-
-    old_name: str
-    new_name: str
-    added: tuple[Change, ...]
-    removed: tuple[Change, ...]
-    changed: tuple[Change, ...]
-    reordered: tuple[str, ...]
-
-    @classmethod
-    def between(cls, old: Schema, new: Schema) -> SchemaDiff:
-        """The changes from one schema to another."""
-        before, after = old.fields, new.fields
-        added = tuple(Change(name, None, _line(spec)) for name, spec in after.items() if name not in before)
-        removed = tuple(Change(name, _line(spec), None) for name, spec in before.items() if name not in after)
-        common = [name for name in before if name in after]
-        changed = tuple(change for name in common for change in _field_changes(name, before[name], after[name]))
-        moved = tuple(name for name in after if name in before)
-        return cls(old.name, new.name, added, removed, changed, moved if list(moved) != common else ())
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.changed or self.reordered)
-
-    def __str__(self) -> str:
-        lines = [str(change) for change in (*self.removed, *self.added, *self.changed)]
-        lines += [f"order: {', '.join(self.reordered)}"] if self.reordered else []
-        return "\n".join([f"{self.old_name} -> {self.new_name}", *(lines or ["no difference"])])
+        return Schema, (self.name, list(self.resolve()._declared.values()), None, dict(self.removed))
 
 
 def schema_of(cls: Any) -> Schema | None:
@@ -266,32 +236,12 @@ def unknown_field(schema: Schema, name: str) -> str:
     return f"{schema.name} has no field `{name}`; its fields are {fields}{did_you_mean(name, schema.names)}"
 
 
+def _former_names(declared: Mapping[str, FieldSpec]) -> dict[str, str]:
+    return {former: spec.name for spec in declared.values() for former in spec.renamed_from}
+
+
 def _real_fields(declared: Mapping[str, FieldSpec]) -> Mapping[str, FieldSpec]:
     return MappingProxyType({name: spec for name, spec in declared.items() if spec.kind != "init_var"})
-
-
-def _line(spec: FieldSpec) -> str:
-    return f"{spec} = {spec.default_text}" if spec.default_text else str(spec)
-
-
-def _field_changes(name: str, old: FieldSpec, new: FieldSpec) -> Iterator[Change]:
-    inner_old, inner_new = old.nested_schema, new.nested_schema
-    if old.layout() != new.layout():
-        before, after = _line(old), _line(new)
-        if before == after:
-            before, after = _options(old, new), _options(new, old)
-        yield Change(name, before, after)
-    elif inner_old is not None and inner_new is not None and inner_old != inner_new:
-        diff = inner_old.diff(inner_new)
-        nested = (*diff.removed, *diff.added, *diff.changed)
-        yield from (change._replace(field=f"{name}.{change.field}") for change in nested)
-        if diff.reordered:
-            yield Change(f"{name} (order)", ", ".join(inner_old.names), ", ".join(inner_new.names))
-
-
-def _options(spec: FieldSpec, other: FieldSpec) -> str:
-    own, theirs = spec.layout(), other.layout()
-    return ", ".join(f"{key}={value!r}" for key, value in own.items() if theirs.get(key) != value) or "(default)"
 
 
 def _table(rows: list[tuple[str, str, str, str]]) -> Iterator[str]:

@@ -41,7 +41,8 @@ def to_entries(schema: Schema) -> dict[str, Any]:
     own = rows[schema.name]
     recursive = any(row.get("class") == schema.name for part in rows.values() for row in part)
     classes = {name: fields for name, fields in rows.items() if recursive or name != schema.name}
-    return {"name": schema.name, "fields": own, **({"classes": classes} if classes else {})}
+    removed = {"removed": dict(schema.removed)} if schema.removed else {}
+    return {"name": schema.name, "fields": own, **removed, **({"classes": classes} if classes else {})}
 
 
 def _rows(schema: Schema, found: list[tuple[Schema, str]]) -> list[dict[str, Any]]:
@@ -61,7 +62,9 @@ def read_entries(entries: Mapping[str, Any], make: Callable[..., Schema]) -> Sch
         classes = {str(key): list(rows) for key, rows in dict(entries.get("classes", {})).items()}
         made: dict[str, Schema] = {}
         classes.setdefault(name, own)
-        return _read_class(name, classes, made, make)
+        found = _read_class(name, classes, made, make)
+        object.__setattr__(found, "removed", {str(key): str(when) for key, when in entries.get("removed", {}).items()})
+        return found
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, SchemaError):
             raise
@@ -95,7 +98,8 @@ def _read_field(row: Mapping[str, Any], nested: Callable[[str], Schema]) -> Fiel
         name=row["name"], kind=kind, annotation=_read_type(row), spec=_read_spec(row), join=join, doc=row.get("doc"),
         nested_schema_=nested(row["class"]) if "class" in row else None, optional=bool(row["optional"]),
         produced=bool(row.get("produced", False)), init=bool(row["init"]), kw_only=bool(row["kw_only"]),
-        coerce=row.get("coerce"), **options,
+        coerce=row.get("coerce"), renamed_from=tuple(map(str, row.get("renamed_from", ()))), since=row.get("since"),
+        **options,
     )  # fmt: skip
 
 

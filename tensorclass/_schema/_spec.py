@@ -67,7 +67,8 @@ class FieldSpec:
     "nested" (a tensorclass), "collection" (an untyped container), "value" (one Python value for the batch),
     "per_element" (one for each element) or "any". `annotation` is the type without `None` and metadata, `declared` the
     type as written, `metadata` what `Annotated` carries besides dtype and dims, `options` the mapping given to
-    `field(metadata=...)`, `coerce` its conversion policy, `validators` what the class decorated with `field_validator`.
+    `field(metadata=...)`, `coerce` its conversion policy, `validators` what the class decorated with `field_validator`,
+    `renamed_from` its former names, `since` the version that brought it.
     """
 
     name: str
@@ -92,6 +93,8 @@ class FieldSpec:
     options: Mapping[Any, Any] = dataclasses.field(default_factory=dict)
     coerce: str | None = None
     validators: tuple[FieldValidator, ...] = dataclasses.field(default=(), repr=False)
+    renamed_from: tuple[str, ...] = ()
+    since: str | None = None
 
     @property
     def dtype(self) -> DTypeFamily | None:
@@ -194,6 +197,10 @@ class FieldSpec:
             entry["produced"] = True
         if self.coerce is not None:
             entry["coerce"] = self.coerce
+        if self.renamed_from:
+            entry["renamed_from"] = list(self.renamed_from)
+        if self.since is not None:
+            entry["since"] = self.since
         if self.has_default:
             entry["default"] = encode_default(self.default, self.default_factory)
         return entry if self.doc is None else {**entry, "doc": self.doc}
@@ -209,14 +216,15 @@ class FieldSpec:
     def layout(self) -> dict[str, Any]:
         """What makes two fields equal, a nested class aside: `to_dict` without docs, dims in normal form."""
         entry = self.to_dict()
-        entry.pop("doc", None)
-        entry.pop("coerce", None)  # about what comes in, not about the data
+        for about_input in ("doc", "coerce", "renamed_from", "since"):  # not about the data
+            entry.pop(about_input, None)
         if self.spec is not None and self.spec.dims is not None:
             entry["dims"] = self.spec.dims.canonical
         return entry
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("adapter", "validators")}
+        kept = {name: value for name, value in self.__dict__.items() if name not in ("adapter", "validators")}
+        return {**kept, "options": dict(self.options)}  # a mapping proxy does not pickle
 
 
 _ENTRIES = frozenset(entry.name for entry in dataclasses.fields(FieldSpec))

@@ -181,6 +181,8 @@ def _note_unknown(checker: Checker, schema: Schema, given: Mapping[str, object])
     for name in given:
         if name not in schema.fields:
             hint = f"its fields are {', '.join(schema.names)}{did_you_mean(name, schema.names)}"
+            if name in schema.renamed:
+                hint = f"it is `{schema.renamed[name]}` now; loaders go on reading the former name"
             checker.problems.append(Problem(name, f"nothing: {schema.name} has no such field", "a value", hint))
 
 

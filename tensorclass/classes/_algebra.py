@@ -222,7 +222,9 @@ def _make(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> 
     new: Any = type(root)(title, (root,), body)
     del new.__tensorclass_root__
     new.__tensorclass_recipe__ = (_made, (kind, sources, tree, name))
-    new.__tensorclass_options__ = _options([cls.__tensorclass_options__ for cls in sources])
+    options = _options([cls.__tensorclass_options__ for cls in sources])
+    gone = tuple(one for one in options.removed if one[0] not in {spec.name for spec in specs})
+    new.__tensorclass_options__ = replace(options, removed=gone)
     finish_class(new, Schema(title, specs))
     return new
 
@@ -295,7 +297,7 @@ def _options(given: list[Options]) -> Options:
         level = max(first.validate, one.validate, key=LEVELS.index)
         first = replace(
             first, frozen=first.frozen or one.frozen, shadow=first.shadow or one.shadow, validate=level,
-            tensor_only=first.tensor_only and one.tensor_only,
+            tensor_only=first.tensor_only and one.tensor_only, removed=first.removed + one.removed,
         )  # fmt: skip
     return first
 

@@ -427,13 +427,14 @@ class Root(TypedContainer):
     def __init_subclass__(
         cls, *, frozen: bool | None = None, autocast: bool | None = None, nocast: bool | None = None,
         tensor_only: bool | None = None, shadow: bool | None = None,
-        validate: Literal["schema", "values", "off"] | None = None, **kwargs: Any,
+        validate: Literal["schema", "values", "off"] | None = None,
+        removed: Mapping[str, str] | Sequence[str] | None = None, **kwargs: Any,
     ) -> None:  # fmt: skip
         super().__init_subclass__(**kwargs)
         if "__tensorclass_root__" not in vars(cls):
             given = {
                 "frozen": frozen, "autocast": autocast, "nocast": nocast, "tensor_only": tensor_only,
-                "shadow": shadow, "validate": validate,
+                "shadow": shadow, "validate": validate, "removed": removed,
             }  # fmt: skip
             _build.build_class(cls, {name: value for name, value in given.items() if value is not None})
 

@@ -20,7 +20,9 @@ from .._schema import (
     TypeName,
     build_schema,
     check_fields,
+    evolution_problems,
     non_tensor_problems,
+    removed_table,
     substitute,
 )
 from ..core._base import check_names
@@ -69,7 +71,12 @@ def finish_class(cls: Any, schema: Schema) -> None:
     _refuse_clashes(cls, schema, options)
     if options.tensor_only and non_tensor_problems(schema):
         raise SchemaError.of(cls.__name__, non_tensor_problems(schema))
+    wrong = list(evolution_problems(schema, options.removed))
+    if wrong:
+        raise SchemaError.of(cls.__name__, wrong)
     schema = attach(cls, schema)
+    if options.removed:
+        schema = Schema(schema.name, schema.declared.values(), removed=dict(options.removed))
     slow = bool(cls.__tensorclass_checks__) and options.validate != "off"
     cls.__tensorclass_checked__ = slow or any(is_checked(spec, options) for spec in schema)
     cls.__tensorclass_schema__ = schema
@@ -315,7 +322,8 @@ def _changed(cls: type, options: Options, given: Mapping[str, Any]) -> Options:
     level = given.get("validate", "schema")
     if level not in ("schema", "values", "off"):
         raise ValueError(f'validate is "schema", "values" or "off", got {level!r}')
-    return dataclasses.replace(options, **given)
+    removed = {**dict(options.removed), **dict(removed_table(given.get("removed", ())))}
+    return dataclasses.replace(options, **{**given, "removed": tuple(removed.items())})
 
 
 def is_pending(cls: Any) -> bool:
@@ -377,7 +385,7 @@ def reduce_class(cls: Any) -> Any:
 
 def _with_options(cls: Any, names: tuple[str, ...]) -> Options:
     current = getattr(cls, "__tensorclass_options__", None) or Options()
-    unknown = [name for name in names if name not in {f.name for f in dataclasses.fields(Options)} - {"validate"}]
+    unknown = [name for name in names if getattr(Options, name, None) is not False]
     if unknown:
         raise TypeError(f"unknown option {unknown[0]!r}; options are autocast, frozen, nocast, shadow and tensor_only")
     return dataclasses.replace(current, **dict.fromkeys(names, True))

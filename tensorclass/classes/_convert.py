@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._schema import FieldSpec, Schema, check_fields, infer_batch_size
+from .._schema import FieldSpec, Schema, check_fields, infer_batch_size, migrate
 from ..core import TensorCollection, unravel_key_to_tuple
 from ..errors import BatchSizeError, Problem, SchemaError, StructureError
 from ..ops._nesting import as_entries, nested_entries
@@ -23,7 +23,7 @@ def from_nesting(
 ) -> Any:  # fmt: skip
     """An instance from a mapping; every problem, those of nested classes and those found before too, in one error."""
     schema: Schema = cls.__tensorclass_schema__
-    values = readable(_top_level(entries))
+    values = migrate(readable(_top_level(entries)), schema)
     problems = list(found_before)
     for name, spec in schema.fields.items():
         if name in values:

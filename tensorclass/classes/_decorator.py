@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar, get_origin, overload
 
 from typing_extensions import dataclass_transform
@@ -22,6 +22,7 @@ def tensorclass(cls: C, /) -> C: ...
 def tensorclass(
     *, autocast: bool = False, frozen: bool = False, nocast: bool = False, tensor_only: bool = False,
     shadow: bool = False, validate: Literal["schema", "values", "off"] = "schema",
+    removed: Mapping[str, str] | Sequence[str] = (),
 ) -> Callable[[C], C]: ...  # fmt: skip
 @dataclass_transform(eq_default=False, field_specifiers=(field, produced))
 def tensorclass(cls: Any = None, /, **options: Any) -> Any:
@@ -35,6 +36,8 @@ def tensorclass(cls: Any = None, /, **options: Any) -> Any:
         tensor_only: refuse fields that hold no tensors, at class definition.
         shadow: allow field names that hide container methods.
         validate: "schema" checks type, dtype, shape and dims; "values" also constraints such as `Ge`; "off" nothing.
+        removed: fields of older versions, which loaders leave out: names, or a mapping of names to the versions that
+            dropped them.
 
     Raises:
         SchemaError: for a declaration that makes no sense; names the class, the field and the fix.
@@ -59,7 +62,7 @@ def tensorclass(cls: Any = None, /, **options: Any) -> Any:
 def _decorate(cls: Any, options: dict[str, Any]) -> Any:
     if not isinstance(cls, type):
         raise TypeError(f"tensorclass decorates a class, got {cls!r}; options are given by keyword")
-    unknown = sorted(options.keys() - {"autocast", "frozen", "nocast", "tensor_only", "shadow", "validate"})
+    unknown = sorted(options.keys() - {"autocast", "frozen", "nocast", "tensor_only", "shadow", "validate", "removed"})
     if unknown:
         raise TypeError(f"tensorclass has no option {unknown[0]!r}")
     if issubclass(cls, TensorClass):

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from torch import Tensor
 
-from .._schema import MISSING, Checker, FieldSpec, Schema, infer_batch_size
+from .._schema import MISSING, Checker, FieldSpec, Schema, infer_batch_size, migrate
 from .._schema._convert import Inexact
 from .._schema._dtypes import Shaped
 from .._schema._json import decode, encode, from_object, is_tensor_object, spell
@@ -165,6 +165,7 @@ class _Reader:
     def read(self, values: dict[str, Any]) -> Any:
         size, names = self._size(values.pop("batch_size", None)), values.pop("names", None)
         fields = self.schema.fields
+        values = migrate(values, self.schema)
         later = []
         for name, value in values.items():
             spec = fields.get(name)

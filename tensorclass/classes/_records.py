@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .._schema import migrate
 from .._schema._json import spell
 from .._schema._spec import short
 from ..errors import Problem, SchemaError
@@ -85,6 +86,7 @@ def _nested(row: Mapping[str, Any], separator: str) -> dict[str, Any]:
 def _gathered(cls: Any, rows: list[Any]) -> dict[str, Any]:
     """Rows as columns; a value of the whole batch is the same in all."""
     fields = cls.__tensorclass_schema__.fields
+    rows = [migrate(row, cls.__tensorclass_schema__) for row in rows]
     found: dict[str, Any] = {}
     for name in dict.fromkeys(key for row in rows for key in row):
         values, spec = [row.get(name) for row in rows], fields.get(name)

@@ -1,0 +1,122 @@
+"""What changed between two schemas, and what that does to data that was written before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from ._narrow import DimMap, redeclared, widening
+from ._spec import FieldSpec
+
+if TYPE_CHECKING:
+    from ._schema import Schema
+
+Effect = Literal["compatible", "widening", "breaking"]
+EFFECTS: tuple[Effect, ...] = ("compatible", "widening", "breaking")
+
+
+class Change(NamedTuple):
+    """One difference between two schemas; `old` or `new` is None where a field is missing.
+
+    `effect` says what it does to data of the old schema: "compatible" data is read and means the same, "widening" data
+    is read, and the new schema also admits what the old one refused; "breaking" data is refused.
+    """
+
+    field: str
+    old: str | None
+    new: str | None
+    effect: Effect = "breaking"
+
+    def __str__(self) -> str:
+        if self.old is None:
+            return f"+ {self.field}: {self.new}"
+        return f"- {self.field}: {self.old}" if self.new is None else f"~ {self.field}: {self.old} -> {self.new}"
+
+
+class SchemaDiff(NamedTuple):
+    """What changed between two schemas; truthy when they differ, prints one line a change."""
+
+    old_name: str
+    new_name: str
+    added: tuple[Change, ...]
+    removed: tuple[Change, ...]
+    changed: tuple[Change, ...]
+    reordered: tuple[str, ...]
+
+    @classmethod
+    def between(cls, old: Schema, new: Schema) -> SchemaDiff:
+        """The changes from one schema to another; a field that says `renamed_from` is compared with the one it was."""
+        before, after = old.fields, new.fields
+        was = {now: name for name, now in new.renamed.items() if name in before and name not in after}
+        was = {now: name for now, name in was.items() if now not in before}
+        gone = set(was.values())
+        added = tuple(
+            Change(name, None, _line(spec), "breaking" if _needed(spec) else "compatible")
+            for name, spec in after.items() if name not in before and name not in was
+        )  # fmt: skip
+        removed = tuple(
+            Change(name, _line(spec), None, "compatible" if name in new.removed else "breaking")
+            for name, spec in before.items() if name not in after and name not in gone
+        )  # fmt: skip
+        matched = [(spec, after[name]) for name, spec in before.items() if name in after]
+        matched += [(before[name], after[now]) for now, name in was.items()]
+        there, back = redeclared(before, after), redeclared(after, before)
+        changed = tuple(change for one, other in matched for change in _field_changes(one, other, there, back))
+        common, moved = [n for n in before if n in after], tuple(name for name in after if name in before)
+        return cls(old.name, new.name, added, removed, changed, moved if list(moved) != common else ())
+
+    @property
+    def effect(self) -> Effect:
+        """What all changes together do to data of the old schema: the worst of their effects."""
+        found = [change.effect for change in (*self.added, *self.removed, *self.changed)]
+        return max(found, key=EFFECTS.index, default="compatible")
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed or self.reordered)
+
+    def __str__(self) -> str:
+        lines = [str(change) for change in (*self.removed, *self.added, *self.changed)]
+        lines += [f"order: {', '.join(self.reordered)}"] if self.reordered else []
+        return "\n".join([f"{self.old_name} -> {self.new_name}", *(lines or ["no difference"])])
+
+
+def _needed(spec: FieldSpec) -> bool:
+    """Whether data has to hold the field."""
+    return spec.required and not spec.optional
+
+
+def _line(spec: FieldSpec) -> str:
+    return f"{spec} = {spec.default_text}" if spec.default_text else str(spec)
+
+
+def _field_changes(old: FieldSpec, new: FieldSpec, there: DimMap, back: DimMap) -> Iterator[Change]:
+    before, after = _line(old), _line(new)
+    former, old = old.name, old.replace(name=new.name)
+    effect: Effect | None = _effect(old, new, there, back) if old.layout() != new.layout() else None
+    if former != new.name:
+        yield Change(new.name, f"{before} as `{former}`", after, effect or "compatible")
+    elif effect is not None:
+        if before == after:
+            before, after = _options(old, new), _options(new, old)
+        yield Change(new.name, before, after, effect)
+    inner_old, inner_new = old.nested_schema, new.nested_schema
+    if inner_old is not None and inner_new is not None and inner_old != inner_new:
+        diff = inner_old.diff(inner_new)
+        nested = (*diff.removed, *diff.added, *diff.changed)
+        yield from (change._replace(field=f"{new.name}.{change.field}") for change in nested)
+        if diff.reordered:
+            names = ", ".join(inner_old.names), ", ".join(inner_new.names)
+            yield Change(f"{new.name} (order)", *names, "compatible")
+
+
+def _effect(old: FieldSpec, new: FieldSpec, there: DimMap, back: DimMap) -> Effect:
+    # Nested classes are compared by their own changes.
+    one, other = old.replace(nested=None), new.replace(nested=None)
+    if widening(one, other, there) or (_needed(new) and not _needed(old) and old.has_default):
+        return "breaking"
+    return "widening" if widening(other, one, back) else "compatible"
+
+
+def _options(spec: FieldSpec, other: FieldSpec) -> str:
+    own, theirs = spec.layout(), other.layout()
+    return ", ".join(f"{key}={value!r}" for key, value in own.items() if theirs.get(key) != value) or "(default)"
