@@ -35,10 +35,16 @@ SET = (
     "def set(self, key: {key}, item: {takes}, inplace: bool = ..., *, non_blocking: bool = ...) -> _Self: ...",
     "def set(self, key: _t.{other}, item: _Any, inplace: bool = ..., **options: _Any) -> _Self: ...",
 )
-KEYED = {"__getitem__": GETITEM, "get": GET, "set": SET}
+SETITEM = (
+    "def __setitem__(self, index: {key}, value: {takes}) -> None: ...",
+    "def __setitem__(self, index: _t.{other}, value: _Any) -> None: ...",
+    "def __setitem__(self, index: _t.BatchIndex, value: _Any) -> None: ...",
+)
+WRITES = ("set", "__setitem__")
+KEYED = {"__getitem__": GETITEM, "get": GET, "set": SET, "__setitem__": SETITEM}
 """A method by key: the overload for the fields of one type, then what the base class has."""
-OTHER = {"__getitem__": "Subscript", "get": "Key", "set": "Key"}
-STRICT = {"__getitem__": "OtherSubscript", "get": "OtherKey", "set": "OtherKey"}
+OTHER = {"__getitem__": "Subscript", "get": "Key", "set": "Key", "__setitem__": "Subscript"}
+STRICT = {name: f"Other{key}" for name, key in OTHER.items()}
 """What else is a key; with strict keys no string."""
 PYRIGHT = "  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]"
 OVERRIDES = f"  # type: ignore[override, unused-ignore]{PYRIGHT}"
@@ -60,7 +66,7 @@ def class_head(module: Module, node: ast.ClassDef) -> tuple[str, str]:
     parameters = ", ".join(file.text_of(p) for p in getattr(node, "type_params", []))
     name = f"{node.name}[{parameters}]" if parameters else node.name
     comment = file.head(node)[1]
-    if "frozen=True" in [*given, *brackets] or any(file.full_name(base) == ROOTS[1] for base in node.bases):
+    if module.stubs.declarations.is_frozen(file, node, inherited=False):
         module.need(*IMPORTS[0])
         bases.insert(0, "_t.Frozen")
         comment = FROZEN
@@ -110,10 +116,11 @@ def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
         module.need(*needed)
     if "__init__" not in own and _is_possible(found.rows.values()):
         yield constructor(found.rows.values())
-    # Behind `set` any key takes any value; only where strings are names of fields do types of values check something.
-    keyed = [name for name in KEYED if name not in own and (name != "set" or module.stubs.strict_keys)]
-    for name in keyed:
-        yield from _keyed(name, list(_keys(module, found.rows.values())), module.stubs.strict_keys)
+    # Where any string is a key, any value may be written by it: only with strict keys do types of values say something.
+    writes = module.stubs.strict_keys and not module.stubs.declarations.is_frozen(module.file, node)
+    for name in KEYED:
+        if name not in own and (writes or name not in WRITES):
+            yield from _keyed(name, list(_keys(module, found.rows.values())), module.stubs.strict_keys)
 
 
 def _keys(module: Module, fields: Iterable[Field]) -> Iterator[tuple[str, Field]]:
@@ -145,7 +152,7 @@ def constructor(fields: Iterable[Field]) -> str:
 def _keyed(name: str, keys: Iterable[tuple[str, Field]], strict: bool) -> Iterator[str]:
     groups: dict[tuple[str, str], list[str]] = {}
     for key, field in keys:
-        groups.setdefault((field.reads, field.takes if name == "set" else ""), []).append(key)
+        groups.setdefault((field.reads, field.takes if name in WRITES else ""), []).append(key)
     first, *others = KEYED[name]
     rows = [
         first.format(key=" | ".join(alike).replace('"] | _Literal["', '", "'), reads=reads, takes=takes)

@@ -86,6 +86,17 @@ class Declarations:
         """Whether a parent brings the base class, so that the decorator adds nothing."""
         return any(self._is_typed_base(file, base) for base in node.bases)
 
+    def is_frozen(self, file: SourceFile, node: ast.ClassDef, inherited: bool = True) -> bool:
+        """Whether a class refuses writes, by what it says itself or by what a parent says."""
+        calls = [d for d in node.decorator_list if isinstance(d, ast.Call) and file.full_name(d) == DECORATOR]
+        options = [*node.keywords, *(keyword for call in calls for keyword in call.keywords)]
+        if any(k.arg == "frozen" and isinstance(k.value, ast.Constant) and k.value.value for k in options):
+            return True
+        if any(file.full_name(base) == ROOTS[1] for base in node.bases):
+            return True
+        parents = [self._parent(file, base) for base in node.bases] if inherited else []
+        return any(parent is not None and self.is_frozen(*parent) for parent in parents)
+
     def _parent(self, file: SourceFile, base: ast.expr) -> tuple[SourceFile, ast.ClassDef] | None:
         name = file.full_name(base)
         if not name or name.startswith("tensorclass.") or name.rpartition(".")[2] in ("Generic", "Protocol"):

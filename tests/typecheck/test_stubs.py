@@ -131,6 +131,9 @@ def test_strict_keys(tmp_path):
     strict = stub(tmp_path, text, strict=True)
     assert "_t.Subscript" not in strict
     assert 'def set(self, key: _Literal["note"], item: str,' in strict
+    assert 'def __setitem__(self, index: _Literal["note"], value: str)' in strict
+    frozen = stub(tmp_path, f"{text}\n\nclass B(A, frozen=True): pass\nclass C(B):\n    y: Tensor\n", strict=True)
+    assert frozen.count("def __setitem__") == strict.count("def __setitem__")
 
 
 def test_overloads_lose_their_body(tmp_path):
