@@ -4,10 +4,10 @@ from ..store import Buffer as Buffer
 from ..store import TensorDictParams as TensorDictParams
 from ._class_module import TensorClassModuleBase as TensorClassModuleBase
 from ._class_module import TensorClassModuleWrapper as TensorClassModuleWrapper
+from ._cuda_graph import CudaGraphModule as CudaGraphModule
 from ._diagnostics import CODES as CODES
 from ._diagnostics import Diagnostic as Diagnostic
 from ._diagnostics import PipelineWarning as PipelineWarning
-from ._cuda_graph import CudaGraphModule as CudaGraphModule
 from ._dispatch import dispatch as dispatch
 from ._ensemble import EnsembleModule as EnsembleModule
 from ._interaction import InteractionType as InteractionType

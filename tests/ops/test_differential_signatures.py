@@ -77,11 +77,20 @@ DIFFERENT: dict[str, tuple[list[str], str]] = {
     "permute": (["dims"], SPELLED_OUT),
     "to": (
         [
-            "args", "device", "dtype", "non_blocking", "batch_size", "other", "memory_format", "cast_filter",
-            "non_blocking_pin", "num_threads", "inplace",
+            "args",
+            "device",
+            "dtype",
+            "non_blocking",
+            "batch_size",
+            "other",
+            "memory_format",
+            "cast_filter",
+            "non_blocking_pin",
+            "num_threads",
+            "inplace",
         ],
         SPELLED_OUT,
-    ),  # fmt: skip
+    ),
     "__exit__": (["exc"], "nothing is done with the exception"),
     "mod": (["other", "default"], "a default as for every operation of two containers"),
     "add_": (["other", "alpha", "default"], IN_PLACE_DEFAULT),
