@@ -60,7 +60,8 @@ class SchemaDiff(NamedTuple):
         )  # fmt: skip
         matched = [(spec, after[name]) for name, spec in before.items() if name in after]
         matched += [(before[name], after[now]) for now, name in was.items()]
-        there, back = redeclared(before, after), redeclared(after, before)
+        former = {other.name: one for one, other in matched}
+        there, back = redeclared(former, after), redeclared(after, former)
         changed = tuple(change for one, other in matched for change in _field_changes(one, other, there, back))
         common, moved = [n for n in before if n in after], tuple(name for name in after if name in before)
         return cls(old.name, new.name, added, removed, changed, moved if list(moved) != common else ())
@@ -69,7 +70,7 @@ class SchemaDiff(NamedTuple):
     def effect(self) -> Effect:
         """What all changes together do to data of the old schema: the worst of their effects."""
         found = [change.effect for change in (*self.added, *self.removed, *self.changed)]
-        return max(found, key=EFFECTS.index, default="compatible")
+        return EFFECTS[max(map(EFFECTS.index, found), default=0)]
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed or self.reordered)

@@ -18,8 +18,12 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "check": Command("_check", "check pipelines; exit status 1 when one is wrong"),
+    "diff": Command(
+        "_diff", "compare two classes, or a class with a saved schema; exit status 1 for a breaking change"
+    ),
     "explain": Command("_explain", "print what a pipeline holds after every module"),
     "graph": Command("_graph", "draw a pipeline"),
+    "inspect": Command("_inspect", "print what classes declare: as a table, Markdown, JSON or JSON Schema"),
     "stubs": Command("_stubs", "write stubs for modules with typed classes, and for torch's functions"),
 }
 """By name; a module is imported when its command is called, so that no command pays for another's imports."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import traceback
 import warnings
 from types import ModuleType
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from ..errors import BuildError
 from ..nn import PipelineWarning, TensorClassSequential
 from ._main import CommandError
-from ._target import load_target, members_of
+from ._target import failed, load_target, members_of
 
 Pipeline = TensorClassSequential[Any, Any]
 
@@ -65,7 +64,7 @@ def _loaded(target: str) -> Any:
     except (BuildError, CommandError):
         raise
     except Exception as error:  # whatever the user's module raises
-        raise _failed(target, error) from None
+        raise failed(target, error) from None
 
 
 def _called(function: Any, target: str) -> Any:
@@ -74,11 +73,4 @@ def _called(function: Any, target: str) -> Any:
     except BuildError:
         raise
     except Exception as error:  # whatever the user's function raises
-        raise _failed(target, error) from None
-
-
-def _failed(target: str, error: Exception) -> CommandError:
-    if isinstance(error, SyntaxError):
-        return CommandError(f"{error.filename}:{error.lineno}: SyntaxError: {error.msg}")
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return CommandError(f"{target} can't be run: {type(error).__name__}: {error} ({frame.filename}:{frame.lineno})")
+        raise failed(target, error) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib import import_module
@@ -68,3 +69,11 @@ def _load_file(path: Path) -> ModuleType:
 def members_of(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """The public values that a module defines, by name."""
     return ((name, value) for name, value in vars(module).items() if not name.startswith("_"))
+
+
+def failed(target: str, error: Exception) -> CommandError:
+    """What a user's module raised while it ran, without a traceback."""
+    if isinstance(error, SyntaxError):
+        return CommandError(f"{error.filename}:{error.lineno}: SyntaxError: {error.msg}")
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return CommandError(f"{target} can't be run: {type(error).__name__}: {error} ({frame.filename}:{frame.lineno})")

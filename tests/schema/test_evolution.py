@@ -231,3 +231,5 @@ def test_declared_changes_are_compatible():
         "~ note: str = 'none' as `remark` -> str = 'none'",
     ]
     assert schema(Digits).diff(schema(Before)).effect == "breaking"
+    before = schema_of(pixels=Float32[Tensor, "8 8"], label=Int64[Tensor, ""], angle=Angle)
+    assert [change.effect for change in before.diff(schema(Digits)).changed] == ["widening"]

@@ -1,0 +1,76 @@
+"""`tensorclass diff`: what changed between two classes, or since a schema was saved."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from .._schema import Change, Schema, SchemaDiff, schema
+from ..errors import SchemaError
+from ._inspect import load_classes
+from ._main import CommandError
+
+SAVED = "save one with `tensorclass inspect FILE.py:CLASS --format json`"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    where = "a class (`FILE.py:CLASS`), or a schema saved as JSON (`FILE.json`, `FILE.json:CLASS`)"
+    parser.add_argument("old", metavar="OLD", help=where)
+    parser.add_argument("new", metavar="NEW", help=where)
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="what to print")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the changes; 0 when the new class reads data of the old one, 1 when a change breaks it."""
+    diff = _load(arguments.old).diff(_load(arguments.new))
+    print(json.dumps(_data(diff), indent=2) if arguments.format == "json" else _text(diff))
+    return int(diff.effect == "breaking")
+
+
+def _load(target: str) -> Schema:
+    file, _, name = target.partition(".json")
+    if target.endswith(".json") or name.startswith(":"):
+        return _saved(Path(f"{file}.json"), name[1:])
+    found = load_classes(target)
+    if len(found) > 1:
+        raise CommandError(f"{target} has several classes; name one: {', '.join(f'{target}:{n}' for n in found)}")
+    return schema(next(iter(found.values())))
+
+
+def _saved(file: Path, name: str) -> Schema:
+    try:
+        entries = json.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise CommandError(f"can't read {file}: {error.strerror}") from None
+    except ValueError as error:
+        raise CommandError(f"{file} is no JSON: {error}; {SAVED}") from None
+    several = (
+        isinstance(entries, dict) and "fields" not in entries and all(isinstance(v, dict) for v in entries.values())
+    )
+    if several and "properties" not in entries:
+        if name not in entries:
+            raise CommandError(f"{file} holds several classes; name one: {', '.join(f'{file}:{n}' for n in entries)}")
+        entries = entries[name]
+    try:
+        return Schema.from_dict(entries)
+    except SchemaError as error:
+        raise CommandError(f"{file} holds no schema ({error}); {SAVED}") from None
+
+
+def _changes(diff: SchemaDiff) -> list[Change]:
+    return [*diff.removed, *diff.added, *diff.changed]
+
+
+def _text(diff: SchemaDiff) -> str:
+    head, *lines = str(diff).splitlines()
+    effects = [change.effect for change in _changes(diff)]
+    effects += ["compatible"] * (len(lines) - len(effects))
+    shown = [f"{effect:10}  {line}" for effect, line in zip(effects, lines, strict=True)] if diff else lines
+    return "\n".join([f"{head}: {diff.effect}", *shown])
+
+
+def _data(diff: SchemaDiff) -> dict[str, object]:
+    rows = [change._asdict() for change in _changes(diff)]
+    return {"effect": diff.effect, "changes": rows, "reordered": list(diff.reordered)}

@@ -1,0 +1,100 @@
+"""`tensorclass inspect`: what classes declare."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from .._schema import FieldSpec, Schema, is_tensorclass, schema
+from ._main import CommandError
+from ._target import failed, load_target, members_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument("target", metavar="FILE.py[:CLASS]", help="a class, or all of a module")
+    parser.add_argument("--format", choices=["table", *FORMATS], default="table", help="what to print")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the classes; one alone is an object in JSON, those of a module stand under their names."""
+    found, form = load_classes(arguments.target), arguments.format
+    if form in ("json", "jsonschema"):
+        data = {name: FORMATS[form](cls) for name, cls in found.items()}
+        print(json.dumps(data if ":" not in arguments.target else next(iter(data.values())), indent=2))
+    else:
+        show: Callable[[Any], str] = FORMATS.get(form, _table)
+        print("\n\n".join(show(cls) for cls in found.values()))
+    return 0
+
+
+def load_classes(target: str) -> dict[str, Any]:
+    """The class that a target names, or every class that a module defines.
+
+    Raises:
+        CommandError: when there is none, and when the module can't be run.
+    """
+    try:
+        value = load_target(target)
+    except CommandError:
+        raise
+    except Exception as error:  # whatever the user's module raises
+        raise failed(target, error) from None
+    if isinstance(value, ModuleType):
+        members = members_of(value)
+        found = {name: cls for name, cls in members if is_tensorclass(cls) and cls.__module__ == value.__name__}
+        if not found:
+            raise CommandError(f"{target} defines no tensorclass; name one that it imports, `{target}:Class`")
+        return found
+    if not is_tensorclass(value):
+        raise CommandError(f"{target} is a {type(value).__name__}, no tensorclass")
+    return {value.__name__: value}
+
+
+def _document(cls: Any) -> str:
+    """The docstring of the class's own; parents document themselves."""
+    return inspect.cleandoc(vars(cls).get("__doc__") or "")
+
+
+def notes(spec: FieldSpec) -> str:
+    """What is to be said about a field besides its type and default."""
+    marks = [str(mark) for mark in spec.metadata]
+    join = [f'joins by "{spec.join}"'] if spec.join in ("fill", "pad") else []
+    since = [f"since {spec.since}"] if spec.since else []
+    former = [f"formerly {', '.join(f'`{name}`' for name in spec.renamed_from)}"] if spec.renamed_from else []
+    return "; ".join([*([spec.doc] if spec.doc else []), *marks, *join, *since, *former])
+
+
+def _facts(found: Schema) -> list[str]:
+    """What is to be said about the whole class."""
+    gone = [f"`{name}`{f' (until {when})' if when else ''}" for name, when in found.removed.items()]
+    return [f"No longer: {', '.join(gone)}"] if gone else []
+
+
+def _table(cls: Any) -> str:
+    found = schema(cls)
+    rows = [("field", "type", "default", ""), *((s.name, str(s), s.default_text, notes(s)) for s in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = ["  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip() for row in rows]
+    head = [f"{cls.__module__}.{cls.__qualname__}", *(_document(cls).splitlines()[:1])]
+    return "\n".join([*head, *("  " + line for line in [*lines, *_facts(found)])])
+
+
+def _markdown(cls: Any) -> str:
+    found = schema(cls)
+    rows = ["| field | type | default | |", "|---|---|---|---|"]
+    for spec in found:
+        cells = (f"`{spec.name}`", f"`{spec}`", f"`{spec.default_text}`" if spec.default_text else "", notes(spec))
+        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    parts = [f"## {cls.__name__}", _document(cls), "\n".join(rows), *_facts(found)]
+    return "\n\n".join(part for part in parts if part)
+
+
+FORMATS: Mapping[str, Callable[[Any], Any]] = {
+    "json": lambda cls: schema(cls).to_dict(), "jsonschema": lambda cls: schema(cls).json_schema(),
+    "markdown": _markdown,
+}  # fmt: skip
