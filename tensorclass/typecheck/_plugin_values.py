@@ -163,7 +163,7 @@ def constructed(ctx: FunctionContext) -> Type:
     if made is None:
         return ctx.default_return_type
     info, init = made.type, made.type.get("__init__")
-    if init is None or not init.plugin_generated:
+    if init is None or not (init.plugin_generated or _is_written_out(init.node)):
         return ctx.default_return_type  # a constructor of the user's own
     given = {
         name: values[0]
@@ -183,6 +183,11 @@ def constructed(ctx: FunctionContext) -> Type:
         text = f"{info.name}: {len(names)} names are given, and the batch size is {_text(known.sizes)}{known.source}"
         ctx.api.fail(text, given["names"], code=BATCH)
     return ctx.default_return_type
+
+
+def _is_written_out(init: object) -> bool:
+    """Whether a constructor is one that `tensorclass stubs` wrote."""
+    return isinstance(init, nodes.FuncDef) and tuple(init.arg_names[-len(EXTRAS) :]) == EXTRAS
 
 
 def _batch_argument(source: Source, given: Mapping[str, nodes.Expression]) -> Batch | None:
