@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.typing._checkers import differences, files_for, run_checker
+from tests.typing._checkers import check, differences
 from tests.typing._forms import scores
 from tests.typing._notation import CHECKERS, programs
 from tests.typing._table import PAGE, filled
@@ -21,7 +21,7 @@ def main() -> int:
     found = list(programs())
     problems: list[str] = []
     for checker in CHECKERS:
-        problems += differences(found, checker, run_checker(checker, files_for(checker, found)))
+        problems += differences(found, checker, check(checker, found))
     if arguments.markdown or arguments.check:
         page = PAGE.read_text("utf-8")
         fresh = filled(page, scores())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests._sources import ROOT
-from tests.typing._notation import HERE, Program
+from tests.typing._notation import HERE, Program, sections
+from tests.typing._stubs import FOLDER, write
 
 Found = dict[Path, dict[int, dict[str, str]]]
 """file -> line -> code -> message"""
@@ -27,13 +29,28 @@ def run_checker(checker: str, files: Sequence[Path]) -> Found:
     """
     arguments, read = _COMMANDS[checker]
     arguments = [sys.executable, "-m", *arguments, *map(str, files)]
-    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "MYPYPATH": str(FOLDER)} if checker == "mypy+stubs" else None
+    done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"{checker} could not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     found: Found = defaultdict(lambda: defaultdict(dict))
     for file, line, code, message in read(done.stdout):
         found[Path(ROOT, file)][line][code] = message
     return _without_consequences(found)
+
+
+def check(checker: str, programs: Iterable[Program]) -> Found:
+    """What a checker reports for the programs that it is meant to understand, at the lines that they have there."""
+    meant = [program for program in programs if checker in program.checkers]
+    if not checker.endswith("+stubs"):
+        return run_checker(checker, [program.path for program in meant])
+    written = write(meant)
+    said = run_checker(checker, list(written))
+    starts = {path: sections(program)[0].lines.start for path, program in written.items()}
+    return {
+        program.path: {line: codes for line, codes in said.get(path, {}).items() if line >= starts[path]}
+        for path, program in written.items()
+    }
 
 
 def _without_consequences(found: Found) -> Found:
@@ -44,8 +61,8 @@ def _without_consequences(found: Found) -> Found:
     return found
 
 
-def _mypy(name: str) -> list[str]:
-    cache = ROOT / ".mypy_cache" / name  # its own, so that a run of `make types` beside it never waits
+def _mypy(name: str, cache: str = "") -> list[str]:
+    cache = str(ROOT / ".mypy_cache" / (cache or name))  # its own, so that a run of `make types` beside it never waits
     return ["mypy", "--output=json", f"--cache-dir={cache}", f"--config-file={HERE / name}.ini"]
 
 
@@ -74,10 +91,13 @@ def _read_pyrefly(output: str) -> Iterable[tuple[str, int, str, str]]:
         yield item["path"], item["line"], item["name"], item["description"]
 
 
+_PYRIGHT = ["pyright", "--outputjson", f"--pythonpath={sys.executable}"]
 _COMMANDS: dict[str, tuple[list[str], Callable[[str], Iterable[tuple[str, int, str, str]]]]] = {
     "mypy": (_mypy("mypy"), _read_mypy),
     "mypy+plugin": (_mypy("mypy_plugin"), _read_mypy),
-    "pyright": (["pyright", "--outputjson", f"--pythonpath={sys.executable}"], _read_pyright),
+    "mypy+stubs": (_mypy("mypy", cache="mypy_stubs"), _read_mypy),
+    "pyright": (_PYRIGHT, _read_pyright),
+    "pyright+stubs": (_PYRIGHT, _read_pyright),
     "ty": (["ty", "check", "--output-format=gitlab", f"--python={sys.executable}"], _read_ty),
     "pyrefly": (
         [
@@ -90,11 +110,6 @@ _COMMANDS: dict[str, tuple[list[str], Callable[[str], Iterable[tuple[str, int, s
         _read_pyrefly,
     ),
 }
-
-
-def files_for(checker: str, programs: Iterable[Program]) -> list[Path]:
-    """The programs that a checker is meant to understand."""
-    return [program.path for program in programs if checker in program.checkers]
 
 
 def differences(programs: Iterable[Program], checker: str, found: Found) -> list[str]:

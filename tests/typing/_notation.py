@@ -22,12 +22,17 @@ from pathlib import Path
 from tests._sources import ROOT
 
 HERE = ROOT / "tests" / "typing"
-CHECKERS = {"mypy": "mypy", "pyright": "pyright", "mypy+plugin": "mypy", "ty": None, "pyrefly": None}
+CHECKERS = {
+    "mypy": "mypy", "pyright": "pyright", "mypy+plugin": "mypy", "mypy+stubs": "mypy", "pyright+stubs": "pyright",
+    "ty": None, "pyrefly": None,
+}  # fmt: skip
 """Every checker, and the one whose column it shares."""
+BESIDE = tuple(name for name in CHECKERS if not name.endswith("+stubs"))
+"""The checkers that read a file as it is."""
 FOLDERS = {
-    "right": tuple(CHECKERS),
+    "right": BESIDE,
     "wrong": ("mypy", "pyright", "mypy+plugin"),
-    "limits": tuple(CHECKERS),
+    "limits": BESIDE,
     "programs": tuple(CHECKERS),
 }
 """Every folder, and the checkers that are meant to understand what is in it."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tests._sources import ROOT
 from tests.typing._forms import FORMS, PLAIN, Score
-from tests.typing._notation import CHECKERS, FOLDERS, MARK, Mark, Program, Section, programs, sections
+from tests.typing._notation import BESIDE, CHECKERS, FOLDERS, MARK, Mark, Program, Section, programs, sections
 
 PAGE = ROOT / "docs" / "typing.md"
 BEGIN, MIDDLE, END = "<!-- begin: python -m tests.typing --markdown -->", "<!-- measured -->", "<!-- end -->"
@@ -24,9 +24,7 @@ def markdown() -> str:
         "\nLonger wrong files, by who sees the mistake:\n",
         *_rows(("program", "wrong lines", *FOLDERS["wrong"], "run time"), _wrong(list(programs("wrong")))),
         "\nRight lines that a checker refuses:\n",
-        *_rows(
-            ("line", *CHECKERS), _lines("false_alarms", lambda m: tuple(_codes(m.codes(name)) for name in CHECKERS))
-        ),
+        *_rows(("line", *BESIDE), _lines("false_alarms", lambda m: tuple(_codes(m.codes(name)) for name in CHECKERS))),
         "\nWrong lines that only running them shows:\n",
         *_rows(("line", "run time"), _lines("unseen", lambda mark: (f"`{mark.error}`",))),
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.typing._checkers import Found, differences, files_for, run_checker
+from tests.typing._checkers import Found, check, differences, run_checker
 from tests.typing._execute import execute
 from tests.typing._forms import rendered, scores
 from tests.typing._notation import CHECKERS, FOLDERS, HERE, Mark, Program, parse_mark, programs, sections
@@ -20,10 +20,12 @@ def _program(text: str, folder: str = "wrong") -> Program:
     return Program(HERE / folder / "made_up.py", text, marks)
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
+@pytest.mark.parametrize(
+    "checker", [pytest.param(name, marks=pytest.mark.slow if "stubs" in name else ()) for name in CHECKERS]
+)
 def test_checker(checker: str) -> None:
     """A checker reports the codes on the line, all of them and no others."""
-    found = run_checker(checker, files_for(checker, PROGRAMS))
+    found = check(checker, PROGRAMS)
     problems = differences(PROGRAMS, checker, found)
     assert not problems, "\n" + "\n".join(problems)
 
@@ -157,7 +159,7 @@ def test_a_program_names_the_checkers_that_are_meant() -> None:
     """Without a line of its own a program is for all that read its folder."""
     assert _program("# pyright: strict\n# checkers: mypy+plugin\n").checkers == ("mypy+plugin",)
     assert _program("# pyright: strict\n").checkers == FOLDERS["wrong"]
-    assert _program("# pyright: strict\n", "right").checkers == tuple(CHECKERS)
+    assert _program("# pyright: strict\n", "programs").checkers == tuple(CHECKERS)
     assert differences([_program("# checkers: pyright\na  # E: one | - | -\n")], "mypy", {}) == []
 
 

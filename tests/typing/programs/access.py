@@ -90,12 +90,12 @@ print(batch.get(Batch.lable))  # E: attr-defined | reportAttributeAccessIssue | 
 batch.select(Batch.inputs.imgae)  # E: attr-defined | reportAttributeAccessIssue | UnknownFieldError | ty: missing-attribute | pyrefly: missing-attribute
 # anchor: batch.select(("inputs", "imgae"))  # E
 # ---- wrong: a key that is not there
-print(batch["lable"])  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key
+print(batch["lable"])  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key | mypy+stubs: index | pyright+stubs: reportArgumentType, reportCallIssue
 # ---- wrong: a nested key that is not there
 print(batch["inputs", "imgae"])  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key
 # ---- wrong: a key that is not there is written
-batch["lable"] = label  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key
+batch["lable"] = label  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key | mypy+stubs: index | pyright+stubs: reportArgumentType, reportCallIssue
 # ---- wrong: a text written under the key of a tensor
-batch["label"] = "three"  # E: - | - | SchemaError | mypy+plugin: tensorclass-value
+batch["label"] = "three"  # E: - | - | SchemaError | mypy+plugin: tensorclass-value | mypy+stubs: index | pyright+stubs: reportArgumentType, reportCallIssue
 # ---- wrong: numbers in a field of texts
 batch.name = [3, 4]  # E: list-item | reportAttributeAccessIssue | SchemaError | ty: invalid-assignment | pyrefly: bad-argument-type

@@ -69,9 +69,9 @@ Timed(image=torch.zeros(3, 64), batch_size=[3]).time = None  # E: misc | reportA
 # ---- wrong: a field of a frozen instance is augmented
 still.image += 1  # E: misc | reportAttributeAccessIssue | FrozenError | ty: invalid-assignment | pyrefly: read-only
 # ---- wrong: a frozen instance is written by index
-still[0] = 1  # E: - | - | FrozenError | mypy+plugin: tensorclass-frozen
+still[0] = 1  # E: - | - | FrozenError | mypy+plugin: tensorclass-frozen | mypy+stubs: assignment, index | pyright+stubs: reportArgumentType
 # ---- wrong: a frozen instance is written by key
-still["image"] = torch.ones(4, 64)  # E: - | - | FrozenError | mypy+plugin: tensorclass-frozen
+still["image"] = torch.ones(4, 64)  # E: - | - | FrozenError | mypy+plugin: tensorclass-frozen | mypy+stubs: assignment, index | pyright+stubs: reportArgumentType
 # ---- wrong: a field of a frozen instance is deleted
 del still.image  # E: - | reportAttributeAccessIssue | FrozenError | mypy+plugin: tensorclass-frozen | ty: invalid-assignment | pyrefly: read-only
 
