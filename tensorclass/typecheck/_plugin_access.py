@@ -142,7 +142,7 @@ def _keyed(ctx: MethodContext, owner: Instance, name: str) -> Type:
         return ctx.default_return_type
     types: list[Type] = [place.type for place in places]
     if name == "get" and any(place.declared.produced or _takes_none(place.type) for place in places):
-        types += ctx.arg_types[1]  # what is absent gives the default
+        types += ctx.arg_types[1] if len(ctx.arg_types) > 1 else []  # what is absent gives the default
     return make_simplified_union(types) if len(types) > 1 else types[0]
 
 
