@@ -116,12 +116,9 @@ def field(
     _check_policy("join", join, JOINS)
     _check_policy("coerce", coerce, COERCIONS)
     frozen = MappingProxyType(dict(metadata or {}))
-    former: tuple[Any, ...] = tuple(renamed_from) if isinstance(renamed_from, list | tuple) else (renamed_from,)
-    if not all(isinstance(name, str) and name.isidentifier() for name in former):
-        raise SchemaError(f"field(renamed_from={renamed_from!r}): give a former name of the field, or several")
     return FieldInfo(
         default, default_factory, init, kw_only, join, fill, doc, frozen, repr, compare, coerce=coerce,
-        renamed_from=former, since=since,
+        renamed_from=_former_names(renamed_from), since=since,
     )  # fmt: skip
 
 
@@ -152,6 +149,13 @@ def produced(doc: str | None = None, *, init: Literal[False] = False, **refused:
     if init:
         raise SchemaError("produced(): the field is no constructor argument, so `init` is False")
     return FieldInfo(init=False, doc=doc, produced=True)
+
+
+def _former_names(given: Any) -> tuple[str, ...]:
+    names: tuple[Any, ...] = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if not all(isinstance(name, str) and name.isidentifier() for name in names):
+        raise SchemaError(f"field(renamed_from={given!r}): give a former name of the field, or several")
+    return names
 
 
 def _check_policy(name: str, given: object, known: tuple[str, ...]) -> None:

@@ -14,7 +14,7 @@ from ._plugin_annotations import Reader, WrongAnnotation
 from ._plugin_codes import DECLARATION
 from ._plugin_facts import ROOT, Declared, fields_of, is_below_root, option, own_fields, record
 
-OPTIONS = ("frozen", "nocast", "autocast", "tensor_only", "shadow", "validate")
+OPTIONS = ("frozen", "nocast", "autocast", "tensor_only", "shadow", "validate", "removed")
 PRODUCED = "tensorclass._schema._fields.produced"
 FIELD = "tensorclass._schema._fields.field"
 VALIDATOR = "tensorclass.classes._validators.field_validator"

@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt, Interval, Le, Len, Lt, MaxLen, MinLen, Multi
 from pydantic import Field
 from torch import Tensor
 
-from tensorclass import Ragged, TensorClass, TensorDict, field, schema
+from tensorclass import Ragged, RaggedTensor, TensorClass, TensorDict, field, schema
 from tensorclass._schema._constraints import broken
 from tensorclass.errors import SchemaError
 from tensorclass.typing import Float32, Int64, Shaped, UInt64
@@ -165,3 +165,16 @@ def test_bounds_are_in_the_json_schema():
     """JSON Schema has words for them."""
     entry = schema(Checked).json_schema()["properties"]["x"]
     assert (entry["minimum"], entry["maximum"]) == (0, 1)
+
+
+def test_lengths_of_ragged_values():
+    """A `RaggedTensor` that is passed on is checked element by element, as lists are; its table may hold other rows."""
+
+    class Words(TensorClass, validate="values"):
+        words: Annotated[Ragged[Tensor, "t"], MinLen(2), Ge(0)]
+
+    table = RaggedTensor([torch.tensor([-1.0, 0.0]), torch.ones(3)])
+    assert Words(words=table[1:]).words[0].item().equal(torch.ones(3))
+    assert Words(words=RaggedTensor.of([], [0], torch.empty(0)), batch_size=0).batch_size == (0,)
+    with pytest.raises(SchemaError, match=r"words\[1\]"):
+        Words(words=RaggedTensor([torch.ones(3), torch.ones(1)]))
