@@ -140,7 +140,7 @@ def test_plugin_in_pytest(tmp_path):
         "tensorclass.testing._pytest",
         ".",
     ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "TensorDict == same(TensorDict)" in done.stdout
     assert "first [0]: 0, expected 1" in done.stdout
