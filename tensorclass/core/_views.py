@@ -82,7 +82,7 @@ class View(Generic[T]):
                 pairs.append(((*path, key) if path else key, value))
                 continue
             inner = isinstance(value, TensorCollection)
-            leaf = self._leaf(value)
+            leaf = not (plain and inner) and self._leaf(value)
             if inner and self._nested and not leaf:
                 self._walk(value, (*path, key), pairs)
             if leaf or not self._leaves_only:
@@ -99,7 +99,7 @@ class View(Generic[T]):
                 total += 1
                 continue
             inner = isinstance(value, TensorCollection)
-            leaf = self._leaf(value)
+            leaf = not (plain and inner) and self._leaf(value)
             if inner and self._nested and not leaf:
                 total += self._count(value)
             total += leaf or not self._leaves_only
@@ -144,7 +144,7 @@ class KeysView(View["str | tuple[str, ...]"]):
                 paths.append((*path, key) if path else key)
                 continue
             inner = isinstance(value, TensorCollection)
-            leaf = self._leaf(value)
+            leaf = not (plain and inner) and self._leaf(value)
             if inner and self._nested and not leaf:
                 self._collect(value, (*path, key), paths)
             if leaf or not self._leaves_only:
