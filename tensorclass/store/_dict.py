@@ -234,8 +234,11 @@ class TensorDict(TensorDictBase):
             if isinstance(value, Tensor):
                 data[key] = next(leaves)
             elif isinstance(value, TensorCollection):
-                size = batch_size + value._batch_size[batch_dims:]
-                data[key] = value._consume(leaves, size, _inner_names(names, value._names, batch_dims, size), kind)
+                own, size, inner = value._batch_size, batch_size, names
+                if len(own) > batch_dims:
+                    size = batch_size + own[batch_dims:]
+                    inner = _inner_names(names, value._names, batch_dims, size)
+                data[key] = value._consume(leaves, size, inner, kind)
             elif isinstance(value, Node):
                 count = len(value._leaves(kind))
                 data[key] = value._make([next(leaves) for _ in range(count)], batch_size, names, kind)
