@@ -105,7 +105,8 @@ def infer_batch_size(schema: Schema, values: Mapping[str, Any], *, trusting: boo
         values: The present fields.
         trusting: Take the first field also when its event dims do not fit.
     """
-    said = [(name, *own) for name, value in values.items() if (own := _own_batch(schema.fields[name], value))]
+    told = [(name, _own_batch(schema.fields[name], value)) for name, value in values.items()]
+    said = [(name, *own) for name, own in told if own]
     # A field whose own event dims do not fit is wrong anyway: messages about the others should not follow it.
     for name, batch, _ in [entry for entry in said if entry[2] or trusting] or said:
         return batch, f" (inferred from `{name}`)"
