@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, ove
 
 import torch
 from torch import Tensor
+from torch.overrides import resolve_name
 from typing_extensions import Self
 
 from ..errors import BatchSizeError, UnsupportedOperationError
@@ -318,10 +319,10 @@ class TensorCollection:
 
 def unsupported(func: Any) -> UnsupportedOperationError:
     """The error for a torch function without a meaning on containers."""
-    name = getattr(func, "__name__", str(func))
+    name = resolve_name(func) or f"torch.{getattr(func, '__name__', func)}"
     return UnsupportedOperationError(
-        f"torch.{name} is not defined on containers; apply it to the leaves with "
-        f"`batch.apply(lambda t: torch.{name}(t, ...))` or to one field"
+        f"{name} is not defined on containers; apply it to the leaves with `batch.apply(lambda t: {name}(t, ...))` or "
+        "to one field"
     )
 
 

@@ -138,3 +138,9 @@ def _generated() -> type:
 def test_tensor_has_the_operators():
     """An operator of a container is one that tensors have too."""
     assert [row.forward for row in ROWS if row.forward and not hasattr(Tensor, row.forward)] == []
+
+
+def test_unsupported_functions_have_their_full_name():
+    """The way out can be copied as it is printed."""
+    with pytest.raises(TypeError, match=r"batch\.apply\(lambda t: torch\.linalg\.inv\(t"):
+        torch.linalg.inv(TensorDict(a=torch.eye(2)))
