@@ -166,6 +166,10 @@ class TensorCollection:
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
         raise NotImplementedError
 
+    def _owners(self) -> Any:
+        """Who holds the lock; None when nobody does."""
+        raise NotImplementedError
+
     # ---- what follows --------------------------------------------------------------------------------------------
 
     @property

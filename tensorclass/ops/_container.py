@@ -45,10 +45,6 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, ConversionOps, 
         """Whether structural writes are refused."""
         return self._owners() is not None
 
-    def _owners(self) -> Any:
-        """The locked containers that hold this one; None when it is not locked."""
-        raise NotImplementedError
-
     def lock_(self) -> Self:
         """Refuse structural writes here and in nested containers; values may still be written in place.
 

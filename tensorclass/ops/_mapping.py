@@ -62,8 +62,11 @@ class MappingOps(ReadingOps):
         tensor([[1., 1., 1.],
                 [0., 0., 0.]])
         """
-        if type(index) is str:
-            self._set_path((index,), value)
+        kind = type(index)
+        if kind is str:
+            self._set_path((index,), value)  # type: ignore[arg-type]  # by its type
+        elif kind is tuple and index and all([type(part) is str for part in index]):  # type: ignore[union-attr]  # as above
+            self._set_path(index, value)  # type: ignore[arg-type]  # as above
         elif is_key(index):
             self._set_path(unravel_key_to_tuple(index), value)
         else:
@@ -122,7 +125,8 @@ class MappingOps(ReadingOps):
         if holder is None:
             self._check_path(path, item)
             holder = self._holder(path, create=True)
-        holder._require_unlocked("write", join_path(path))
+        asked = holder._layered or holder._stacked or holder._owners() is not None
+        holder._require_unlocked("write", join_path(path) if asked else path[-1])  # the words only where they are said
         try:
             holder._put(path[-1], holder._check(path[-1], item))
         except (SchemaError, BatchSizeError, StructureError) as error:
