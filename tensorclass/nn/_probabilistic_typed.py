@@ -23,6 +23,7 @@ from ._slots import Slot, as_slots
 from ._stage import TensorClassModule, _read
 from ._subsequence import needed, needs
 from .distributions import CompositeDistribution, Delta
+from .distributions._composite import total
 
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
 Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
@@ -257,12 +258,6 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
             return self._part(kept, wanted)
         finally:
             PROBING.leave(token)
-
-
-def total(parts: Sequence[Tensor], size: torch.Size) -> Tensor:
-    """The sum of log-probabilities over components and event dims, `[*size]`."""
-    summed: Tensor = sum(part.flatten(len(size)).sum(-1) if part.ndim > len(size) else part for part in parts)  # type: ignore[assignment]  # not 0: there is one
-    return summed
 
 
 def _checked(generator: Any) -> torch.Generator | None:

@@ -26,6 +26,8 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, ConversionOps, 
 
     __slots__ = ()
 
+    _undo: list[Undo | None]
+
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
@@ -80,7 +82,11 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, ConversionOps, 
 
     def _frames(self) -> list[Undo | None]:
         """What ends of `with` blocks undo: first what the last call leaves to undo, then one entry for each block."""
-        raise NotImplementedError
+        try:
+            return self._undo
+        except AttributeError:
+            self._undo = [None]
+            return self._undo
 
     def __enter__(self) -> Self:
         frames = self._frames()

@@ -446,13 +446,6 @@ class TensorDict(TensorDictBase):
     def _owners(self) -> Owners | None:
         return self._lock
 
-    def _frames(self) -> list[Any]:
-        try:
-            return self._undo
-        except AttributeError:
-            self._undo = [None]
-            return self._undo
-
     def _deepcopy(self, memo: dict[int, Any]) -> Self:
         new = self._of({}, self._batch_size, self._device, self._names, self._plain)
         memo[id(self)] = new

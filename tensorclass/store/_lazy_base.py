@@ -297,13 +297,6 @@ class LazyBase(TensorDictBase):
             return ()
         return self._lock
 
-    def _frames(self) -> list[Any]:
-        try:
-            return self._undo
-        except AttributeError:
-            self._undo = [None]
-            return self._undo
-
     def _deepcopy(self, memo: dict[int, Any]) -> Self:
         new = self._with([])
         memo[id(self)] = new

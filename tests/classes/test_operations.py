@@ -77,12 +77,14 @@ def results_of(result: Any) -> list[Any]:
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
-@pytest.mark.parametrize("op", REARRANGING, ids=lambda op: op.name)
-@pytest.mark.parametrize("size", [(2, 3), (4,), ()], ids=str)
+def suiting(*sizes: tuple[int, ...]) -> list[Any]:
+    """Every operation with each of the batch sizes that its arguments are for."""
+    return [pytest.param(op, size, id=f"{op.name}-{size}") for op in REARRANGING for size in sizes if op.suits(size)]
+
+
+@pytest.mark.parametrize(("op", "size"), suiting((2, 3), (4,), ()))
 def test_every_field_follows_the_batch(op: Op, size: tuple[int, ...]) -> None:
     """Letters, angles and masks stay beside their labels, shared tensors as they are, classes what they were."""
-    if not op.suits(size):
-        pytest.skip("the arguments need another batch size")
     batch = everything(NS, *size)
     for result in results_of(op.call(batch)):
         assert type(result) is NS.Everything
@@ -93,14 +95,12 @@ def test_every_field_follows_the_batch(op: Op, size: tuple[int, ...]) -> None:
     aligned(batch)
 
 
-@pytest.mark.parametrize("op", REARRANGING, ids=lambda op: op.name)
-def test_a_subclass_is_kept(op: Op) -> None:
+@pytest.mark.parametrize(("op", "size"), suiting((2, 3)))
+def test_a_subclass_is_kept(op: Op, size: tuple[int, ...]) -> None:
     """An undecorated child with a field of its own comes out of every operation."""
-    batch = child(2, 3)
-    if op.suits((2, 3)):
-        for result in results_of(op.call(batch)):
-            assert type(result) is Child
-            assert torch.equal(result.image[..., 0, 0].long(), result.own)
+    for result in results_of(op.call(child(*size))):
+        assert type(result) is Child
+        assert torch.equal(result.image[..., 0, 0].long(), result.own)
 
 
 class Child(NS.Digits):  # type: ignore[misc, name-defined]  # declared in a loop

@@ -13,6 +13,7 @@ from torch import distributions as D
 
 from tensorclass import TensorDict
 from tensorclass.errors import MissingKeyError
+from tensorclass.nn import ProbabilisticTensorDictModule
 from tensorclass.nn._interaction import (
     InteractionType,
     composite_lp_aggregate,
@@ -208,6 +209,32 @@ def test_threads_never_see_each_others_modes():
             threading.Thread(target=work, args=args)
             for args in ((InteractionType.RANDOM, True), (InteractionType.MODE, False))
         ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []
+
+
+def test_threads_draw_in_their_own_modes():
+    """Two threads call one module in different modes, switched as often as can be: no output of the other mode."""
+    module = ProbabilisticTensorDictModule(["loc", "scale"], ["a"], distribution_class=D.Normal)
+    loc, wrong, start = torch.zeros(2), [], threading.Barrier(2)
+
+    def work(kind):
+        start.wait()
+        for _ in range(400):
+            with set_interaction_type(kind):
+                drawn = module(TensorDict(loc=loc, scale=torch.ones(2)))["a"]
+            if torch.equal(drawn, loc) is (kind == "random"):
+                wrong.append(kind)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(kind,)) for kind in ("random", "mode")]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -10,10 +10,17 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.distributions import Normal
 
-from tensorclass import TensorClass, tensorclass
-from tensorclass.errors import BuildError
-from tensorclass.nn import PipelineWarning, TensorClassModule, TensorClassSequential, module
+from tensorclass import TensorClass, TensorDict, tensorclass
+from tensorclass.errors import BuildError, StructureError
+from tensorclass.nn import (
+    PipelineWarning,
+    ProbabilisticTensorClassModule,
+    TensorClassModule,
+    TensorClassSequential,
+    module,
+)
 from tensorclass.typing import Float, Float32, Float64, Int64
 from tests.nn._pipelines import argmax, flatten, step
 from tests.nn._zoo import pipeline
@@ -259,6 +266,14 @@ NO_PIPELINE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "same output twice": (lambda: step(argmax, Mid.flat, (Mid.wide, Mid.wide)), BuildError, "twice"),
     "no modules": (lambda: TensorClassSequential(input=Small, output=Scores), BuildError, "at least one"),
     "instance for a class": (lambda: small(*stages(), output=torch.ones(2)), BuildError, "output= takes a tensorclass"),
+    "parameters of another structure": (
+        lambda: TensorDict.from_module(nn.Linear(2, 2, bias=False)).to_module(nn.Linear(2, 2)), StructureError,
+        "`bias` is missing",
+    ),
+    "parameter that the distribution has not": (
+        lambda: ProbabilisticTensorClassModule({"lock": Mid.wide}, Mid.hidden, distribution_class=Normal), BuildError,
+        "did you mean `loc`",
+    ),
     "probe misspelt": (lambda: pipeline(argmax, ("f 3",), ("i ",), probe="fake"), BuildError, "probe= takes"),
 }  # fmt: skip
 

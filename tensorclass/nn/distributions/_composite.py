@@ -217,7 +217,7 @@ class CompositeDistribution(D.Distribution):
         """
         result = self._scores(self._log_probs(sample), sample.batch_size, False)
         if composite_lp_aggregate() if include_sum is None else include_sum:
-            result[self.log_prob_key] = _total(result.values(True, True), sample.batch_size)
+            result[self.log_prob_key] = total(result.values(True, True), sample.batch_size)
         return sample.update(result) if composite_lp_aggregate() else result
 
     def _log_probs(self, sample: TensorCollection) -> dict[Key, Tensor]:
@@ -225,7 +225,7 @@ class CompositeDistribution(D.Distribution):
 
     def _scores(self, scores: dict[Key, Tensor], size: torch.Size, aggregate: bool) -> Any:
         if aggregate:
-            return _total(scores.values(), size)
+            return total(scores.values(), size)
         return TensorDict({suffixed(key, "_log_prob"): score for key, score in scores.items()}, batch_size=size)
 
     def entropy(  # type: ignore[override]  # a container
@@ -239,7 +239,7 @@ class CompositeDistribution(D.Distribution):
             include_sum: As in `entropy_composite`.
         """
         if composite_lp_aggregate():
-            return _total([_entropy(dist, samples_mc) for dist in self.dists.values()], self.batch_shape)
+            return total([_entropy(dist, samples_mc) for dist in self.dists.values()], self.batch_shape)
         return self.entropy_composite(samples_mc, include_sum=include_sum)
 
     def entropy_composite(self, samples_mc: int = 1, *, include_sum: bool | None = None) -> TensorDict:
@@ -252,7 +252,7 @@ class CompositeDistribution(D.Distribution):
         entries = {suffixed(key, "_entropy"): _entropy(dist, samples_mc) for key, dist in self.dists.items()}
         result = TensorDict(entries, batch_size=self.batch_shape)
         if composite_lp_aggregate() if include_sum is None else include_sum:
-            result[self.entropy_key] = _total(entries.values(), self.batch_shape)
+            result[self.entropy_key] = total(entries.values(), self.batch_shape)
         return result
 
     def cdf(self, sample: Any) -> Any:
@@ -326,7 +326,7 @@ def _entropy(dist: D.Distribution, samples: int) -> Tensor:
         return -dist.log_prob(drawn).mean(0)
 
 
-def _total(parts: Any, size: torch.Size) -> Tensor:
-    """The sum of all components and event dims, `[*size]`."""
-    total: Tensor = sum(part.flatten(len(size)).sum(-1) if part.ndim > len(size) else part for part in parts)
-    return total
+def total(parts: Any, size: torch.Size) -> Tensor:
+    """The sum of log-probabilities or entropies over components and event dims, `[*size]`."""
+    summed: Tensor = sum(part.flatten(len(size)).sum(-1) if part.ndim > len(size) else part for part in parts)
+    return summed
