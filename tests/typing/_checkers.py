@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -13,12 +14,24 @@ from typing import Any
 
 from tests._sources import ROOT
 from tests.typing._notation import HERE, Program, sections
-from tests.typing._stubs import FOLDER, write
+from tests.typing._stubs import write
 
 Found = dict[Path, dict[int, dict[str, str]]]
 """file -> line -> code -> message"""
 
 NOTHING: Mapping[int, dict[str, str]] = {}
+
+
+def fresh(name: str) -> Path:
+    """An empty folder for programs that are made up, below the settings of the project.
+
+    Each user has one of its own, since tests run beside one another, and always the same, since mypy's cache keeps
+    the paths that it was told.
+    """
+    folder = ROOT / "build" / "typing" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def run_checker(checker: str, files: Sequence[Path]) -> Found:
@@ -29,7 +42,7 @@ def run_checker(checker: str, files: Sequence[Path]) -> Found:
     """
     arguments, read = _COMMANDS[checker]
     arguments = [sys.executable, "-m", *arguments, *map(str, files)]
-    environment = {**os.environ, "MYPYPATH": str(FOLDER)} if checker == "mypy+stubs" else None
+    environment = {**os.environ, "MYPYPATH": str(files[0].parent)} if checker == "mypy+stubs" else None
     done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"{checker} could not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -44,7 +57,7 @@ def check(checker: str, programs: Iterable[Program]) -> Found:
     meant = [program for program in programs if checker in program.checkers]
     if not checker.endswith("+stubs"):
         return run_checker(checker, [program.path for program in meant])
-    written = write(meant)
+    written = write(meant, fresh(checker.replace("+", "_")))
     said = run_checker(checker, list(written))
     starts = {path: sections(program)[0].lines.start for path, program in written.items()}
     return {

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import ast
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests._sources import ROOT
-from tests.typing._checkers import Found, run_checker
+from tests.typing._checkers import Found, fresh, run_checker
 from tests.typing._notation import Program, Section, parse_program, programs, sections
 
 FORMS = {
@@ -25,7 +23,6 @@ FORMS = {
     "original_decorator": "`@tensorclass`, original",
 }
 PLAIN = ("mypy", "pyright", "ty", "pyrefly")
-BUILD = ROOT / "build" / "typing"
 CLASS = re.compile(r"^class (?P<name>\w+)\((?P<bases>[^\n]*)\):(?P<rest>.*)$", re.M)
 OPTION = re.compile(r', (frozen)=True|\["(\w+)"\]')
 ORIGINAL = """\
@@ -56,7 +53,6 @@ class Score:
 
 def scores() -> dict[tuple[str, str], Score]:
     """What each checker without a plugin reports of each form."""
-    shutil.rmtree(BUILD, ignore_errors=True)
     written = {form: [parse_program(path) for path in _write(form)] for form in FORMS}
     paths = [program.path for found in written.values() for program in found]
     return {
@@ -83,9 +79,9 @@ def _score(found: list[Program], said: Found) -> Score:
 
 
 def _write(form: str) -> Iterator[Path]:
+    folder = fresh(form)
     for program in programs("programs"):
-        path = BUILD / form / program.path.name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = folder / program.path.name
         path.write_text(rendered(program, form), "utf-8")
         yield path
 

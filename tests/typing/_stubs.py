@@ -7,7 +7,6 @@ an import stands in front of what is left.
 from __future__ import annotations
 
 import ast
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -16,14 +15,10 @@ from pathlib import Path
 from tests._sources import ROOT
 from tests.typing._notation import Program, sections
 
-FOLDER = ROOT / "build" / "typing" / "stubs"
 
-
-def write(programs: Iterable[Program]) -> dict[Path, Program]:
-    """Write the programs, their classes and the stubs; the program of each file."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
-    written = {FOLDER / program.path.name: program for program in programs}
+def write(programs: Iterable[Program], folder: Path) -> dict[Path, Program]:
+    """Write the programs, their classes and the stubs in a folder; the program of each file."""
+    written = {folder / program.path.name: program for program in programs}
     for path, program in written.items():
         moved, left = _split(program, f"{path.stem}_classes")
         path.with_stem(f"{path.stem}_classes").write_text(moved, "utf-8")
