@@ -26,7 +26,7 @@ from tests.typing._notation import HERE
 from tests.typing._table import PAGE
 
 CONFIG = HERE / "mypy_plugin.ini"
-CACHE = ROOT / ".mypy_cache" / "projects"
+CACHE = ROOT / ".mypy_cache" / "projects" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
 
 SCHEMA = """
     import torch
