@@ -102,7 +102,32 @@ def test_ci_runs_the_tests():
     assert os.access(script, os.X_OK)
     subprocess.run(["bash", "-n", str(script)], check=True)
     assert "set -euo pipefail" in _read(".ci/run")
-    assert "\nmake test\n" in _read(".ci/run")
+    assert "\nmake test " in _read(".ci/run")
+
+
+@pytest.mark.parametrize(
+    ("exits", "calls", "code"),
+    [
+        ((0, 0), ["test", "slow"], 0),
+        ((2, 0, 0), ["test", "unit again", "slow"], 0),
+        ((2, 2), ["test", "unit again"], 2),
+        ((0, 2, 0), ["test", "slow", "slow again"], 0),
+        ((0, 2, 2), ["test", "slow", "slow again"], 2),
+    ],
+)
+def test_ci_runs_a_failing_test_once_more(tmp_path, exits, calls, code):
+    """What fails again fails the run; what fails only beside other tests is named, and does not."""
+    (tmp_path / "repo" / ".ci").mkdir(parents=True)
+    script = shutil.copy(ROOT / ".ci" / "run", tmp_path / "repo" / ".ci")
+    make = tmp_path / "make"
+    make.write_text('#!/bin/sh\necho "$1 ${2:+again}" >> ../calls\nexit $(sed -n "$(wc -l < ../calls)p" ../exits)\n')
+    make.chmod(0o755)
+    (tmp_path / "exits").write_text("".join(f"{one}\n" for one in exits))
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert [line.strip() for line in (tmp_path / "calls").read_text().splitlines()] == calls
+    assert ("flaky" in done.stdout) == (code == 0 and "again" in " ".join(calls))
 
 
 def test_one_set_of_tools():
