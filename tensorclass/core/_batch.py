@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import SupportsIndex, TypeAlias
 
 import torch
 from torch import Tensor
@@ -10,6 +11,8 @@ from torch import Tensor
 from ..errors import BatchDimError, BatchSizeError
 
 EMPTY = torch.Size([])
+Sizes: TypeAlias = "SupportsIndex | Sequence[SupportsIndex]"
+"""What `*shape` takes: ints one by one, or one sequence."""
 
 
 def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:

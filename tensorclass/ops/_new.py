@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from ..core import VALUES, as_batch_size, join_path
 from ..core._base import walk
+from ..core._batch import Sizes
 from ..core._device import Device, as_device
 from ..core._keys import Key
 from ..errors import StructureError
@@ -67,7 +68,7 @@ class NewOps(DeviceOps):
         return options
 
     def new_zeros(
-        self, *size: Any, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
+        self, *size: Sizes, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
         layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
     ) -> Self:  # fmt: skip
         """A container of the same structure with a new batch size and zeros.
@@ -90,7 +91,7 @@ class NewOps(DeviceOps):
         return self._fresh(_size(size), lambda leaf, shape: leaf.new_zeros(shape, **options), device)
 
     def new_ones(
-        self, *size: Any, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
+        self, *size: Sizes, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
         layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
     ) -> Self:  # fmt: skip
         """A container of the same structure with a new batch size and ones; arguments as for `new_zeros`."""
@@ -98,7 +99,7 @@ class NewOps(DeviceOps):
         return self._fresh(_size(size), lambda leaf, shape: leaf.new_ones(shape, **options), device)
 
     def new_empty(
-        self, *size: Any, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
+        self, *size: Sizes, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
         layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
     ) -> Self:  # fmt: skip
         """A container of the same structure with a new batch size and memory as found; see `new_zeros`."""

@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from ..core import TensorCollection, as_batch_size
 from ..core._base import Names
-from ..core._batch import infer_shape
+from ..core._batch import Sizes, infer_shape
 from ..errors import BatchDimError, BatchSizeError
 from ._inplace import InplaceOps
 from ._mapping import MappingOps
@@ -46,7 +46,7 @@ class ShapeOps(InplaceOps):
     # ---- another arrangement of the same elements ----------------------------------------------------------------
 
     @RESHAPED
-    def reshape(self, *shape: Any) -> Self:
+    def reshape(self, *shape: Sizes) -> Self:
         """Another batch shape with the same elements, as views where possible.
 
         Args:
@@ -72,7 +72,9 @@ class ShapeOps(InplaceOps):
         return self._make(reshaped, new, self._names if new == size else None)
 
     @RESHAPED
-    def view(self, *shape: Any, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None) -> Self:
+    def view(
+        self, *shape: Sizes | torch.dtype, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None
+    ) -> Self:  # fmt: skip
         """Another batch shape over the same memory, or, given a dtype, the same memory read as another dtype.
 
         Args:
@@ -203,7 +205,7 @@ class ShapeOps(InplaceOps):
     # ---- another order of the dims -------------------------------------------------------------------------------
 
     @PERMUTED
-    def permute(self, *dims: Any) -> Self:
+    def permute(self, *dims: Dims) -> Self:
         """Reorder the batch dims.
 
         Args:
@@ -214,15 +216,14 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).permute(1, 0)["a"].shape
         torch.Size([3, 2, 4])
         """
-        if len(dims) == 1 and not isinstance(dims[0], (int, str)):
-            dims = tuple(dims[0])
+        given: Any = dims if len(dims) != 1 or isinstance(dims[0], (int, str)) else tuple(dims[0])
         if self._stacked:
-            return self._through("permute", *dims)  # type: ignore[no-any-return]  # a stack of this class
+            return self._through("permute", *given)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         ndim = len(size)
-        order = tuple([self._dim(dim, "permute") for dim in dims])
+        order = tuple([self._dim(dim, "permute") for dim in given])
         if len(order) != ndim or len(set(order)) != ndim:
-            raise BatchDimError(f"permute takes each of the {ndim} batch dims once, got {list(dims)}")
+            raise BatchDimError(f"permute takes each of the {ndim} batch dims once, got {list(given)}")
         names = self._names and tuple(self._names[d] for d in order)
         full = order
         leaves = []
@@ -343,7 +344,7 @@ class ShapeOps(InplaceOps):
 
     # ---- more or fewer elements ----------------------------------------------------------------------------------
 
-    def expand(self, *shape: Any) -> Self:
+    def expand(self, *shape: Sizes) -> Self:
         """Broadcast to a larger batch size without copying; -1 keeps a dim.
 
         >>> import torch
@@ -370,7 +371,7 @@ class ShapeOps(InplaceOps):
         """Broadcast to a larger batch size; another name of `expand`."""
         return ShapeOps.expand(self, shape)
 
-    def repeat(self, *repeats: Any, inplace: bool = False) -> Self:
+    def repeat(self, *repeats: Sizes, inplace: bool = False) -> Self:
         """Copy the batch a number of times along each batch dim.
 
         >>> import torch

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..core import as_batch_size
-from ..core._batch import infer_shape
+from ..core._batch import Sizes, infer_shape
 from ..core._device import as_device
 from ..errors import BatchSizeError, StructureError
 from ..ops._apply import ApplyOps, Mapper
@@ -98,7 +98,7 @@ class LazyShapes(LazyIndex):
         return self._new(members, order.index(self.stack_dim), self._dim_name, template)
 
     @PERMUTED
-    def permute(self, *dims: Any) -> Any:
+    def permute(self, *dims: Dims) -> Any:
         """Reorder the batch dims; stays lazy."""
         return self._reordered("permute", *dims)
 
@@ -138,7 +138,7 @@ class LazyShapes(LazyIndex):
 
     # ---- reshaping -----------------------------------------------------------------------------------------------
 
-    def expand(self, *shape: Any) -> Any:
+    def expand(self, *shape: Sizes) -> Any:
         """Broadcast to a larger batch size without copying; stays lazy. -1 keeps a dim, as it keeps a ragged one."""
         size = torch.Size([_RAGGED if n == -1 else n for n in self._batch_size])
         new = [-1 if n == _RAGGED else n for n in _expanded(_sizes(shape), size)]
@@ -149,12 +149,14 @@ class LazyShapes(LazyIndex):
         return self._new(members, dim, self._dim_name)
 
     @RESHAPED
-    def reshape(self, *shape: Any) -> Any:
+    def reshape(self, *shape: Sizes) -> Any:
         """Another batch shape with the same elements; stays lazy where the stack dim stays a dim of its own."""
         return self._reshaped_to(_sizes(shape), "reshape")
 
     @RESHAPED
-    def view(self, *shape: Any, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None) -> Any:
+    def view(
+        self, *shape: Sizes | torch.dtype, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None
+    ) -> Any:  # fmt: skip
         """Another batch shape over the same memory: a lazy stack of views, one for each element if need be."""
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
             return self._with([ShapeOps.view(member, shape[0]) for member in self._members])

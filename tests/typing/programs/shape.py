@@ -50,7 +50,7 @@ Digits(image=x, label=y[:3], batch_size=[4])  # E: - | - | SchemaError | mypy+pl
 # ---- wrong: a write of another shape
 digits.image = torch.zeros(4, 9, 9)  # E: - | - | SchemaError | mypy+plugin: tensorclass-shape
 # ---- wrong: a shape as a text
-digits.reshape("2 2")  # E: - | - | TypeError
+digits.reshape("2 2")  # E: arg-type | reportArgumentType | TypeError | ty: invalid-argument-type | pyrefly: bad-argument-type
 # ---- wrong: a dim as a float
 digits.unbind(0.5)  # E: arg-type | reportArgumentType | TypeError | ty: invalid-argument-type | pyrefly: bad-argument-type
 # ---- wrong: a dim that the method calls otherwise

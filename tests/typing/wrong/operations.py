@@ -35,6 +35,9 @@ moved += "1"  # E: arg-type | reportOperatorIssue | TypeError
 print(batch @ batch)  # E: operator | reportOperatorIssue | TypeError
 
 # ---- arguments
+batch.reshape(3.0, 2)  # E: arg-type | reportArgumentType | TypeError
+batch.expand("46")  # E: arg-type | reportArgumentType | TypeError
+batch.new_zeros("4")  # E: arg-type | reportArgumentType | BatchSizeError
 batch.reshape(dims=3)  # E: call-arg | reportCallIssue | TypeError
 batch.permute(0, dimension=1)  # E: call-arg | reportCallIssue | TypeError
 batch.unsqueeze("time", 2)  # E: arg-type, call-arg | reportCallIssue | TypeError
