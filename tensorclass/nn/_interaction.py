@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-from contextlib import ContextDecorator
-from contextvars import Token
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeVar
 
 from torch import Tensor
 from torch.distributions import Distribution
-from typing_extensions import Self
 
+from ..core._modes import Block, Mode, Setting
 from ..errors import did_you_mean
-from ._modes import Setting
-
-T = TypeVar("T")
 
 
 class InteractionType(str, Enum):
@@ -60,31 +54,6 @@ _INTERACTION: Setting[InteractionType | None] = Setting("interaction_type", None
 _AGGREGATE: Setting[bool] = Setting("composite_lp_aggregate", os.environ.get("COMPOSITE_LP_AGGREGATE") in ("1", "True"))
 
 
-class Block(ContextDecorator, Generic[T]):
-    """A setting for a block of code, or for each call of a decorated function, in this thread or task alone."""
-
-    _setting: ClassVar[Setting[Any]]
-
-    def __init__(self, value: T, thread_local: bool) -> None:
-        self.value = value
-        self.thread_local = thread_local
-        self._tokens: list[Token[T] | None] = []
-
-    def clone(self) -> Self:
-        """A new block with the same setting."""
-        return type(self)(self.value, thread_local=self.thread_local)
-
-    def __enter__(self) -> Self:
-        self._tokens.append(self._setting.enter(self.value))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._setting.leave(self._tokens.pop())
-
-    def _recreate_cm(self) -> Self:
-        return self.clone()  # calls in two threads share no state
-
-
 class set_interaction_type(Block["InteractionType | None"]):  # called like a function, and known under this name
     """What all probabilistic modules take from their distributions, for a block or for a decorated function.
 
@@ -102,7 +71,8 @@ class set_interaction_type(Block["InteractionType | None"]):  # called like a fu
     def __init__(
         self, type: InteractionType | str | None = InteractionType.DETERMINISTIC, *, thread_local: bool = False
     ) -> None:
-        super().__init__(None if type is None else InteractionType(type), thread_local)
+        super().__init__(None if type is None else InteractionType(type))
+        self.thread_local = thread_local
 
 
 def interaction_type() -> InteractionType | None:
@@ -114,7 +84,7 @@ def interaction_type() -> InteractionType | None:
     return _INTERACTION.get()
 
 
-class set_composite_lp_aggregate(Block[bool]):  # called like a function, and known under this name
+class set_composite_lp_aggregate(Mode):  # called like a function, and known under this name
     """Whether a `CompositeDistribution` sums the log-probabilities and entropies of its components.
 
     Args:
@@ -129,17 +99,16 @@ class set_composite_lp_aggregate(Block[bool]):  # called like a function, and kn
     _setting = _AGGREGATE
 
     def __init__(self, mode: bool = True, *, thread_local: bool = False) -> None:
-        if not isinstance(mode, bool):
-            raise TypeError(f"set_composite_lp_aggregate takes True or False, got {mode!r}")
-        super().__init__(mode, thread_local)
+        super().__init__(mode)
+        self.thread_local = thread_local
 
     def set(self) -> None:
         """Keep the setting from here on, in this thread or task, until `unset`."""
-        self.__enter__()
+        self._entered.append(self._setting.begin(self.mode))
 
     def unset(self) -> None:
         """Go back to what `set` replaced."""
-        if not self._tokens:
+        if not self._entered:
             raise RuntimeError("set_composite_lp_aggregate: `unset` goes with a `set` before it, of the same object")
         self.__exit__()
 

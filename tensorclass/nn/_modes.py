@@ -1,63 +1,18 @@
-"""Settings for a block of code: one value per thread or task, readable in compiled code; `set_skip_existing`."""
+"""Modules whose outputs exist, and whether they are skipped: `set_skip_existing`."""
 
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
-from contextvars import ContextVar, Token
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-import torch
 from typing_extensions import Self
 
+from ..core._modes import Block, Setting
 from ..errors import ModuleError
 from ._keyed_base import Keys, as_keys
 
-T = TypeVar("T")
-_LOCK = threading.Lock()
-
-
-class Setting(Generic[T]):
-    """A value that holds for a block, in one thread or task, and that `torch.compile` can follow.
-
-    Dynamo can't read a ContextVar. A block inside a compiled function is followed in `traced`; where a block is open
-    outside of it, dynamo sees `open` and falls back to eager code (with `fullgraph=True` it says so), since compiled
-    code is shared by threads.
-    """
-
-    def __init__(self, name: str, default: T) -> None:
-        self.default = default
-        self.variable: ContextVar[T] = ContextVar(f"tensorclass.{name}", default=default)
-        self.open = 0
-        """How many blocks are open in all threads."""
-        self.traced: list[T] = []
-
-    def get(self) -> T:
-        """The value in force here."""
-        if self.traced:
-            return self.traced[-1]
-        return self.variable.get() if self.open else self.default
-
-    def enter(self, value: T) -> Token[T] | None:
-        """Start a block."""
-        if torch.compiler.is_compiling():
-            self.traced.append(value)
-            return None
-        with _LOCK:
-            self.open += 1
-        return self.variable.set(value)
-
-    def leave(self, token: Token[T] | None) -> None:
-        """End the block that `enter` started."""
-        if token is None:
-            self.traced.pop()
-            return
-        self.variable.reset(token)
-        with _LOCK:
-            self.open -= 1
-
-
+Forward = TypeVar("Forward", bound=Callable[..., Any])
 SKIP: Setting[bool | Keys] = Setting("skip_existing", False)
 
 
@@ -80,7 +35,7 @@ def skips(data: Any, in_keys: Keys, out_keys: Keys, mode: bool | Keys) -> bool:
     return all(key in there and (mode is True or key in mode) for key in out_keys)
 
 
-class set_skip_existing:  # called like a function, and known under this name
+class set_skip_existing(Block[Any]):  # called like a function, and known under this name
     """Skip modules whose out keys are all in the input: for a block, or for a decorated `forward`.
 
     A module that reads one of its out keys always runs. The setting belongs to the thread or task that enters the
@@ -108,33 +63,23 @@ class set_skip_existing:  # called like a function, and known under this name
     tensor(1.)
     """
 
+    _setting = SKIP
+
     def __init__(
         self, mode: Any = True, in_key_attr: str = "in_keys", out_key_attr: str = "out_keys", *,
         thread_local: bool = False,
     ) -> None:  # fmt: skip
-        self.mode: bool | Keys | None = mode if mode is None or isinstance(mode, bool) else as_keys(mode, "mode")
+        super().__init__(mode if mode is None or isinstance(mode, bool) else as_keys(mode, "mode"))
         self.in_key_attr = in_key_attr
         self.out_key_attr = out_key_attr
         self.thread_local = thread_local
-        self._tokens: list[Token[bool | Keys] | None] = []
 
-    def clone(self) -> Self:
-        """A new block with the same mode.
-
-        >>> set_skip_existing(["a"]).clone().mode
-        ['a']
-        """
-        return type(self)(self.mode, self.in_key_attr, self.out_key_attr, thread_local=self.thread_local)
-
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         if self.mode is None:
             raise ModuleError("set_skip_existing(None) only decorates a method; for a block give True, False or keys")
-        self._tokens.append(SKIP.enter(self.mode))
+        return super().__enter__()
 
-    def __exit__(self, *_: object) -> None:
-        SKIP.leave(self._tokens.pop())
-
-    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, func: Forward) -> Forward:
         """Decorate a `forward(self, tensordict, ...)`."""
 
         @functools.wraps(func)
@@ -145,4 +90,4 @@ class set_skip_existing:  # called like a function, and known under this name
                 return tensordict
             return func(module, tensordict, *args, **kwargs)
 
-        return forward
+        return forward  # type: ignore[return-value]  # of the same parameters

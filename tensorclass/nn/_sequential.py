@@ -14,6 +14,7 @@ from torch import nn
 from torch.compiler import is_compiling
 from typing_extensions import Self, Unpack
 
+from ..core._modes import Setting
 from ..errors import BuildError
 from ._check import Report, check
 from ._class_module import TensorClassModuleBase
@@ -23,7 +24,7 @@ from ._explain import Explanation, explain
 from ._first import FirstCall
 from ._forward import Program, fillable, generate
 from ._hooks import Hooked
-from ._modes import Setting, skip_existing
+from ._modes import skip_existing
 from ._order import Node, topological
 from ._probe import probe, relearn
 from ._results import reraise

@@ -1,49 +1,10 @@
-"""Modes of the original library that migrating programs set: ContextVars, so that threads never see each other's."""
+"""Modes of the original library that migrating programs set; threads never see each other's."""
 
 from __future__ import annotations
 
-from contextlib import ContextDecorator
-from contextvars import ContextVar, Token
-from typing import ClassVar
-
-import torch
 from typing_extensions import Self
 
-
-class Mode(ContextDecorator):
-    """A bool for a block (`with`), for a function (as a decorator), or from here on (`.set()`)."""
-
-    _variable: ClassVar[ContextVar[bool | None]]
-    _default: ClassVar[bool]
-
-    def __init__(self, mode: bool) -> None:
-        if not isinstance(mode, bool):
-            raise TypeError(f"{type(self).__name__} takes True or False, got {mode!r}")
-        self._mode = mode
-        self._tokens: list[Token[bool | None]] = []
-
-    @classmethod
-    def current(cls) -> bool:
-        """The mode in force here; the default inside a compiled region, since dynamo can't trace a ContextVar."""
-        if torch.compiler.is_compiling():
-            return cls._default
-        mode = cls._variable.get()
-        return cls._default if mode is None else mode
-
-    def set(self) -> None:
-        """Keep the mode from here on, in this thread or task."""
-        self._variable.set(self._mode)
-
-    def __enter__(self) -> Self:
-        self._tokens.append(self._variable.set(self._mode))
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._variable.reset(self._tokens.pop())
-
-    def _recreate_cm(self) -> Self:
-        """One context for each call of a decorated function: calls in two threads share no state."""
-        return type(self)(self._mode)
+from ..core._modes import Entered, Mode, Setting
 
 
 class set_capture_non_tensor_stack(Mode):  # called like a function, and known under this name
@@ -59,8 +20,7 @@ class set_capture_non_tensor_stack(Mode):  # called like a function, and known u
     'scan'
     """
 
-    _variable = ContextVar("tensorclass.capture_non_tensor_stack", default=None)
-    _default = False
+    _setting = Setting("capture_non_tensor_stack", False)
 
 
 class set_list_to_stack(Mode):  # called like a function, and known under this name
@@ -77,8 +37,7 @@ class set_list_to_stack(Mode):  # called like a function, and known under this n
     ['a', 'b', 'c']
     """
 
-    _variable = ContextVar("tensorclass.list_to_stack", default=None)
-    _default = True
+    _setting = Setting("list_to_stack", True)
 
 
 class set_get_defaults_to_none(Mode):  # called like a function, and known under this name
@@ -96,18 +55,22 @@ class set_get_defaults_to_none(Mode):  # called like a function, and known under
     tensorclass.errors.MissingKeyError: TensorDict has no key `b`; its keys are ['a']
     """
 
-    _variable = ContextVar("tensorclass.get_defaults_to_none", default=None)
-    _default = True
+    _setting = Setting("get_defaults_to_none", True)
 
     def __init__(self, set_to_none: bool = True) -> None:
         super().__init__(set_to_none)
-        self._applied: Token[bool | None] | None = self._variable.set(set_to_none)
+        self._applied: list[Entered[bool]] = [self._setting.begin(set_to_none)]
+
+    def clone(self) -> Self:
+        """A new block with the same setting."""
+        new = super().clone()
+        new._applied = []
+        return new
 
     def __enter__(self) -> Self:
-        if self._applied is None:
+        if not self._applied:
             return super().__enter__()
-        self._tokens.append(self._applied)
-        self._applied = None
+        self._entered.append(self._applied.pop())
         return self
 
 
@@ -118,7 +81,7 @@ def capture_non_tensor_stack(allow_none: bool = False) -> bool | None:
     >>> capture_non_tensor_stack()
     False
     """
-    return _read(set_capture_non_tensor_stack, allow_none)
+    return set_capture_non_tensor_stack.current(allow_none)
 
 
 def list_to_stack(allow_none: bool = False) -> bool | None:
@@ -128,7 +91,7 @@ def list_to_stack(allow_none: bool = False) -> bool | None:
     >>> list_to_stack()
     True
     """
-    return _read(set_list_to_stack, allow_none)
+    return set_list_to_stack.current(allow_none)
 
 
 def get_defaults_to_none(set_to_none: bool = True) -> bool:
@@ -138,8 +101,5 @@ def get_defaults_to_none(set_to_none: bool = True) -> bool:
     >>> get_defaults_to_none()
     True
     """
-    return set_get_defaults_to_none.current()
-
-
-def _read(mode: type[Mode], allow_none: bool) -> bool | None:
-    return mode._variable.get() if allow_none else mode.current()
+    mode: bool = set_get_defaults_to_none._setting.get()
+    return mode

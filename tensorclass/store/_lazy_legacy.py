@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-
+from ..core._modes import Mode, Setting
 from ..errors import UnsupportedOperationError
-from ..ops._modes import Mode
 
 
 class set_lazy_legacy(Mode):  # called like a function, and known under this name
@@ -23,8 +21,7 @@ class set_lazy_legacy(Mode):  # called like a function, and known under this nam
     False
     """
 
-    _variable = ContextVar("tensorclass.lazy_legacy", default=None)
-    _default = False
+    _setting = Setting("lazy_legacy", False)
 
     def __init__(self, mode: bool) -> None:
         super().__init__(mode)
@@ -41,6 +38,4 @@ def lazy_legacy(allow_none: bool = False) -> bool | None:
     Args:
         allow_none: give None where the mode was not set.
     """
-    if allow_none and set_lazy_legacy._variable.get() is None:
-        return None
-    return set_lazy_legacy.current()
+    return set_lazy_legacy.current(allow_none)

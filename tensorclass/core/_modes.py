@@ -1,0 +1,108 @@
+"""Settings for a block of code: one value per thread or task, readable in compiled code."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from contextlib import ContextDecorator
+from contextvars import ContextVar, Token
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+
+import torch
+from typing_extensions import Self
+
+T = TypeVar("T")
+Entered: TypeAlias = "tuple[Token[T], bool] | None"
+"""What ends a block: its token, and whether it counts as open; None in compiled code."""
+_LOCK = threading.Lock()
+
+
+class Setting(Generic[T]):
+    """A value that holds for a block, in one thread or task, and that `torch.compile` can follow.
+
+    Dynamo can't read a ContextVar. A block inside a compiled function is followed in `traced`; where a block is open
+    outside of it, dynamo sees `open` and falls back to eager code (with `fullgraph=True` it says so), since compiled
+    code is shared by threads. A graph break in a compiled block lets other threads see its value until it ends.
+    """
+
+    def __init__(self, name: str, default: T) -> None:
+        self.default = default
+        self.variable: ContextVar[T] = ContextVar(f"tensorclass.{name}", default=default)
+        self.open = 0
+        """How many blocks with another value than the default are open in all threads."""
+        self.traced: list[T] = []
+
+    def get(self) -> T:
+        """The value in force here."""
+        if self.traced:
+            return self.traced[-1]
+        return self.variable.get() if self.open else self.default
+
+    def enter(self, value: T) -> Entered[T]:
+        """Start a block."""
+        if torch.compiler.is_compiling():
+            self.traced.append(value)
+            return None
+        return self.begin(value)
+
+    def begin(self, value: T) -> Entered[T]:
+        """Set the value from here on, until `leave`; in compiled code only `enter` can be followed."""
+        counts = value != self.default
+        with _LOCK:
+            self.open += counts
+        return self.variable.set(value), counts
+
+    def leave(self, entered: Entered[T]) -> None:
+        """End the block that `enter` started."""
+        if entered is None:
+            self.traced.pop()
+            return
+        self.variable.reset(entered[0])
+        with _LOCK:
+            self.open -= entered[1]
+
+
+class Block(ContextDecorator, Generic[T]):
+    """A setting for a block of code, or for each call of a decorated function, in this thread or task alone."""
+
+    _setting: ClassVar[Setting[Any]]
+
+    def __init__(self, mode: T) -> None:
+        self.mode = mode
+        self._entered: list[Entered[T]] = []
+
+    def clone(self) -> Self:
+        """A new block with the same setting."""
+        new = copy.copy(self)
+        new._entered = []
+        return new
+
+    def __enter__(self) -> Self:
+        self._entered.append(self._setting.enter(self.mode))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._setting.leave(self._entered.pop())
+
+    def _recreate_cm(self) -> Self:
+        return self.clone()  # calls in two threads share no state
+
+
+class Mode(Block[bool]):
+    """A bool for a block (`with`), for a function (as a decorator), or from here on (`.set()`)."""
+
+    def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(f"{type(self).__name__} takes True or False, got {mode!r}")
+        super().__init__(mode)
+
+    def set(self) -> None:
+        """Keep the mode from here on, in this thread or task; without effect where it is in force."""
+        if self._setting.get() is not self.mode:
+            self._setting.begin(self.mode)
+
+    @classmethod
+    def current(cls, allow_none: bool = False) -> bool | None:
+        """The mode in force here; with `allow_none`, None where nobody has said."""
+        mode: bool | None = cls._setting.variable.get(None) if allow_none else cls._setting.get()
+        return mode
