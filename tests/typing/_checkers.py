@@ -19,6 +19,8 @@ from tests.typing._stubs import write
 Found = dict[Path, dict[int, dict[str, str]]]
 """file -> line -> code -> message"""
 
+BEFORE = Path(sys.prefix, "mypy-before")
+"""Where `make slow` installs the release of mypy before the one that the other tests run with."""
 NOTHING: Mapping[int, dict[str, str]] = {}
 
 
@@ -42,7 +44,11 @@ def run_checker(checker: str, files: Sequence[Path]) -> Found:
     """
     arguments, read = _COMMANDS[checker]
     arguments = [sys.executable, "-m", *arguments, *map(str, files)]
-    environment = {**os.environ, "MYPYPATH": str(files[0].parent)} if checker == "mypy+stubs" else None
+    environment = dict(os.environ)
+    if checker == "mypy+stubs":
+        environment["MYPYPATH"] = str(files[0].parent)
+    elif checker == "mypy-before+plugin":
+        environment["PYTHONPATH"] = str(BEFORE)
     done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"{checker} could not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -108,6 +114,7 @@ _PYRIGHT = ["pyright", "--outputjson", f"--pythonpath={sys.executable}"]
 _COMMANDS: dict[str, tuple[list[str], Callable[[str], Iterable[tuple[str, int, str, str]]]]] = {
     "mypy": (_mypy("mypy"), _read_mypy),
     "mypy+plugin": (_mypy("mypy_plugin"), _read_mypy),
+    "mypy-before+plugin": (_mypy("mypy_plugin", cache="mypy_before"), _read_mypy),
     "mypy+stubs": (_mypy("mypy", cache="mypy_stubs"), _read_mypy),
     "pyright": (_PYRIGHT, _read_pyright),
     "pyright+stubs": (_PYRIGHT, _read_pyright),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from tests.typing._checkers import Found, check, differences, run_checker
+from tests.typing._checkers import BEFORE, Found, check, differences, run_checker
 from tests.typing._execute import execute
 from tests.typing._forms import rendered, scores
 from tests.typing._notation import CHECKERS, FOLDERS, HERE, Mark, Program, parse_mark, programs, sections
@@ -27,6 +28,17 @@ def test_checker(checker: str) -> None:
     """A checker reports the codes on the line, all of them and no others."""
     found = check(checker, PROGRAMS)
     problems = differences(PROGRAMS, checker, found)
+    assert not problems, "\n" + "\n".join(problems)
+
+
+@pytest.mark.slow
+def test_the_release_of_mypy_before() -> None:
+    """With the plugin, the newest release of the minor version before reports the same."""
+    found = [path.name.split("-")[1] for path in BEFORE.glob("mypy-*.dist-info")]
+    assert found, f"{BEFORE} has no mypy: `make slow` installs it"
+    assert found[0].rpartition(".")[0] != version("mypy").rpartition(".")[0]
+    meant = [program for program in PROGRAMS if "mypy+plugin" in program.checkers]
+    problems = differences(meant, "mypy+plugin", run_checker("mypy-before+plugin", [p.path for p in meant]))
     assert not problems, "\n" + "\n".join(problems)
 
 
