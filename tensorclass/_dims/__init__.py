@@ -13,3 +13,5 @@ from ._grammar import Variadic as Variadic
 from ._grammar import parse_dims as parse_dims
 from ._polynomial import FloorDiv as FloorDiv
 from ._polynomial import Polynomial as Polynomial
+from ._within import DimMap as DimMap
+from ._within import dims_within as dims_within

@@ -6,75 +6,9 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
-from .._dims import AnyDim, Dim, Dims, Polynomial, Token, Variadic
+from .._dims import DimMap as DimMap
+from .._dims import dims_within
 from ._spec import TENSOR_KINDS, FieldSpec
-
-
-class DimMap:
-    """What the dim names of a parent class are in the child: one table for all fields, since equal names are equal."""
-
-    def __init__(self) -> None:
-        self.sizes: dict[str, Polynomial] = {}
-        self.variadics: dict[str, tuple[Token, ...]] = {}
-
-    def learn(self, parent: Dims | None, child: Dims | None) -> None:
-        """Take in what one redeclared field says about the parent's names."""
-        if parent is None or child is None:
-            return
-        for token, own in pair(parent, child) or ():
-            if isinstance(token, Variadic) and token.name:
-                self.variadics.setdefault(token.name, own)
-            elif isinstance(token, Dim) and isinstance(own[0], Dim) and token.size == Polynomial.of(token.text):
-                self.sizes.setdefault(token.text, own[0].size)
-
-    def apply(self, dims: Dims | None) -> Dims | None:
-        """The dims of an inherited field in terms of the child."""
-        if dims is None or not (self.sizes or self.variadics):
-            return dims
-        tokens: list[Token] = []
-        for token in dims.tokens:
-            if isinstance(token, Variadic) and token.name in self.variadics:
-                tokens += self.variadics[token.name]
-            else:
-                tokens.append(self._dim(token))
-        return Dims(tuple(tokens))
-
-    def _dim(self, token: Token) -> Token:
-        if not isinstance(token, Dim):
-            return token
-        size = token.size.substitute(self.sizes)
-        return token if size == token.size else Dim(size, str(size))
-
-
-def pair(parent: Dims, child: Dims) -> list[tuple[Token, tuple[Token, ...]]] | None:
-    """Each dim of the parent with the dims of the child that stand there; None when the ranks can't agree."""
-    spare = len(child.tokens) - parent.min_rank
-    if spare < 0 or (parent.variadic is None and spare):
-        return None
-    found, start = [], 0
-    for token in parent.tokens:
-        stop = start + (spare if isinstance(token, Variadic) else 1)
-        found.append((token, child.tokens[start:stop]))
-        start = stop
-    return found
-
-
-def dims_within(child: Dims | None, parent: Dims | None, table: DimMap) -> bool:
-    """Whether every shape of the child's dims is one of the parent's."""
-    if parent is None or (len(parent) == 1 and parent.tokens[0] == Variadic()):
-        return True
-    pairs = None if child is None else pair(parent, child)
-    return pairs is not None and all(_token_within(own, token, table) for token, own in pairs)
-
-
-def _token_within(own: tuple[Token, ...], parent: Token, table: DimMap) -> bool:
-    if isinstance(parent, Variadic):
-        return parent.name is None or table.variadics.get(parent.name) == own
-    if isinstance(own[0], Variadic):
-        return False
-    if isinstance(parent, AnyDim):
-        return True
-    return isinstance(own[0], Dim) and parent.size.substitute(table.sizes) == own[0].size
 
 
 def widening(child: FieldSpec, parent: FieldSpec, table: DimMap) -> str:
@@ -137,8 +71,4 @@ def _is_union(annotation: Any) -> bool:
 
 def redeclared(own: Mapping[str, FieldSpec], inherited: Mapping[str, FieldSpec]) -> DimMap:
     """What the redeclared fields of a child say about the dim names of a parent."""
-    table = DimMap()
-    for name, child in own.items():
-        if name in inherited:
-            table.learn(inherited[name].dims, child.dims)
-    return table
+    return DimMap((inherited[name].dims, child.dims) for name, child in own.items() if name in inherited)

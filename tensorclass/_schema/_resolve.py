@@ -93,7 +93,7 @@ class _Builder:
         table = redeclared(own, inherited)
         fields = {name: _rename_dims(spec, table) for name, spec in inherited.items()} | own
         for base, base_fields in bases:
-            self._check_narrowing(base, base_fields, fields, table)
+            self._check_narrowing(base, base_fields, fields, redeclared(own, base_fields))
         self._check_order(fields)
         self._check_recursion(fields)
         self._raise()

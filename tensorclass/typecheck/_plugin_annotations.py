@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from mypy import nodes
 from mypy.exprtotype import TypeTranslationError, expr_to_unanalyzed_type
 from mypy.plugin import SemanticAnalyzerPluginInterface
 from mypy.types import RawExpressionType, Type, UnboundType, UnionType
 
-from .._dims import FAMILY_DTYPES, parse_dims
-from ..errors import DimSyntaxError
-from ._plugin_facts import Declared
+from .._dims import FAMILY_DTYPES
+from ._rules import Declared, wrong_shape
 
 ANNOTATED = ("typing.Annotated", "typing_extensions.Annotated")
 MARKS = {"Shared": "shared", "PerElement": "per_element", "Ragged": "ragged"}
@@ -52,7 +52,7 @@ class Reader:
             return self._first(annotation, "tensor" if name == "Ragged" else None)
         if fullname.startswith("tensorclass.") and name in MARKS:
             inner = self._first(annotation, None)
-            return Declared(MARKS[name], inner.dtype, inner.dims)
+            return replace(inner, kind=MARKS[name])
         return Declared("tensor") if fullname == "torch._tensor.Tensor" else self._alias(annotation.name)
 
     def is_field(self, annotation: Type) -> bool:
@@ -68,25 +68,23 @@ class Reader:
 
     def _first(self, annotation: UnboundType, kind: str | None) -> Declared:
         found = self.read(annotation.args[0]) if annotation.args else Declared()
-        return Declared("ragged") if kind is not None else found
+        marked = len(annotation.args) > 1 and (found.dtype is None or found.dims is None)
+        return Declared("ragged") if kind is not None else replace(found, open=found.open or marked)
 
     def _union(self, items: Iterable[Type]) -> Declared:
         members = [item for item in items if not (isinstance(item, UnboundType) and item.name == "None")]
         return self.read(members[0]) if len(members) == 1 else Declared()
 
     def _tensor(self, family: str, args: tuple[Type, ...]) -> Declared:
-        if len(args) != 2:
-            raise WrongAnnotation(f'{family}[...] takes a tensor type and a shape: {family}[Tensor, "..."]')
-        text = _literal(args[1])
-        if not isinstance(text, str):
-            raise WrongAnnotation(f'{family}: a shape is a string such as "3 h w"')
-        try:
-            parse_dims(text)
-        except DimSyntaxError as error:
-            raise WrongAnnotation(f"{family}: {error}") from None
+        text = _literal(args[-1]) if args else None
+        if len(args) == 2 and isinstance(text, UnboundType):
+            return Declared()  # a name for a shape
+        problem = wrong_shape(family, len(args), text)
+        if problem:
+            raise WrongAnnotation(problem)
         array = args[0]
         plain = isinstance(array, UnboundType) and self._name(array)[1] == "torch._tensor.Tensor"
-        return Declared("tensor" if plain else "other", family if plain else None, text if plain else None)
+        return Declared("tensor", family, str(text)) if plain else Declared()
 
     def _alias(self, name: str) -> Declared:
         """What an alias at the top of the same file stands for."""
@@ -103,10 +101,11 @@ class Reader:
 
 
 def _literal(item: Type) -> object:
-    """A string between the brackets; mypy takes one that is a name for a reference to a type."""
+    """A string between the brackets, which mypy takes for the name of a type if it can be one; a real name as it is."""
     if isinstance(item, RawExpressionType):
         return item.literal_value if item.base_type_name == "builtins.str" else None
-    return item.original_str_expr if isinstance(item, UnboundType) else None
+    text = item.original_str_expr if isinstance(item, UnboundType) else None
+    return item if text is None else text
 
 
 def _assigns(statement: nodes.AssignmentStmt, name: str) -> bool:

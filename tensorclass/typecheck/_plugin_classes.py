@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mypy import nodes
 from mypy.mro import calculate_mro
 from mypy.plugin import ClassDefContext
 from mypy.types import LiteralType
 
-from .._dims import FAMILY_DTYPES, Dim
+from .._dims import DimMap
 from ._plugin_annotations import Reader, WrongAnnotation
 from ._plugin_codes import DECLARATION
 from ._plugin_facts import ROOT, Declared, fields_of, is_below_root, option, own_fields, record
+from ._rules import (
+    LEVELS,
+    OPTIONS,
+    no_tensor,
+    redeclared,
+    shared_default,
+    unknown_option,
+    widening,
+    widens,
+    wrong_value,
+)
 
-OPTIONS = ("frozen", "nocast", "autocast", "tensor_only", "shadow", "validate", "removed")
 PRODUCED = "tensorclass._schema._fields.produced"
 FIELD = "tensorclass._schema._fields.field"
 VALIDATOR = "tensorclass.classes._validators.field_validator"
@@ -52,9 +63,16 @@ def declared(ctx: ClassDefContext) -> None:
     _refuse_keywords(ctx)
     fields = dict(_fields(ctx))
     record(info)["fields"] = {name: field.to_json() for name, field in fields.items()}
-    for name, (field, statement) in {s: (f, _statement(ctx.cls, s)) for s, f in fields.items()}.items():
-        _check_field(ctx, name, field, statement)
+    inherited = {n: f for base in reversed(info.mro[1:]) for n, f in own_fields(base).items()}
+    table = redeclared(fields, inherited)
+    for name, field in fields.items():
+        _check_field(ctx, name, field, table)
     _leave_digest(ctx)
+
+
+def _fail(ctx: ClassDefContext, text: str, where: nodes.Context) -> None:
+    if text:
+        ctx.api.fail(text, where, code=DECLARATION)
 
 
 def _take_option(ctx: ClassDefContext, name: str, value: nodes.Expression) -> None:
@@ -68,10 +86,9 @@ def _refuse_keywords(ctx: ClassDefContext) -> None:
     takes = ctx.cls.info.get_containing_type_info("__init_subclass__")
     if takes is None or not takes.fullname.startswith("tensorclass."):
         return  # a class of the user takes keywords of its own
-    for name in ctx.cls.keywords:
-        if name not in OPTIONS:
-            known = ", ".join(OPTIONS)
-            ctx.api.fail(f'A tensorclass has no option "{name}"; options are {known}', ctx.cls, code=DECLARATION)
+    for name, value in ctx.cls.keywords.items():
+        given = value.value if isinstance(value, nodes.StrExpr) else LEVELS[0]
+        _fail(ctx, unknown_option(name) or wrong_value(name, given), ctx.cls)
 
 
 def _statements(cls: nodes.ClassDef) -> Iterator[tuple[str, nodes.AssignmentStmt]]:
@@ -95,12 +112,12 @@ def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, Declared]]:
         try:
             field = reader.read(annotation)
         except WrongAnnotation as wrong:
-            ctx.api.fail(str(wrong), statement, code=DECLARATION)
-            field = Declared("tensor")
+            _fail(ctx, str(wrong), statement)
+            field = Declared("tensor", open=True)
         produced, policy = _calls(statement.rvalue, PRODUCED), _argument(statement.rvalue, "coerce")
         known = policy.value if isinstance(policy, nodes.StrExpr) else None if policy is None else "cast"
         coerce = "cast" if name in converted else known
-        yield name, Declared(field.kind, field.dtype, field.dims, produced, coerce)
+        yield name, replace(field, produced=produced, coerce=coerce)
 
 
 def _calls(value: nodes.Expression, name: str) -> bool:
@@ -109,21 +126,17 @@ def _calls(value: nodes.Expression, name: str) -> bool:
     )
 
 
-def _check_field(ctx: ClassDefContext, name: str, field: Declared, statement: nodes.AssignmentStmt) -> None:
-    cls, symbol = ctx.cls, ctx.cls.info.names.get(name)
+def _check_field(ctx: ClassDefContext, name: str, field: Declared, table: DimMap) -> None:
+    cls, symbol, statement = ctx.cls, ctx.cls.info.names.get(name), _statement(ctx.cls, name)
     if option(cls.info, "shadow") and symbol is not None and isinstance(symbol.node, nodes.Var):
         symbol.node.allow_incompatible_override = True
-    if option(cls.info, "tensor_only") and field.kind == "per_element":
-        ctx.api.fail(f'"{name}" holds no tensor, and the class is tensor_only', statement, code=DECLARATION)
+    if option(cls.info, "tensor_only"):
+        _fail(ctx, no_tensor(name, field), statement)
     if isinstance(_default(statement.rvalue), nodes.ListExpr | nodes.DictExpr | nodes.SetExpr):
-        text = f'Instances would share the default of "{name}"; write `field(default_factory=...)`'
-        ctx.api.fail(text, statement, code=DECLARATION)
-    for parent in cls.info.mro[1:]:
-        if name in own_fields(parent):
-            problem = _widening(field, own_fields(parent)[name])
-            if problem:
-                ctx.api.fail(f'"{name}" widens the field of {parent.name}: {problem}', statement, code=DECLARATION)
-            break
+        _fail(ctx, shared_default(name), statement)
+    parent = next((base for base in cls.info.mro[1:] if name in own_fields(base)), None)
+    if parent is not None:
+        _fail(ctx, widens(name, parent.name, widening(field, own_fields(parent)[name], table)), statement)
 
 
 def _argument(value: nodes.Expression, name: str) -> nodes.Expression | None:
@@ -149,31 +162,6 @@ def _default(value: nodes.Expression) -> nodes.Expression | None:
     if isinstance(value, nodes.CallExpr):
         return _argument(value, "default")
     return None if isinstance(value, nodes.TempNode) else value
-
-
-def _widening(child: Declared, parent: Declared) -> str:
-    """How a child's field is certainly wider than its parent's; "" when that is not known."""
-    if child.produced and not parent.produced:
-        return "the parent's field can always be read"
-    if {child.kind, parent.kind} != {"tensor"} or parent.dtype is None:
-        return ""
-    outer = FAMILY_DTYPES[parent.dtype]
-    inner = child.dtypes
-    if outer is not None and (inner is None or not inner <= outer):
-        return f"the dtype {child.dtype or 'of any Tensor'} is not within {parent.dtype}"
-    return "" if _may_fit(child, parent) else f'the shape "{child.dims}" is not within "{parent.dims}"'
-
-
-def _may_fit(child: Declared, parent: Declared) -> bool:
-    own, other = child.shape, parent.shape
-    if own is None or other is None or own.rank is None or other.rank is None:
-        return True
-    sizes = [
-        (token.size.constant, wanted.size.constant)
-        for token, wanted in zip(own.tokens, other.tokens, strict=False)
-        if isinstance(token, Dim) and isinstance(wanted, Dim)
-    ]
-    return own.rank == other.rank and all(None in pair or pair[0] == pair[1] for pair in sizes)
 
 
 def _leave_digest(ctx: ClassDefContext) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mypy.expandtype import expand_type_by_instance
@@ -11,49 +10,14 @@ from mypy.maptype import map_instance_to_supertype
 from mypy.nodes import TypeInfo, Var
 from mypy.types import Instance, ProperType, Type, UnionType, get_proper_type
 
-from .._dims import FAMILY_DTYPES, Dims, parse_dims
 from ..errors import did_you_mean
+from ._rules import Declared as Declared
 
 ROOT = "tensorclass.classes._base.TensorClass"
 FROZEN_ROOT = "tensorclass.classes._base.FrozenTensorClass"
 EXTRAS = ("batch_size", "device", "names")
 KEY = "tensorclass"
 """The key of the plugin's own record in `TypeInfo.metadata`."""
-
-
-@dataclass(frozen=True)
-class Declared:
-    """What an annotation says about a field; `dtype` and `dims` are None when any dtype or shape is meant."""
-
-    kind: str = "other"
-    dtype: str | None = None
-    dims: str | None = None
-    produced: bool = False
-    coerce: str | None = None
-    """The conversion policy of the field: "cast" takes any dtype."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The record as mypy's cache stores it."""
-        return {
-            "kind": self.kind,
-            "dtype": self.dtype,
-            "dims": self.dims,
-            "produced": self.produced,
-            "coerce": self.coerce,
-        }
-
-    @property
-    def dtypes(self) -> frozenset[str] | None:
-        """The dtypes that the field takes; None for any."""
-        return None if self.dtype is None else FAMILY_DTYPES[self.dtype]
-
-    @property
-    def shape(self) -> Dims | None:
-        """The event dims; None for any."""
-        return None if self.dims is None else parse_dims(self.dims)
-
-    def __str__(self) -> str:
-        return f'{self.dtype or "Tensor"}["{"..." if self.dims is None else self.dims}"]'
 
 
 def is_batch_class(info: object) -> bool:

@@ -89,6 +89,20 @@ def test_renamed_dims_reach_inherited_fields():
     assert lines(Child.__tensorclass_schema__)[1] == 'mask: Float["rows 2*cols"] | None'
 
 
+def test_a_child_of_a_child_narrows():
+    """What a child made of a dim, its own child narrows again: the names of the first class are asked for anew."""
+
+    @declare
+    class Child(Base):
+        image: Float32[Tensor, "3 2*k w"]
+
+    @declare
+    class Grandchild(Child):
+        image: Float32[Tensor, "3 2*k 8"]
+
+    assert lines(Grandchild.__tensorclass_schema__)[:2] == ['image: Float32["3 2*k 8"]', 'mask: Float["2*k 8"] | None']
+
+
 @pytest.mark.parametrize(
     ("parent", "child"),
     [
