@@ -5,7 +5,6 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
@@ -230,11 +229,27 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         found: dict[str, Tensor] | None = self._store._tensors_by_key()
         return found
 
-    def _alike_leaves(self, other: Any) -> list[Tensor] | None:
-        mine, theirs = self._store._tensors_by_key(), other._store._tensors_by_key()
-        if not type(self).__tensorclass_rigid__ or mine is None or theirs is None or list(mine) != list(theirs):
-            return None
-        return list(theirs.values()) if self._store._batch_size == other._store._batch_size else None
+    def _declared_alike(self, other: Any) -> bool:
+        return type(other) is type(self) and type(self).__tensorclass_rigid__
+
+    def _alike_leaves(self, other: Any) -> tuple[list[Tensor], list[Tensor]] | None:
+        if not self._declared_alike(other):
+            return super()._alike_leaves(other)
+        mine: list[Tensor] = []
+        theirs: list[Tensor] = []
+        alike = self._store._batch_size == other._store._batch_size and self._side_by_side(other, mine, theirs, True)
+        return (mine, theirs) if alike else None
+
+    def _side_by_side(
+        self, other: Any, mine: list[Tensor], theirs: list[Tensor], whole: bool, write: bool = False
+    ) -> bool:
+        store: Any = self._store
+        if write:
+            self._refuse_frozen("write in place", "")
+        if type(other) is type(self) and not (write and (store._stacked or self._live() is not store._live())):
+            beside: bool = store._side_by_side(other._store, mine, theirs, whole, write)
+            return beside  # of nested containers without a class, the one that their field declares may be frozen
+        return super()._side_by_side(other, mine, theirs, whole, write)
 
     def _spread(self, leaves: list[Tensor], other: Tensor, op: str) -> list[Tensor]:
         spread: list[Tensor] = self._store._spread(leaves, other, op)
@@ -473,6 +488,9 @@ class TensorClass(Root, metaclass=Meta):
         device: DeviceField = field(default=DeviceField(), kw_only=True)  # pyright: ignore[reportIncompatibleMethodOverride]  # as above
         names: NamesField = field(default=NamesField(), kw_only=True)  # type: ignore[override]  # a property at run time
 
+        @classmethod
+        def __class_getitem__(cls, options: Any, /) -> Any: ...
+
     if not TYPE_CHECKING:  # checkers follow Generic, and synthesise constructors
 
         def __init__(self, *args, **kwargs):
@@ -502,7 +520,7 @@ class TensorClass(Root, metaclass=Meta):
             cls = type(self)
             if name.startswith("__"):
                 raise AttributeError(name)
-            member = getattr_static(cls, name, None)
+            member = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
             if hasattr(type(member), "__get__"):  # a property raised: let its own error through
                 return member.__get__(self, cls)
             raise _build.unknown_attribute(cls, name)

@@ -72,8 +72,8 @@ class InplaceOps(IndexOps):
         if keys_to_update is None and (type(source) is dict or type(source) is type(self)):
             targets: list[Tensor] = []
             sources: list[Tensor] = []
-            found = source if type(source) is dict else source._live()  # type: ignore[union-attr]  # a container
-            if self._pair_leaves(found, targets, sources, False) and _writable_as_shaped(targets, targets, sources):
+            paired = self._side_by_side(source, targets, sources, False, True)
+            if paired and _writable_as_shaped(targets, targets, sources, self._declared_alike(source)):
                 _copy_all(targets, sources, non_blocking)
                 return self
         self._write(self._plan(source, (), None, None, _paths(keys_to_update)), non_blocking)
@@ -164,36 +164,47 @@ class InplaceOps(IndexOps):
             return False
         leaves: list[Tensor] = []
         sources: list[Tensor] = []
-        if not self._pair_leaves(value._live(), leaves, sources, True) or not leaves:
+        if not self._side_by_side(value, leaves, sources, True, True) or not leaves:
             return False
         targets = [leaf[index] for leaf in leaves]
-        if not _writable_as_shaped(leaves, targets, sources):
+        if not _writable_as_shaped(leaves, targets, sources, self._declared_alike(value)):
             return False
         _copy_all(targets, sources)
         return True
 
-    def _pair_leaves(self, other: dict[Any, Any], targets: list[Tensor], sources: list[Tensor], whole: bool) -> bool:
-        """Collect leaves of one key, dtype and plain memory; False where the containers are not that much alike.
+    def _declared_alike(self, other: Any) -> bool:
+        """Whether a declaration gives the leaves of both sides their dtypes and event shapes."""
+        return False
 
-        `whole` asks for the same keys on both sides; else the other side may have fewer.
+    def _side_by_side(
+        self, other: Any, mine: list[Tensor], theirs: list[Tensor], whole: bool, write: bool = False
+    ) -> bool:
+        """Collect tensors that stand under the same keys; False where not all that is there is tensors and containers.
+
+        `other` is a container or a dict. `whole` asks for the same keys on both sides and keeps the order of the own
+        ones; else the other side may have fewer. `write` refuses where a container is frozen.
         """
+        table = self._tensors_by_key()
+        if table is not None and type(other) is not dict:
+            found = other._tensors_by_key()
+            if found is not None and list(table) == list(found):
+                mine += table.values()
+                theirs += found.values()
+                return True
         if self._stacked:
             return False
-        self._refuse_frozen("write in place", "")
-        mine = self._live()
-        if whole and len(mine) != len(other):
+        own, found = self._live(), other if type(other) is dict else other._live()
+        if whole and len(own) != len(found):
             return False
-        for key, source in other.items():
-            leaf = mine.get(key)
+        for key in list(own if whole else found):
+            leaf, source = own.get(key), found.get(key)
             if type(leaf) is Tensor and type(source) is Tensor:
-                if leaf.dtype is not source.dtype or leaf.requires_grad or not leaf.is_contiguous():
-                    return False
-                targets.append(leaf)
-                sources.append(source)
+                mine.append(leaf)
+                theirs.append(source)
                 continue
             if not isinstance(leaf, InplaceOps) or type(source) not in (dict, type(leaf)):
                 return False
-            if not leaf._pair_leaves(source if type(source) is dict else source._live(), targets, sources, whole):
+            if not leaf._side_by_side(source, mine, theirs, whole, write):
                 return False
         return True
 
@@ -467,9 +478,15 @@ class InplaceOps(IndexOps):
         return result
 
 
-def _writable_as_shaped(leaves: list[Tensor], targets: list[Tensor], sources: list[Tensor]) -> bool:
-    """Whether sources have the shapes of what they are copied into, and the leaves that hold it may be written."""
-    if [v.shape for v in targets] != [v.shape for v in sources]:
+def _writable_as_shaped(leaves: list[Tensor], targets: list[Tensor], sources: list[Tensor], alike: bool) -> bool:
+    """Whether sources have dtype and shape of their targets, and the leaves that hold these may be written.
+
+    `alike`: all have the dtypes and event shapes of one declaration, so that the first pair speaks for all.
+    """
+    for target, source in zip(targets[:1], sources, strict=False) if alike else zip(targets, sources, strict=True):
+        if target.dtype is not source.dtype or target.shape != source.shape:
+            return False
+    if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
         return False
     # A tensor made in inference mode may not be writable; dynamo can't ask.
     return torch.compiler.is_compiling() or not any(map(Tensor.is_inference, leaves))

@@ -113,14 +113,16 @@ def unary(self: C, kernel: Kernel) -> C:
 
 def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, default: Default = None) -> C:
     """Combine every leaf with a container, a tensor over the batch, or a number."""
-    leaves = self._leaves(VALUES)
     template: Any = self
     right: Right
-    if default is not None and isinstance(other, TensorCollection):
+    alike = self._alike_leaves(other) if type(other) is type(self) else None
+    if alike is not None:
+        leaves, right = alike
+    elif default is not None and isinstance(other, TensorCollection):
         (template, leaves), right = merged(self, other, kernel.name, default)
     else:
-        alike = self._alike_leaves(other) if type(other) is type(self) else None
-        right = operand(self, leaves, other, kernel.name) if alike is None else alike
+        leaves = self._leaves(VALUES)
+        right = operand(self, leaves, other, kernel.name)
     options = {} if alpha is None else {"alpha": alpha}
     try:
         new = _run(kernel, leaves, right, options)

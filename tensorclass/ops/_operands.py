@@ -46,9 +46,13 @@ class Pointwise(InplaceOps):
             return handler(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)
 
-    def _alike_leaves(self, other: Any) -> list[Tensor] | None:
-        """The other's `VALUES` leaves where their keys, order and ranks are one's own for certain; None else."""
-        return None
+    def _alike_leaves(self, other: Any) -> tuple[list[Tensor], list[Tensor]] | None:
+        """Both sides' `VALUES` leaves in one's own order, where they are tensors of the same ranks; None else."""
+        mine: list[Tensor] = []
+        theirs: list[Tensor] = []
+        if self._batch_size != other._batch_size or not self._side_by_side(other, mine, theirs, True):
+            return None
+        return (mine, theirs) if [v.ndim for v in mine] == [v.ndim for v in theirs] else None
 
     def _layout(self) -> Layout:
         """The key or path of each `VALUES` leaf, in order; a store that knows it at once overrides this."""

@@ -191,7 +191,7 @@ class LazyWrites(LazyBase):
 
     # ---- in place ------------------------------------------------------------------------------------------------
 
-    def _pair_leaves(self, *args: Any) -> bool:
+    def _side_by_side(self, *args: Any) -> bool:
         return False  # entries are stacked copies: a write to them would reach nothing
 
     def _plan(
