@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from mypy.nodes import TypeAlias, TypeInfo
 from mypy.plugin import (
+    AnalyzeTypeContext,
     AttributeContext,
     ClassDefContext,
     FunctionContext,
@@ -19,6 +20,7 @@ from mypy.plugin import (
 from mypy.types import FunctionLike, Instance, Type, get_proper_type
 
 from . import _plugin_access as access
+from . import _plugin_brackets as brackets
 from . import _plugin_classes as classes
 from . import _plugin_flow as flow
 from . import _plugin_stages as stages
@@ -87,6 +89,12 @@ class TensorClassPlugin(Plugin):
         if fullname in (ROOT, FROZEN_ROOT) or is_batch_class(self._class(fullname)):
             return guarded(classes.declared, lambda ctx: None)
         return None
+
+    def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
+        """`TensorClass["shadow"]` is the class itself."""
+        if fullname not in (ROOT, FROZEN_ROOT):
+            return None
+        return guarded(partial(brackets.base, root=fullname), brackets.unknown)
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         """Constructors, typed modules, pipelines, joins and torch functions."""

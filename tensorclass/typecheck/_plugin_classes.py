@@ -11,6 +11,7 @@ from mypy.plugin import ClassDefContext
 from mypy.types import LiteralType
 
 from .._dims import DimMap
+from . import _plugin_brackets as brackets
 from ._plugin_annotations import Reader, WrongAnnotation
 from ._plugin_codes import DECLARATION
 from ._plugin_facts import ROOT, Declared, fields_of, is_below_root, option, own_fields, record
@@ -56,6 +57,7 @@ def decorated(ctx: ClassDefContext) -> None:
 def declared(ctx: ClassDefContext) -> None:
     """Record the fields and options of a class below TensorClass."""
     info = ctx.cls.info
+    brackets.options(ctx)
     for name, value in ctx.cls.keywords.items():
         _take_option(ctx, name, value)
     if not is_below_root(info):

@@ -41,7 +41,7 @@ class Moments(TensorClass, shadow=True):
 
 
 # ---- options between brackets, as programs for another library write them
-class Bracketed(TensorClass["shadow"]):  # E: name-defined, type-arg | reportInvalidTypeArguments | - | ty: not-subscriptable | pyrefly: bad-specialization, unknown-name
+class Bracketed(TensorClass["shadow"]):  # E: name-defined, type-arg | - | - | mypy+plugin: - | pyrefly: unknown-name
     label: Int64[Tensor, ""]
 
 
