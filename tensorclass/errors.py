@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import FrozenInstanceError
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _ALIKE = 0.6  # the ratio above which difflib itself calls words close
+_LISTED = 40  # names that a message lists at most
 
 
 class Problem(NamedTuple):
@@ -58,6 +59,25 @@ class Problem(NamedTuple):
 
 def _indent(text: str) -> str:
     return text.replace("\n", "\n" + " " * 12)
+
+
+class Later:
+    """A message that is put together when it is read, so that an error which is caught and dropped costs little."""
+
+    __slots__ = ("_given", "_tell")
+
+    def __init__(self, tell: Callable[..., str], *given: Any) -> None:
+        self._tell = tell
+        self._given = given
+
+    def __str__(self) -> str:
+        return self._tell(*self._given)
+
+    def __repr__(self) -> str:
+        return repr(str(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)
 
 
 class TensorClassError(Exception):
@@ -202,6 +222,18 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
     best = max(candidates, key=score, default=None)
     return best if best is not None and score(best)[0] >= _ALIKE else None
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as a message prints them; of very many, the first ones and how many there are.
+
+    >>> listed(["b", "a"])
+    "['a', 'b']"
+    """
+    known = sorted(names)
+    if len(known) <= _LISTED:
+        return str(known)
+    return f"[{', '.join(map(repr, known[:_LISTED]))}, ...], {len(known)} in all"
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core._keys import later
 from ..errors import (
     FieldNotProducedError,
     MissingKeyError,
@@ -17,8 +18,12 @@ from ..errors import Problem as Problem
 
 def unknown_field(cls: Any, name: str) -> MissingKeyError:
     """The error for a key that is no field."""
+    return MissingKeyError(later(_no_field, cls, name))
+
+
+def _no_field(cls: Any, name: str) -> str:
     fields = list(cls.__tensorclass_schema__.fields)
-    return MissingKeyError(
+    return (
         f"{cls.__name__} has no field `{name}`{did_you_mean(name, fields)}; its fields are {fields}. Fields are "
         "declared on the class; an untyped corner is a field of type TensorDict"
     )
@@ -26,9 +31,13 @@ def unknown_field(cls: Any, name: str) -> MissingKeyError:
 
 def unknown_attribute(cls: Any, name: str) -> UnknownFieldError:
     """The error for an attribute that is neither a field nor a member of the class."""
+    return UnknownFieldError(later(_no_attribute, cls, name))  # `hasattr` asks, and drops the answer
+
+
+def _no_attribute(cls: Any, name: str) -> str:
     fields = list(cls.__tensorclass_schema__.fields)
     near = did_you_mean(name, fields) or did_you_mean(name, [n for n in dir(cls) if not n.startswith("_")])
-    return UnknownFieldError(f"{cls.__name__} has no field or attribute `{name}`{near}; its fields are {fields}")
+    return f"{cls.__name__} has no field or attribute `{name}`{near}; its fields are {fields}"
 
 
 class NotProducedKeyError(FieldNotProducedError, MissingKeyError):

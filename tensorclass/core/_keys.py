@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+import torch
 from torch import Tensor
 from typing_extensions import Unpack
+
+from ..errors import Later
 
 
 @runtime_checkable
@@ -111,3 +114,8 @@ def unravel_keys(*keys: Key) -> str | Path | tuple[str | Path, ...]:
 def join_path(path: Sequence[str]) -> str:
     """A path as it is printed in messages: `inputs.image`."""
     return KEY_SEPARATOR.join(path)
+
+
+def later(tell: Callable[..., str], *given: Any) -> Later | str:
+    """A message for an error that is often caught and dropped; compiled code prints what it is given, so the text."""
+    return tell(*given) if torch.compiler.is_compiling() else Later(tell, *given)

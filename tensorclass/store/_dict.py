@@ -14,12 +14,12 @@ from typing_extensions import Self
 from ..core import BATCHED, STORAGE, TensorCollection, as_batch_size, join_path, unravel_key_to_tuple
 from ..core._base import Kind, Names, check_names
 from ..core._device import Device, as_device
-from ..core._keys import Key, Path
+from ..core._keys import Key, Path, later
 from ..core._locks import Owners, acquire, children, refuse, release, renewed
 from ..core._pytree import register
 from ..core._views import LeafTest
-from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean
-from ..ops import UNSET, Join, list_to_stack
+from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean, listed
+from ..ops import UNSET, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
 from ..ops._compare import same_object
 from ..ops._inplace import Copy
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 else:
     Relaid = BridgeOps
 
+_ABSENT: Any = object()
 _CHANGED = "another thread added or removed keys during the operation; lock the container first"
 
 
@@ -300,10 +301,13 @@ class TensorDict(TensorDictBase):
         if value is not UNSET:
             return value if isinstance(value, Tensor) else presented(self, value)
         path = unravel_key_to_tuple(key)
-        *outer, last = path
-        holder = super().get(tuple(outer)) if outer else self
-        if isinstance(holder, TensorDict) and last in holder._data:
-            return presented(holder, holder._data[last])
+        holder: Any = super().get(path[:-1], _ABSENT) if len(path) > 1 else self
+        if isinstance(holder, TensorDict):
+            if path[-1] in holder._data:
+                return presented(holder, holder._data[path[-1]])
+            holder = _ABSENT
+        if holder is _ABSENT and (default is not UNSET or get_defaults_to_none()):
+            return None if default is UNSET else default
         return super().get(path, default)
 
     def _put(self, key: str, value: Any) -> None:
@@ -509,10 +513,11 @@ def same_entry(a: Any, b: Any) -> bool:
 
 def missing(collection: TensorCollection, key: str) -> MissingKeyError:
     """The error for an absent key: the nearest one, and what there is."""
-    keys = list(collection._entries())
-    return MissingKeyError(
-        f"{type(collection).__name__} has no key `{key}`{did_you_mean(key, keys)}; its keys are {sorted(keys)}"
-    )
+    return MissingKeyError(later(_absent, type(collection).__name__, key, list(collection._outline())))
+
+
+def _absent(name: str, key: str, keys: list[str]) -> str:
+    return f"{name} has no key `{key}`{did_you_mean(key, keys)}; its keys are {listed(keys)}"
 
 
 def mismatch(key: str, shape: Sequence[int], size: torch.Size) -> BatchSizeError:

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from ..core import TensorCollection
+from ..core._keys import later
 from ..core._repr import short_dtype
-from ..errors import BatchSizeError, StructureError
+from ..errors import BatchSizeError, MissingKeyError, StructureError
 from ..ops import Join
 from ..ops._compare import same_object
 from ._dict import TensorDict, missing
@@ -127,13 +128,16 @@ def values_of(stack: Any, key: str) -> list[Any]:
 
 def lacking(stack: Any, key: str) -> Exception:
     """The error for a key that not every member has."""
+    return MissingKeyError(later(_lacking, stack, key))
+
+
+def _lacking(stack: Any, key: str) -> str:
     holders = exclusive_keys(stack._members).get(key)
-    error = missing(stack, key)
     if holders is None:
-        return error
+        return str(missing(stack, key))
     where = ", ".join(map(str, holders[:5])) + (", ..." if len(holders) > 5 else "")
-    return type(error)(
-        f"{error.args[0]}. Only the members at positions {where} have it: read it there, as `stack[{holders[0]}]"
+    return (
+        f"{missing(stack, key)}. Only the members at positions {where} have it: read it there, as `stack[{holders[0]}]"
         f"[{key!r}]`, or give `get` a default"
     )
 
