@@ -114,19 +114,23 @@ class Bindings:
     def _solve(self, equation: _Equation) -> str:
         """Check a size or solve it for its one unknown; the text of what is wrong, or ''."""
         try:
-            size = equation.size.substitute(self.sizes)
+            size = equation.size.value(self.sizes)
+            solution = equation.size.linear(self.sizes) if size is None else None
+            if size is None and solution is None:  # sizes that are known may leave less than they promise
+                rest = equation.size.substitute(self.sizes)
+                size, solution = rest.constant, rest.linear({})
         except ZeroDivisionError:
             return f"`{equation.text}` divides by zero{self._known(equation.size)}"
-        if size.constant is not None:
-            return self._compare(equation, size.constant)
-        solution = size.solve_for_single_linear(equation.actual)
+        if size is not None:
+            return self._compare(equation, size)
         if solution is None:
             self._waiting.append(equation)
             return ""
-        name, value = solution
-        if value.denominator != 1 or value < 0:
+        name, slope, rest = solution
+        value, remainder = divmod(equation.actual - rest, slope)
+        if remainder or value < 0:
             return f"no size `{name}` makes `{equation.text}` {equation.actual}{self._known(equation.size)}"
-        self.sizes[name] = int(value)
+        self.sizes[name] = value
         self.origin[name] = equation.path
         return ""
 

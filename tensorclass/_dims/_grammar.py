@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from ..errors import DimSyntaxError
 from ._polynomial import Polynomial
@@ -68,34 +68,27 @@ class Dims:
     """
 
     tokens: tuple[Token, ...]
+    variadic: int | None = field(init=False, repr=False, compare=False)
+    """The position of `...` or `*name`; None without one."""
+    min_rank: int = field(init=False, repr=False, compare=False)
+    """The least number of dims."""
+    rank: int | None = field(init=False, repr=False, compare=False)
+    """The number of dims; None with `...` or `*name`."""
+    literal: tuple[int, ...] | None = field(init=False, repr=False, compare=False)
+    """The sizes, when all of them are numbers; else None."""
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The names of sizes, in order, without `*name`."""
 
-    @cached_property
-    def rank(self) -> int | None:
-        """The number of dims; None with `...` or `*name`."""
-        return None if self.variadic is not None else len(self.tokens)
-
-    @cached_property
-    def min_rank(self) -> int:
-        """The least number of dims."""
-        return len(self.tokens) - (self.variadic is not None)
-
-    @cached_property
-    def variadic(self) -> int | None:
-        """The position of `...` or `*name`; None without one."""
-        return next((i for i, token in enumerate(self.tokens) if isinstance(token, Variadic)), None)
-
-    @cached_property
-    def literal(self) -> tuple[int, ...] | None:
-        """The sizes, when all of them are numbers; else None."""
-        sizes = [token.size.constant if isinstance(token, Dim) else None for token in self.tokens]
-        known = [size for size in sizes if size is not None]
-        return tuple(known) if len(known) == len(sizes) else None
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The names of sizes, in order, without `*name`."""
-        names = [name for token in self.tokens if isinstance(token, Dim) for name in token.size.names]
-        return tuple(dict.fromkeys(names))
+    def __post_init__(self) -> None:  # at once: what fills in a cache later can't be traced by torch.compile
+        sizes = [token.size for token in self.tokens if isinstance(token, Dim)]
+        known = [size.constant for size in sizes if size.constant is not None]
+        variadic = next((i for i, token in enumerate(self.tokens) if isinstance(token, Variadic)), None)
+        names = tuple(dict.fromkeys(name for size in sizes for name in size.names))
+        object.__setattr__(self, "variadic", variadic)
+        object.__setattr__(self, "min_rank", len(self.tokens) - (variadic is not None))
+        object.__setattr__(self, "rank", len(self.tokens) if variadic is None else None)
+        object.__setattr__(self, "literal", tuple(known) if len(known) == len(self.tokens) else None)
+        object.__setattr__(self, "names", names)
 
     @property
     def canonical(self) -> str:

@@ -7,9 +7,8 @@ The atoms are names and floor divisions. What a floor division by a constant can
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from functools import cached_property
 from typing import NamedTuple
 
 from typing_extensions import Self
@@ -44,6 +43,10 @@ class Polynomial:
         found = {_sorted(monomial): count for monomial, count in terms.items() if count}
         # Higher powers first, then by name, so that equal polynomials print alike.
         self.terms: dict[Monomial, int] = dict(sorted(found.items(), key=_order))
+        self.constant = found.get((), 0) if not found or set(found) == {()} else None
+        """The value, when no name is left; else None."""
+        self.names = _names(self.terms)
+        """Every name, also those inside floor divisions, in order of appearance."""
 
     @classmethod
     def of(cls, value: str | int | Polynomial) -> Polynomial:
@@ -51,23 +54,6 @@ class Polynomial:
         if isinstance(value, Polynomial):
             return value
         return cls({(value,): 1}) if isinstance(value, str) else cls({(): value})
-
-    @cached_property
-    def constant(self) -> int | None:
-        """The value, when no name is left; else None."""
-        if not self.terms:
-            return 0
-        return self.terms[()] if set(self.terms) == {()} else None
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Every name, also those inside floor divisions, in order of appearance."""
-        found: dict[str, None] = {}
-        for monomial in self.terms:
-            for atom in monomial:
-                parts = (atom,) if isinstance(atom, str) else (*atom.numerator.names, *atom.denominator.names)
-                found.update(dict.fromkeys(parts))
-        return tuple(found)
 
     def __add__(self, other: Polynomial | int | str) -> Polynomial:
         total: Counter[Monomial] = Counter(self.terms)
@@ -127,6 +113,22 @@ class Polynomial:
             total = total + product
         return total
 
+    def value(self, sizes: Mapping[str, int]) -> int | None:
+        """The number that this size is; None when a name has no size.
+
+        Raises:
+            ZeroDivisionError: when a denominator is 0.
+        """
+        total = 0
+        for monomial, count in self.terms.items():
+            for atom in monomial:
+                size = _value(atom, sizes)
+                if size is None:
+                    return None
+                count *= size  # the product
+            total += count
+        return total
+
     def evaluate(self, sizes: Mapping[str, int]) -> int:
         """The number that this size is.
 
@@ -134,16 +136,23 @@ class Polynomial:
             KeyError: when a name has no size.
             ZeroDivisionError: when a denominator is 0.
         """
-        result = self.substitute(sizes).constant
+        result = self.value(sizes)
         if result is None:
             raise KeyError(next(name for name in self.names if name not in sizes))
         return result
 
+    def linear(self, sizes: Mapping[str, int]) -> tuple[str, int, int] | None:
+        """The one name without a size, its factor and what is added to it; None for any other size."""
+        names = [name for name in self.names if name not in sizes]
+        slope = self.terms.get((names[0],), 0) if len(names) == 1 else 0
+        if not slope or any([names[0] in _names([monomial]) for monomial in self.terms if monomial != (names[0],)]):
+            return None
+        return names[0], slope, self.evaluate({**sizes, names[0]: 0})
+
     def solve_for_single_linear(self, value: int) -> tuple[str, Fraction] | None:
         """The one name of a linear size, and what it must be for the size to be `value`; None for any other size."""
-        if len(self.names) != 1 or not set(self.terms) <= {(), self.names}:
-            return None
-        return self.names[0], Fraction(value - self.terms.get((), 0), self.terms[self.names])
+        found = self.linear({})
+        return None if found is None else (found[0], Fraction(value - found[2], found[1]))
 
     def isolate(self, name: str) -> Polynomial | None:
         """What `name` must be for this size to be zero, when that is a polynomial; else None."""
@@ -157,10 +166,6 @@ class Polynomial:
         return self.terms == other.terms if isinstance(other, Polynomial) else NotImplemented
 
     def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
         return hash(frozenset(self.terms.items()))
 
     def __str__(self) -> str:
@@ -174,6 +179,22 @@ class Polynomial:
 
     def __reduce__(self) -> tuple[type[Self], tuple[dict[Monomial, int]]]:
         return type(self), (self.terms,)
+
+
+def _names(monomials: Iterable[Monomial]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for monomial in monomials:
+        for atom in monomial:
+            parts = (atom,) if isinstance(atom, str) else (*atom.numerator.names, *atom.denominator.names)
+            found.update(dict.fromkeys(parts))
+    return tuple(found)
+
+
+def _value(atom: Atom, sizes: Mapping[str, int]) -> int | None:
+    if isinstance(atom, str):
+        return sizes.get(atom)
+    numerator, denominator = atom.numerator.value(sizes), atom.denominator.value(sizes)
+    return None if numerator is None or denominator is None else numerator // denominator
 
 
 def _sorted(monomial: Monomial) -> Monomial:

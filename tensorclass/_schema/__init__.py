@@ -39,6 +39,7 @@ from ._resolve import substitute as substitute
 from ._schema import Schema as Schema
 from ._schema import schema as schema
 from ._schema import schema_of as schema_of
+from ._spec import EXACT as EXACT
 from ._spec import FieldSpec as FieldSpec
 from ._spec import FieldValidator as FieldValidator
 from ._spec import Kind as Kind

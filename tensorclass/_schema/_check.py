@@ -14,10 +14,10 @@ from torch import Tensor
 from .._dims import Bindings, Dims
 from ..errors import Problem
 from ._annotations import is_collection, is_tensorclass
-from ._constraints import broken
+from ._constraints import broken, eager_only
 from ._convert import Inexact, preferred_dtype, to_tensor
 from ._dtypes import Float, TensorSpec, family_of, is_ragged
-from ._spec import TENSOR_KINDS, FieldSpec, FieldValidator, describe_tensor, short, type_name
+from ._spec import EXACT, TENSOR_KINDS, FieldSpec, FieldValidator, describe_tensor, short, type_name
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Checker:
         return f"{text}\n{mend}" if mend else text
 
     def _values(self, spec: FieldSpec, value: Tensor, start: int, path: str = "") -> None:
-        for hint in broken(spec.metadata, value, start):
+        for hint in broken(spec.metadata, value, start, spec.name):
             self.add(spec, describe_tensor(value), hint, path)
 
     # ---- one length per element ----------------------------------------------------------------------------------
@@ -296,10 +296,17 @@ class Checker:
                 return value
             value = value.item()
         try:
-            return spec.adapter.validate_python(value, strict=False if self.coercion(spec) == "cast" else None)
+            return self._validated(spec, value)
         except ValidationError as error:
             self.refused(spec, error, spec.name)
         return value
+
+    def _validated(self, spec: FieldSpec, value: Any) -> object:
+        """A Python value as pydantic has it."""
+        if type(value) is spec.annotation and type(value) in EXACT and not spec.metadata:
+            return value
+        eager_only(f"`{spec.name}`: {spec.type_text} is checked by pydantic")
+        return spec.adapter.validate_python(value, strict=False if self.coercion(spec) == "cast" else None)
 
     def _tensor_as_value(self, spec: FieldSpec, value: Tensor) -> None:
         if spec.adapter_accepts(value):
@@ -349,7 +356,7 @@ class Checker:
         if self.options.validate == "off" or len(self.problems) > 20:
             return value
         try:
-            return spec.adapter.validate_python(value, strict=False if self.coercion(spec) == "cast" else None)
+            return self._validated(spec, value)
         except ValidationError as error:
             self.refused(spec, error, path)
         return value

@@ -129,13 +129,14 @@ def bound_of(mark: Any) -> Any:
 # ---- on values ---------------------------------------------------------------------------------------------------
 
 
-def broken(metadata: Iterable[Any], value: Tensor, start: int) -> Iterator[str]:
+def broken(metadata: Iterable[Any], value: Tensor, start: int, name: str = "") -> Iterator[str]:
     """What elements of a tensor break, with their count and the first of them; nan breaks every bound.
 
     Args:
         metadata: What the annotation carries.
         value: The tensor, batch dims included.
         start: Where its event dims begin; a length is the size of the first.
+        name: The field, for who compiles.
     """
     for mark in flatten(metadata):
         if not isinstance(mark, KNOWN) or value.is_meta:
@@ -145,7 +146,14 @@ def broken(metadata: Iterable[Any], value: Tensor, start: int) -> Iterator[str]:
         elif value.is_complex() or value.dtype is torch.bool:
             yield f"{mark} needs numbers with an order, here {value.dtype}"
         elif value.numel():
+            eager_only(f"`{name}`: {mark} depends on the values of a tensor")
             yield from _wrong_elements(mark, value)
+
+
+def eager_only(what: str) -> None:
+    """Leave compiled code before something that it can't do; with `fullgraph=True` the reason is in the error."""
+    if torch.compiler.is_compiling():
+        torch._dynamo.graph_break(f"{what}, which only eager code can do")
 
 
 def _wrong_length(mark: Any, value: Tensor, start: int) -> Iterator[str]:

@@ -24,6 +24,8 @@ Kind = Literal[
     "tensor", "shared", "ragged", "nested", "collection", "value", "per_element", "any", "pending", "init_var"
 ]
 TENSOR_KINDS = ("tensor", "shared")
+EXACT: tuple[Any, ...] = (str, int, float, bool, bytes)
+"""Types whose values need no further check when their type is exactly this."""
 _STRICT = ConfigDict(
     arbitrary_types_allowed=True, strict=True, ser_json_bytes="base64", val_json_bytes="base64",
     ser_json_inf_nan="strings",

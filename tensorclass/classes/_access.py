@@ -7,14 +7,12 @@ from typing import Any
 
 from torch import Tensor
 
-from .._schema import FieldSpec, Options
+from .._schema import EXACT, FieldSpec, Options
 from ..core import TensorCollection
 from ..store import TensorDict
 from ._errors import not_produced
 from ._fits import DimTable, make_fits
 
-EXACT: tuple[Any, ...] = (str, int, float, bool, bytes)
-"""Types whose values need no further check when their type is exactly this."""
 Getter = Callable[[Any], Any]
 Setter = Callable[[Any, Any], None]
 

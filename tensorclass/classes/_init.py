@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._schema import MISSING, FieldSpec, Options, Schema
+from .._schema import EXACT, MISSING, FieldSpec, Options, Schema
 from ..core import as_batch_size
 from ..store import TensorDict
-from ._access import EXACT
 from ._compile import compile_function
 
 # A field may be named `size`, `type` or `object`, but never with a leading `_`: so the other names here have one.

@@ -138,3 +138,11 @@ def test_wrong_products_are_found(a, b, wrong):
     fields = [("plain", "a b", (a, b)), ("flat", "a*b", (given_size,))]
     assert len(bind(*fields)[1]) == 1
     assert len(bind(*fields[::-1])[1]) == 1
+
+
+def test_sizes_that_vanish():
+    """A size that is known although one of its names is not: a product with zero, a difference of equals."""
+    assert bind(("x", "m", (0,)), ("y", "m*n", (0,)))[1] == []
+    assert bind(("x", "m", (0,)), ("y", "m*n*k", (3,)))[1] != []
+    assert bind(("x", "m", (2,)), ("y", "(2*n+1)//m", (5,)), ("z", "n", (4,)))[1] != []
+    assert bind(("x", "m", (2,)), ("y", "(2*n+1)//m", (5,)), ("z", "n", (5,)))[1] == []
