@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -69,6 +70,27 @@ class Mapper:
         return found
 
 
+def _alike(old: list[Tensor], new: list[Any], device: bool) -> bool:
+    """Whether results are tensors of the dtypes, shapes and, if asked for, devices of what they were made of."""
+    for a, b in zip(old, new, strict=True):
+        if type(b) is not Tensor or b.dtype is not a.dtype or b.shape != a.shape or (device and b.device != a.device):
+            return False
+    return True
+
+
+def _batched(new: list[Any], size: torch.Size) -> bool:
+    """Whether results are tensors over a batch."""
+    last, dims = size, len(size)
+    for value in new:
+        if type(value) is not Tensor:
+            return False
+        shape = value.shape
+        if shape != last and shape[:dims] != size:
+            return False
+        last = shape
+    return True
+
+
 def _leaf(value: Any) -> Any:
     """What a function gave; a number is a tensor without dims, as in the constructor."""
     return torch.tensor(value) if isinstance(value, (bool, int, float, complex)) else value
@@ -118,9 +140,16 @@ class ApplyOps(KeyOps):
             and is_leaf is None
             and filter_empty is None
         ):
-            table = None if others or inplace or propagate_lock or constructor_kwargs else self._tensors_by_key()
+            plain = not (others or inplace or propagate_lock or constructor_kwargs)
+            table = self._tensors_by_key() if plain else None
             if table is not None:
                 return self._map_plain(table, fn)  # type: ignore[no-any-return]  # None when nothing is left
+            leaves: list[Tensor] = []
+            if plain and not call_on_nested and self._side_by_side(self, leaves, [], True):
+                new = [fn(leaf) for leaf in leaves]
+                if _alike(leaves, new, True):
+                    return self._make(new, self._batch_size, self._names, VALUES)
+                fn = partial(next, iter(new))  # the results again, in the same order
         mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, False, False)
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
         return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None when nothing is left
@@ -187,7 +216,12 @@ class ApplyOps(KeyOps):
 
     def _map_plain(self, table: dict[str, Tensor], fn: Callable[[Tensor], Any]) -> Any:
         """The common call on tensors and nothing else."""
-        entries = {key: fn(leaf) for key, leaf in table.items()}
+        leaves = list(table.values())
+        new = [fn(leaf) for leaf in leaves]
+        imposed = self._device is not None
+        if _alike(leaves, new, imposed) if self._layered else not imposed and _batched(new, self._batch_size):
+            return self._make(new, self._batch_size, self._names, VALUES)
+        entries = dict(zip(table, new, strict=False))
         if not all([isinstance(value, Tensor) for value in entries.values()]):
             entries = {key: _leaf(value) for key, value in entries.items() if value is not None}
             if not entries:

@@ -299,10 +299,6 @@ class MappingOps(ReadingOps):
             self._put(key, value)
         return True
 
-    def _tensors_by_key(self) -> dict[str, Tensor] | None:
-        """The entries when they are tensors and nothing else, for ways that need no more."""
-        return None
-
     def _plan_update(
         self, source: Any, prefix: Path, wanted: list[Path] | None, inplace: bool, is_leaf: Any,
         plan: list[tuple[MappingOps, dict[str, Any]]], in_place: dict[Path, Any],
