@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import torch
@@ -27,11 +27,12 @@ class DTypeFamily:
 
     name: str
     dtypes: frozenset[torch.dtype] | None
+    exact: torch.dtype | None = field(init=False, repr=False, compare=False)
+    """The dtype, when there is only one."""
 
-    @property
-    def exact(self) -> torch.dtype | None:
-        """The dtype, when there is only one."""
-        return next(iter(self.dtypes)) if self.dtypes is not None and len(self.dtypes) == 1 else None
+    def __post_init__(self) -> None:
+        exact = next(iter(self.dtypes)) if self.dtypes is not None and len(self.dtypes) == 1 else None
+        object.__setattr__(self, "exact", exact)
 
     def accepts(self, dtype: torch.dtype) -> bool:
         """Whether a tensor of this dtype belongs to the family."""

@@ -11,11 +11,12 @@ import math
 import sys
 from base64 import b64decode
 from binascii import a2b_base64, b2a_base64
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
+from pydantic_core import SchemaSerializer, core_schema
 from torch import Tensor
 
 from ._convert import Inexact, same_values, torch_dtype_for
@@ -29,6 +30,11 @@ NUMPY = {
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 OBJECT = {"dtype", "shape", "data"}
+_BYTES = {NAMES[dtype]: form for dtype, form in NUMPY.items() if dtype is not torch.bool}
+LEAVES = {
+    "b": core_schema.bool_schema(), "i": core_schema.int_schema(), "u": core_schema.int_schema(),
+    "f": core_schema.float_schema(),
+}  # fmt: skip
 WORDS = ("NaN", "Infinity", "-Infinity")
 SAMPLES: dict[str, complex] = {"b": True, "i": 1, "u": 1, "f": 1.0}
 MAX_RANK = 64
@@ -42,22 +48,20 @@ def is_tensor_object(value: object) -> bool:
 # ---- out ---------------------------------------------------------------------------------------------------------
 
 
-def encode(value: Tensor, family: DTypeFamily | None, lists: bool = False) -> Any:
-    """A tensor as JSON types.
+def encode(value: Tensor) -> dict[str, Any]:
+    """A tensor, on any device, as an object with base64 of its bytes."""
+    try:
+        array: Any = value.numpy()
+        shape, data = array.shape, b2a_base64(array, newline=False)
+    except (RuntimeError, TypeError, ValueError, BufferError):  # of strides, a dtype or device that numpy lacks
+        shape, data = tuple(value.shape), b2a_base64(_bytes_of(value), newline=False)
+    return {"dtype": NAMES[value.dtype], "shape": shape, "data": data.decode()}
 
-    Args:
-        value: The tensor, on any device.
-        family: The declared dtypes: lists stand alone where a reader finds the dtype from them; None for an object.
-        lists: Nested lists in place of base64.
-    """
-    if lists:
-        return _to_lists(value, family)
-    dtype = value.dtype
-    if dtype in NUMPY:
-        data: Any = _array_of(value).tobytes()
-    else:
-        data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return {"dtype": NAMES[dtype], "shape": list(value.shape), "data": str(b2a_base64(data, newline=False), "ascii")}
+
+def _bytes_of(value: Tensor) -> Any:
+    if value.dtype in NUMPY:
+        return _array_of(value).tobytes()
+    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
 
 
 def _array_of(value: Tensor) -> np.ndarray[Any, Any]:
@@ -67,22 +71,47 @@ def _array_of(value: Tensor) -> np.ndarray[Any, Any]:
         return value.numpy(force=True)
 
 
-def _to_lists(value: Tensor, family: DTypeFamily | None) -> Any:
-    wide = (
-        value if value.dtype in NUMPY else value.detach().to(torch.complex64 if value.is_complex() else torch.float32)
-    )
-    numbers = _array_of(wide)
-    if numbers.dtype.kind == "c":
-        numbers = np.stack([numbers.real, numbers.imag], -1)
+def encode_lists(value: Tensor, family: DTypeFamily | None) -> Any:
+    """A tensor, on any device, as nested lists: alone where a reader takes the dtype from the declared family."""
+    dtype = value.dtype
+    numbers = _array_of(value if dtype in NUMPY else _widened(value))
+    kind = numbers.dtype.kind
+    if kind == "c":
+        kind, numbers = "f", np.stack([numbers.real, numbers.imag], -1)
     data = numbers.tolist()
-    if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
+    if kind == "f" and not _all_finite(numbers):
         data = spell(data)
-    if family is not None and numbers.size and _implied(family, numbers.dtype.kind) is value.dtype:
+    elif numbers.ndim:
+        data = _lists_of(kind, numbers.ndim)(data)
+    if family is not None and numbers.size and (family.exact or _implied(family, kind)) is dtype:
         return data
-    return {"dtype": NAMES[value.dtype], "shape": [*value.shape], "data": data}
+    return {"dtype": NAMES[dtype], "shape": tuple(value.shape), "data": data}
 
 
-def _implied(family: DTypeFamily, kind: str) -> torch.dtype | None:
+def _widened(value: Tensor) -> Tensor:
+    return value.detach().to(torch.complex64 if value.is_complex() else torch.float32)
+
+
+@cache
+def _lists_of(kind: str, depth: int) -> type[list[Any]]:
+    """Lists that pydantic writes without asking for the type of every number."""
+    schema: Any = LEAVES[kind]
+    for _ in range(depth):
+        schema = core_schema.list_schema(schema)
+    return type("Lists", (list,), {"__slots__": (), "__pydantic_serializer__": SchemaSerializer(schema)})
+
+
+def _all_finite(numbers: np.ndarray[Any, Any]) -> bool:
+    """Whether no number is nan or infinite; the high byte of most that are finite says so."""
+    size = numbers.itemsize
+    if size > 2:
+        high = numbers.tobytes()[size - 1 if sys.byteorder == "little" else 0 :: size]
+        if 0x7F not in high and 0xFF not in high:
+            return True
+    return bool(np.isfinite(numbers).all())
+
+
+def _implied(family: DTypeFamily, kind: str) -> torch.dtype:
     """The dtype that a reader of lists takes."""
     return torch_dtype_for(family, SAMPLES[kind]) or natural(kind)
 
@@ -125,6 +154,19 @@ def from_object(value: dict[Any, Any]) -> Tensor:
         Inexact: when it stands for none.
     """
     try:
+        shape = value["shape"]
+        raw = bytearray(_unbase64(value["data"]))  # writable: the tensor stands over it
+        array = np.ndarray(shape, _BYTES[value["dtype"]], raw)
+        whole = array.nbytes == len(raw) and raw and len(value) == 3 and type(shape) is list
+        if whole and not (1 in shape and bool in map(type, shape)):  # True is 1
+            return torch.from_numpy(array)
+    except (KeyError, TypeError, ValueError):
+        pass  # what is wrong, or just another form, is found below
+    return _from_any_object(value)
+
+
+def _from_any_object(value: dict[Any, Any]) -> Tensor:
+    try:
         name, shape, data = value["dtype"], value["shape"], value["data"]
         dtype = DTYPES[name]
         count = math.prod(shape)
@@ -145,7 +187,7 @@ def from_object(value: dict[Any, Any]) -> Tensor:
     if len(data) != (size + 2) // 3 * 4:  # nothing is decoded, however long it is
         raise Inexact(_wrong_size(name, shape, size, len(data) * 3 // 4))
     try:
-        raw = bytearray(_unbase64(data))  # writable: the tensor stands over it
+        raw = bytearray(_unbase64(data))
     except ValueError as error:
         raise Inexact(f"`data` is no base64: {error}") from None
     if len(raw) != size:
@@ -154,9 +196,6 @@ def from_object(value: dict[Any, Any]) -> Tensor:
         raise Inexact("the bytes of a bool are 0 and 1")
     if not count:
         return _shaped(torch.empty(0, dtype=dtype), shape)
-    known = NUMPY.get(dtype)
-    if known is not None:
-        return torch.from_numpy(np.ndarray(shape, known, raw))
     return torch.frombuffer(raw, dtype=torch.uint8).view(dtype).reshape(shape)
 
 
@@ -188,7 +227,7 @@ def _shaped(value: Tensor, shape: list[int]) -> Tensor:
 def _from_lists(value: Any, family: DTypeFamily, cast: bool) -> Tensor:
     array = _array(value)
     kind = array.dtype.kind
-    target = torch_dtype_for(family, SAMPLES[kind]) or natural(kind)
+    target: torch.dtype = family.exact or _implied(family, kind)
     if target is torch.uint64 and kind == "f":  # numpy takes large integers among small ones for floats
         array = _unsigned(value, array)
     if array.size and (kind == "b") != (target is torch.bool) and not cast:
@@ -198,10 +237,21 @@ def _from_lists(value: Any, family: DTypeFamily, cast: bool) -> Tensor:
         return torch.zeros(array.shape, dtype=target)
     if target.is_complex:
         return _from_parts(array, target)
+    if target is torch.float32 or target is torch.float64:
+        return torch.from_numpy(_rounded(array, NUMPY[target], cast))
     numbers = torch.from_numpy(array)
     found = numbers.to(target)
     if not cast and not _kept(numbers, found):
         raise Inexact(f"{dtype_name(target)} can't hold these numbers")
+    return found
+
+
+@np.errstate(over="ignore")
+def _rounded(array: np.ndarray[Any, Any], dtype: np.dtype[Any], cast: bool) -> np.ndarray[Any, Any]:
+    """Numbers as floats: a float is a decimal that the dtype rounds, as long as it stays finite."""
+    found = array.astype(dtype, copy=False)
+    if not cast and not _all_finite(found) and not np.array_equal(np.isfinite(found), np.isfinite(array)):
+        raise Inexact(f"{dtype} can't hold these numbers")
     return found
 
 

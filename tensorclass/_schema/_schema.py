@@ -78,7 +78,8 @@ class Schema:
         Raises:
             SchemaError: when a forward reference names nothing.
         """
-        return self.resolve()._fields or {}
+        found = self._fields
+        return self.resolve()._fields or {} if found is None else found
 
     @property
     def declared(self) -> Mapping[str, FieldSpec]:

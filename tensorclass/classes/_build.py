@@ -25,6 +25,7 @@ from .._schema import (
     removed_table,
     substitute,
 )
+from .._schema._dtypes import DTypeFamily
 from ..core._base import check_names
 from ..core._device import as_device
 from ..core._pytree import register
@@ -104,6 +105,7 @@ def finish_class(cls: Any, schema: Schema) -> None:
     cls.__tensorclass_post_init__ = hasattr(cls, "__post_init__") and not schema.init_vars
     cls.__tensorclass_direct__ = not hasattr(cls, "__post_init__") and all(spec.init for spec in schema)
     cls.__tensorclass_spread__ = tuple(spec for spec in schema if _may_spread(spec))
+    cls.__tensorclass_quick__ = _quick_families(cls, schema)
     cls._joins_plainly = all(spec.join == "stack" for spec in schema.fields.values())
     cls.__annotations__ = dict(vars(cls).get("__annotations__", {}))
     if not vars(cls).get("__tensorclass_registered__"):
@@ -114,6 +116,15 @@ def finish_class(cls: Any, schema: Schema) -> None:
 def _may_spread(spec: FieldSpec) -> bool:
     """Whether one value may stand for all elements, so that making it takes more than was given."""
     return spec.kind == "per_element" or (spec.kind == "tensor" and isinstance(spec.default, torch.Tensor))
+
+
+def _quick_families(cls: Any, schema: Schema) -> dict[str, DTypeFamily] | None:
+    """The dtypes by field of a class of plain tensors, for readers that leave all checks to the constructor."""
+    plain = [spec for spec in schema if spec.kind == "tensor" and spec.coerce != "cast"]
+    more = cls.__tensorclass_options__.autocast or cls.__tensorclass_spread__ or schema.renamed or schema.removed
+    if more or len(plain) < len(schema) or not cls.__tensorclass_direct__:
+        return None
+    return {spec.name: spec.spec.dtype for spec in plain if spec.spec is not None}
 
 
 def _rigid_dtype(spec: FieldSpec) -> torch.dtype | None:
@@ -310,6 +321,7 @@ def _postpone(cls: Any, schema: Schema) -> None:
     cls.__init__ = init
     cls.__tensorclass_schema__ = schema
     cls.__tensorclass_pending__ = True
+    cls.__tensorclass_quick__ = None
     for name in schema.names:
         if name in vars(cls):
             delattr(cls, name)  # so that a reference to the field comes to `Meta.__getattr__`, which finishes the class

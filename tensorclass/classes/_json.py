@@ -18,9 +18,9 @@ from torch import Tensor
 
 from .._schema import MISSING, Checker, FieldSpec, Schema, infer_batch_size, migrate
 from .._schema._convert import Inexact
-from .._schema._dtypes import Shaped
-from .._schema._json import decode, encode, from_object, is_tensor_object, spell
-from .._schema._spec import short
+from .._schema._dtypes import DTypeFamily, Shaped
+from .._schema._json import decode, encode, encode_lists, from_object, is_tensor_object, spell
+from .._schema._spec import TENSOR_KINDS, short
 from ..core import TensorCollection
 from ..core._base import check_names
 from ..errors import Problem, SchemaError
@@ -30,6 +30,8 @@ from ._convert import from_nesting
 
 PLAIN: tuple[Any, ...] = (str, int, float, bool)
 """Types that JSON has."""
+JSON_KINDS = (dict, list, str, tuple)
+"""Types of values that are read as tensors; numbers are left to the checks of the class."""
 FREE = 1024
 """How many elements a batch size may claim for defaults that are spread, when no field holds as many."""
 
@@ -44,39 +46,50 @@ def dump(batch: Any, lists: bool = False) -> dict[str, Any]:
         SchemaError: for values that JSON can't hold; names their fields.
     """
     batch = batch._unstacked()
-    entries, found, problems = batch._entries(), {}, []
-    for name, spec in type(batch).__tensorclass_schema__.fields.items():
+    cls, store = type(batch), batch._store
+    entries: Mapping[str, Any] = batch._live() if cls.__tensorclass_nested__ else store._live()
+    found: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for name, spec in cls.__tensorclass_schema__.fields.items():
+        kind = spec.kind
         try:
-            if name in entries and spec.kind == "tensor":
-                found[name] = encode(entries[name], spec.spec.dtype if lists and spec.spec else None, lists)
-            elif name in entries:
-                found[name] = _OUT.get(spec.kind, _any_out)(spec, entries[name], lists)
-            elif spec.optional and not spec.produced:
-                found[name] = None
+            if name not in entries:
+                if spec.optional and not spec.produced:
+                    found[name] = None
+            elif kind == "tensor":
+                found[name] = encode_lists(entries[name], spec.spec.dtype) if lists else encode(entries[name])
+            else:
+                found[name] = _OUT.get(kind, _any_out)(spec, entries[name], lists)
         except (PydanticSerializationError, NotImplementedError) as error:
             hint = f"JSON can't hold it ({error}); leave it out: `batch.replace({name}=...)`, or declare another type"
             problems.append(Problem(name, str(spec), short(entries[name]), hint))
         except SchemaError as error:
             problems += [problem._replace(path=f"{name}.{problem.path}") for problem in error.problems]
     if problems:
-        raise SchemaError.of(type(batch).__name__, problems)
-    return {**found, **_frame(batch)}
+        raise SchemaError.of(cls.__name__, problems)
+    return _framed(found, store)
 
 
-def _frame(batch: Any) -> dict[str, Any]:
-    """What a container is besides its entries."""
-    names = {} if batch._names is None else {"names": list(batch._names)}
-    return {"batch_size": list(batch._batch_size), **names}
+def _framed(found: dict[str, Any], batch: Any) -> dict[str, Any]:
+    """Entries with what a container is besides them."""
+    found["batch_size"] = [*batch._batch_size]
+    if batch._names is not None:
+        found["names"] = list(batch._names)
+    return found
+
+
+def _tensor_out(value: Tensor, family: DTypeFamily | None, lists: bool) -> Any:
+    return encode_lists(value, family) if lists else encode(value)
 
 
 def _shared_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
-    return encode(value.tensor, spec.dtype, lists)
+    return _tensor_out(value.tensor, spec.dtype, lists)
 
 
 def _ragged_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
     if lists:
-        return _map(value.tolist(), len(value.shape), lambda element, _: encode(element, spec.dtype, True))
-    return {"lengths": value.lengths.tolist(), "values": encode(value.values, None)}
+        return _map(value.tolist(), len(value.shape), lambda element, _: encode_lists(element, spec.dtype))
+    return {"lengths": value.lengths.tolist(), "values": encode(value.values)}
 
 
 def _per_element_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
@@ -89,7 +102,7 @@ def _value_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
 
 def _any_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
     if isinstance(value, Tensor):
-        return encode(value, None, lists)
+        return _tensor_out(value, None, lists)
     if isinstance(value, (TensorCollection, Node)):
         return _entry_out(value, lists)
     return to_jsonable_python(value, inf_nan_mode="strings")
@@ -98,13 +111,12 @@ def _any_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
 def _entry_out(value: Any, lists: bool) -> Any:
     """An entry of an untyped container, in a form that says what it is."""
     if isinstance(value, Tensor):
-        return encode(value, None, lists)
+        return _tensor_out(value, None, lists)
     if isinstance(value, TensorCollection):
         value = value._unstacked()
-        entries = {key: _entry_out(entry, lists) for key, entry in value._entries().items()}
-        return {"entries": entries, **_frame(value)}
+        return _framed({"entries": {key: _entry_out(entry, lists) for key, entry in value._entries().items()}}, value)
     if isinstance(value, Unbatched):
-        return {"shared": encode(value.tensor, None, lists)}
+        return {"shared": _tensor_out(value.tensor, None, lists)}
     if isinstance(value, RaggedTensor):
         raise NotImplementedError("a ragged entry of an untyped container")
     listed = getattr(value, "tolist", None) if isinstance(value, Node) else None
@@ -141,6 +153,10 @@ def load(cls: Any, given: Any, json: bool = True) -> Any:
     Raises:
         SchemaError: with all problems together, each with its path.
     """
+    if type(given) is dict and cls.__tensorclass_quick__ is not None:
+        quick = _quick(cls, given)
+        if quick is not None:
+            return quick
     if not isinstance(given, Mapping) or not all([isinstance(key, str) for key in given]):
         problem = Problem(cls.__name__, "an object with a key for each field", short(given), "pass a JSON object")
         raise SchemaError.of(cls.__name__, [problem])
@@ -153,6 +169,44 @@ def load(cls: Any, given: Any, json: bool = True) -> Any:
         raise SchemaError.of(cls.__name__, [problem]) from None
 
 
+def _quick(cls: Any, given: Mapping[str, Any]) -> Any:
+    """An instance of a class of plain tensors, which checks them; None where something is to be looked at closely."""
+    families = cls.__tensorclass_quick__
+    values: dict[str, Any] = {}
+    try:
+        for name, value in given.items():
+            if name == "batch_size":
+                values[name] = None if value is None else _size_of(value)
+            elif name not in families:
+                return None
+            elif type(value) is dict:
+                values[name] = from_object(value)
+            elif type(value) is list:
+                values[name] = decode(value, families[name])
+            else:
+                return None
+    except Inexact:
+        return None
+    return cls(**values)
+
+
+def _size_of(given: Any) -> torch.Size:
+    """A batch size from JSON types.
+
+    Raises:
+        Inexact: when it is none.
+    """
+    if isinstance(given, torch.Size):
+        return given
+    if isinstance(given, list | tuple):
+        for n in given:
+            if type(n) is not int or not 0 <= n < 2**63:
+                break
+        else:
+            return torch.Size(given)
+    raise Inexact("write it as [32]")
+
+
 class _Reader:
     """Reads one instance; what is wrong is noted, and told with all that the class itself finds."""
 
@@ -163,23 +217,19 @@ class _Reader:
         self.checker = Checker(cls.__tensorclass_options__)
 
     def read(self, values: dict[str, Any]) -> Any:
-        size, names = self._size(values.pop("batch_size", None)), values.pop("names", None)
+        names = values.pop("names", None)
+        size = self._size(values.pop("batch_size", None))
         fields = self.schema.fields
         values = migrate(values, self.schema)
-        later = []
+        later, known = [], names is None
         for name, value in values.items():
             spec = fields.get(name)
-            if spec is None or value is None:
+            if spec is None:
+                known = False
+            elif value is None:
                 continue
-            if spec.kind in ("tensor", "shared"):
-                kind = type(value)
-                if kind is dict:
-                    try:
-                        values[name] = from_object(value)
-                    except Inexact as error:
-                        self._note(spec, value, str(error))
-                        values[name] = None
-                elif kind is list or kind is str or kind is tuple:
+            elif spec.kind in TENSOR_KINDS:
+                if type(value) in JSON_KINDS:
                     values[name] = self._tensor(spec, value)
             elif spec.kind in ("value", "per_element", "ragged"):
                 later.append(spec)
@@ -188,11 +238,11 @@ class _Reader:
         for spec in later:
             values[spec.name] = self._late(spec, values, size)
         self._check_backing(values, size)
-        return self._finish(values, size, names)
+        return self._finish(values, size, names, known)
 
-    def _finish(self, values: dict[str, Any], size: torch.Size | None, names: Any) -> Any:
+    def _finish(self, values: dict[str, Any], size: torch.Size | None, names: Any, known: bool) -> Any:
         problems, cls = self.checker.problems, self.cls
-        if not problems and names is None and cls.__tensorclass_direct__ and values.keys() <= self.schema.fields.keys():
+        if known and not problems and cls.__tensorclass_direct__:
             return cls(**values, batch_size=size)
         new = from_nesting(cls, values, size, None, None, problems)
         if names is not None:
@@ -211,12 +261,11 @@ class _Reader:
         self.checker.add(spec, given, hint, path)
 
     def _size(self, given: Any) -> torch.Size | None:
-        if given is None or isinstance(given, torch.Size):
-            return given
-        if isinstance(given, list | tuple) and all([type(n) is int and 0 <= n < 2**63 for n in given]):
-            return torch.Size(given)
-        self.checker.problems.append(Problem("batch_size", "a list of sizes", short(given), "write it as [32]"))
-        return None
+        try:
+            return None if given is None else _size_of(given)
+        except Inexact as error:
+            self.checker.problems.append(Problem("batch_size", "a list of sizes", short(given), str(error)))
+            return None
 
     def _check_backing(self, values: Mapping[str, Any], size: torch.Size | None) -> None:
         """A batch size for which defaults would be spread is held by some field: a short text makes no large tensor."""
@@ -236,8 +285,10 @@ class _Reader:
     # ---- kinds of fields -----------------------------------------------------------------------------------------
 
     def _tensor(self, spec: FieldSpec, value: Any, path: str = "") -> Any:
-        assert spec.spec is not None  # tensor kinds have one
         try:
+            if type(value) is dict:
+                return from_object(value)
+            assert spec.spec is not None  # tensor kinds have one
             return decode(value, spec.spec.dtype, self.checker.coercion(spec) == "cast")
         except Inexact as error:
             self._note(spec, value, str(error), path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -120,7 +121,7 @@ class JsonMethods:
             return core_schema.is_instance_schema(cls)
         _finish(cls)
         return core_schema.with_info_plain_validator_function(
-            lambda value, info: _validate(owner, value, info),
+            partial(_validate, owner),
             serialization=core_schema.plain_serializer_function_ser_schema(_serialize, info_arg=True),
             metadata={"pydantic_js_annotation_functions": [lambda _, handler: _inner(_shell(owner, ()), handler)]},
         )
@@ -176,12 +177,13 @@ _PART = re.compile(r"[^.\[\]]+|\[\d+(?=\])")
 
 def _serialize(batch: Any, info: SerializationInfo) -> dict[str, Any]:
     """Plain data: JSON types in JSON mode, where the context `{"tensors": "lists"}` asks for lists, else the values."""
-    lists = isinstance(info.context, dict) and info.context.get("tensors") == "lists"
+    context, include, exclude = info.context, info.include, info.exclude
+    lists = isinstance(context, dict) and context.get("tensors") == "lists"
     found = _json.dump(batch, lists) if info.mode_is_json() else _plain(batch)
-    if info.include is not None:
-        found = {key: value for key, value in found.items() if key in info.include or key == "batch_size"}
-    if info.exclude is not None:
-        dropped = {key for key in found if key in info.exclude and _is_whole(info.exclude, key)}
+    if include is not None:
+        found = {key: value for key, value in found.items() if key in include or key == "batch_size"}
+    if exclude is not None:
+        dropped = {key for key in found if key in exclude and _is_whole(exclude, key)}
         found = {key: value for key, value in found.items() if key not in dropped}
     return {key: value for key, value in found.items() if value is not None} if info.exclude_none else found
 
