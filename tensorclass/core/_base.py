@@ -95,10 +95,10 @@ class TensorCollection:
     def _put(self, key: str, value: Any) -> None:
         raise NotImplementedError
 
-    def _fill(self, tensors: dict[str, Tensor]) -> None:
-        """Take over a dict of tensors that are valid already; for a container without entries."""
-        for key, tensor in tensors.items():
-            self._put(key, tensor)
+    def _fill(self, entries: dict[str, Any]) -> None:
+        """Take over a dict of entries that are valid already; for a container without entries."""
+        for key, value in entries.items():
+            self._put(key, value)
 
     def _drop(self, key: str) -> None:
         raise NotImplementedError

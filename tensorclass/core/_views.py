@@ -64,45 +64,51 @@ class View(Generic[T]):
 
     def _pairs(self) -> list[tuple[Any, Any]]:
         """A snapshot of (key, value): a plain key at the top level, a path below."""
-        pairs: list[tuple[Any, Any]] = []
-        if self._nested or self._leaves_only:
-            self._walk(self._collection, (), pairs)
-        else:
-            pairs += self._collection._entries().items()
-        if any([not isinstance(value, (Tensor, TensorCollection)) for _, value in pairs]):
-            pairs = [(key, value._shown() if hasattr(type(value), "_shown") else value) for key, value in pairs]
+        paths: list[Any] = []
+        values: list[Any] = []
+        self._walk(self._collection, (), paths, values)
+        pairs = list(zip(paths, values, strict=True))
         if self._sort:
             pairs.sort(key=lambda pair: (pair[0],) if isinstance(pair[0], str) else pair[0])
         return pairs
 
-    def _walk(self, collection: TensorCollection, path: tuple[str, ...], pairs: list[tuple[Any, Any]]) -> None:
+    def _walk(
+        self, collection: TensorCollection, path: tuple[str, ...], paths: list[Any] | None, values: list[Any] | None
+    ) -> None:
+        """Collect what is asked for; without values none of a stack is read."""
         plain = self._is_leaf is default_is_leaf
-        for key, value in list(collection._live().items()):
-            if plain and type(value) is Tensor:
-                pairs.append(((*path, key) if path else key, value))
-                continue
-            inner = isinstance(value, TensorCollection)
-            leaf = not (plain and inner) and self._leaf(value)
-            if inner and self._nested and not leaf:
-                self._walk(value, (*path, key), pairs)
-            if leaf or not self._leaves_only:
-                pairs.append(((*path, key) if path else key, value))
+        nested, leaves_only = self._nested, self._leaves_only
+        entries = collection._outline() if values is None else collection._live()
+        for key, value in list(entries.items()):
+            if not (plain and type(value) is Tensor):
+                inner = isinstance(value, TensorCollection)
+                leaf = (leaves_only or nested) and not (plain and inner) and self._leaf(value)
+                if inner and nested and not leaf:
+                    self._walk(value, (*path, key), paths, values)
+                if leaves_only and not leaf:
+                    continue
+                if values is not None and not inner and hasattr(type(value), "_shown"):
+                    value = value._shown()
+            if paths is not None:
+                paths.append((*path, key) if path else key)
+            if values is not None:
+                values.append(value)
 
     def _leaf(self, value: Any) -> bool:
         return self._is_leaf(entry_type(value))
 
     def _count(self, collection: TensorCollection) -> int:
         total = 0
-        plain = self._is_leaf is default_is_leaf
+        plain, nested, leaves_only = self._is_leaf is default_is_leaf, self._nested, self._leaves_only
         for value in list(collection._outline().values()):
             if plain and type(value) is Tensor:
                 total += 1
                 continue
             inner = isinstance(value, TensorCollection)
             leaf = not (plain and inner) and self._leaf(value)
-            if inner and self._nested and not leaf:
+            if inner and nested and not leaf:
                 total += self._count(value)
-            total += leaf or not self._leaves_only
+            total += leaf or not leaves_only
         return total
 
     def __len__(self) -> int:
@@ -128,27 +134,13 @@ class KeysView(View["str | tuple[str, ...]"]):
 
     def _paths(self) -> list[Any]:
         """A snapshot of the keys; no value of a stack is read."""
+        if not (self._nested or self._leaves_only or self._sort):
+            return list(self._collection._outline())
         paths: list[Any] = []
-        if self._nested or self._leaves_only:
-            self._collect(self._collection, (), paths)
-        else:
-            paths += self._collection._outline()
+        self._walk(self._collection, (), paths, None)
         if self._sort:
             paths.sort(key=lambda path: (path,) if isinstance(path, str) else path)
         return paths
-
-    def _collect(self, collection: TensorCollection, path: tuple[str, ...], paths: list[Any]) -> None:
-        plain = self._is_leaf is default_is_leaf
-        for key, value in list(collection._outline().items()):
-            if plain and type(value) is Tensor:
-                paths.append((*path, key) if path else key)
-                continue
-            inner = isinstance(value, TensorCollection)
-            leaf = not (plain and inner) and self._leaf(value)
-            if inner and self._nested and not leaf:
-                self._collect(value, (*path, key), paths)
-            if leaf or not self._leaves_only:
-                paths.append((*path, key) if path else key)
 
     def __contains__(self, key: object) -> bool:
         if not is_key(key):
@@ -200,7 +192,11 @@ class ValuesView(View[Any]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([value for _, value in self._pairs()])
+        if self._sort:
+            return iter([value for _, value in self._pairs()])
+        values: list[Any] = []
+        self._walk(self._collection, (), None, values)
+        return iter(values)
 
 
 class ItemsView(View["tuple[str | tuple[str, ...], Any]"]):

@@ -88,28 +88,26 @@ class KeyOps(LazyOps):
         """
         if self._stacked and not inplace:
             return self._untyped("exclude", *keys)
-        paths = {unravel_key_to_tuple(key) for key in keys}
-        table = self._tensors_by_key()
-        if table is not None and all([len(path) == 1 for path in paths]):
-            dropped = {path[0] for path in paths}
-            result: Any = self._bare(self._batch_size, self._names)
-            result._fill({key: leaf for key, leaf in table.items() if key not in dropped})
-        else:
-            result = self._without(paths)
+        result = self._without({unravel_key_to_tuple(key) for key in keys})
         return self._adopt(result) if inplace else result
 
     def _without(self, paths: set[Path]) -> Any:
-        result: Any = self._bare(self._batch_size, self._names)
-        heads = {path[0] for path in paths}
+        dropped = {path[0] for path in paths if len(path) == 1}
+        deeper = [path for path in paths if len(path) > 1]
+        kept: dict[str, Any] = {}
         for key, value in self._entries().items():
-            if key in heads:
-                below = {path[1:] for path in paths if path[0] == key}
-                if () in below:
-                    continue
-                if isinstance(value, KeyOps):
-                    result._put(key, value._without(below))
-                    continue
-            result._put(key, _shallow(value))
+            if key in dropped:
+                continue
+            if type(value) is not Tensor and isinstance(value, KeyOps):
+                below = {path[1:] for path in deeper if path[0] == key} if deeper else ()
+                value = value._without(below) if below else value._twin()
+            kept[key] = value
+        return self._laid(kept)
+
+    def _laid(self, entries: dict[str, Any]) -> Any:
+        """An untyped container of entries that are valid already, which it takes over."""
+        result: Any = self._bare(self._batch_size, self._names)
+        result._fill(entries)
         return result
 
     def rename_key_(self, old_key: Key, new_key: Key, safe: bool = False) -> Self:
@@ -164,12 +162,9 @@ class KeyOps(LazyOps):
         """
         if self._stacked and not inplace:
             return self._untyped("flatten_keys", separator, is_leaf=is_leaf)
-        result: Any = self._bare(self._batch_size, self._names)
-        for path, value in _flat(self, (), is_leaf or default_is_leaf):
-            key = separator.join(path)
-            if key in result._entries():
-                raise StructureError(f"flatten_keys: several keys would become `{key}`; choose another separator")
-            result._put(key, value)
+        flat: dict[str, Any] = {}
+        _flatten(self, "", separator, is_leaf or default_is_leaf, flat)
+        result = self._laid(flat)
         return self._adopt(result) if inplace else result
 
     @UNFLATTENED_KEYS
@@ -184,28 +179,28 @@ class KeyOps(LazyOps):
         tensor(1)
         """
         tree: dict[str, Any] = {}
+        levels: dict[str, dict[str, Any]] = {}
         for key, value in self._entries().items():
-            path = key.split(separator)
-            node = tree
-            for depth, part in enumerate(path[:-1], 1):
-                node = node.setdefault(part, {})
-                if type(node) is not dict:
-                    raise _twice(path[:depth])
-            if path[-1] in node:
-                raise _twice(path)
-            node[path[-1]] = KeyOps.unflatten_keys(value, separator) if isinstance(value, KeyOps) else _Held(value)
+            outer, cut, last = key.rpartition(separator)
+            node = tree if not cut else levels.get(outer)
+            if node is None:
+                node = levels[outer] = _level(tree, outer.split(separator))
+            if last in node:
+                raise _twice(key.split(separator))
+            if type(value) is not Tensor and isinstance(value, KeyOps):
+                value = KeyOps.unflatten_keys(value, separator)
+            node[last] = value if type(value) is not dict else _Held(value)
         result = self._grown(tree)
         return self._adopt(result) if inplace else result
 
     def _grown(self, tree: dict[str, Any]) -> Any:
-        """An untyped container from nested dicts of entries."""
-        result: Any = self._bare(self._batch_size, self._names)
+        """An untyped container from nested dicts of entries, which it takes over."""
         for key, value in tree.items():
             if type(value) is dict:
-                result._put(key, self._grown(value))
-            else:
-                result._put(key, value.entry if type(value) is _Held else value)
-        return result
+                tree[key] = self._grown(value)
+            elif type(value) is _Held:
+                tree[key] = value.entry
+        return self._laid(tree)
 
     def split_keys(
         self, *key_sets: Sequence[Key], inplace: bool = False, default: Any = UNSET, strict: bool = True,
@@ -294,27 +289,39 @@ class KeyOps(LazyOps):
 
 
 class _Held:
-    """Wraps an entry, so that one that is a dict itself is no level of the tree."""
+    """Wraps an entry that is a dict itself, and no level of the tree."""
 
     __slots__ = ("entry",)
 
-    def __init__(self, entry: Any) -> None:
+    def __init__(self, entry: dict[Any, Any]) -> None:
         self.entry = entry
+
+
+def _level(tree: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """The dict at a path, made where it is absent."""
+    for depth, part in enumerate(path, 1):
+        if part not in tree:
+            tree[part] = {}
+        tree = tree[part]
+        if type(tree) is not dict:
+            raise _twice(path[:depth])
+    return tree
 
 
 def _twice(path: Sequence[str]) -> StructureError:
     return StructureError(f"unflatten_keys: `{join_path(path)}` would be written twice")
 
 
-def _flat(node: TensorCollection, path: Path, is_leaf: Any) -> list[tuple[Path, Any]]:
-    found: list[tuple[Path, Any]] = []
+def _flatten(node: TensorCollection, prefix: str, separator: str, is_leaf: Any, flat: dict[str, Any]) -> None:
+    plain = is_leaf is default_is_leaf
     for key, value in node._entries().items():
-        here = (*path, key)
-        if isinstance(value, TensorCollection) and not is_leaf(type(value)):
-            found += _flat(value, here, is_leaf)
+        here = prefix + key
+        if type(value) is not Tensor and isinstance(value, TensorCollection) and (plain or not is_leaf(type(value))):
+            _flatten(value, here + separator, separator, is_leaf, flat)
+        elif here in flat:
+            raise StructureError(f"flatten_keys: several keys would become `{here}`; choose another separator")
         else:
-            found.append((here, value))
-    return found
+            flat[here] = value
 
 
 def _shallow(value: Any) -> Any:

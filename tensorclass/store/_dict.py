@@ -198,12 +198,18 @@ class TensorDict(TensorDictBase):
         return new
 
     def _twin(self) -> Self:
-        data = self._data.copy()
-        if not self._plain:
+        new = object.__new__(type(self))
+        new._data = data = self._data.copy()
+        new._batch_size = self._batch_size
+        new._device = self._device
+        new._names = self._names
+        new._plain = plain = self._plain
+        new._lock = None
+        if not plain:
             for key, value in data.items():
                 if type(value) is not Tensor and isinstance(value, TensorCollection):
                     data[key] = value._twin()
-        return self._of(data, self._batch_size, self._device, self._names, self._plain)
+        return new
 
     def _quick(self, index: int | slice) -> Self | None:
         """The elements at an int or slice, of a container of tensors alone; None leaves it to the general way."""
@@ -332,8 +338,9 @@ class TensorDict(TensorDictBase):
                 return True
         return super()._update_tensors(source)
 
-    def _fill(self, tensors: dict[str, Tensor]) -> None:
-        self._data = tensors
+    def _fill(self, entries: dict[str, Any]) -> None:
+        self._data = entries
+        self._plain = all([isinstance(value, Tensor) for value in entries.values()])
 
     def _drop(self, key: str) -> None:
         try:
