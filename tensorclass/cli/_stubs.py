@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write or check the stubs; 0 when all are well, 1 when a file is broken or a checked stub is not fresh."""
+    """Write or check the stubs; 0 when all are well, 1 for a broken file, a wrong declaration, a stub that is not fresh."""
     if not arguments.paths and not arguments.torch:
         raise CommandError("name a module or a folder, or give --torch")
     if arguments.torch and arguments.out is None:
@@ -60,6 +60,9 @@ def _once(arguments: argparse.Namespace) -> int:
         elif _is_ours(place):
             print(f"{place}: {source} declares no typed class any more; remove it", file=sys.stderr)
             failed = 1
+    for finding in stubs.findings:
+        print(finding, file=sys.stderr)
+        failed = 1
     step: Callable[[Path, str], bool] = _check if arguments.check else _write
     return max([failed, *(not step(place, text) for place, text in found.items())])
 

@@ -64,7 +64,7 @@ def unknown_option(name: str, known: tuple[str, ...] = OPTIONS) -> str:
     """An option that classes do not have."""
     if name in known:
         return ""
-    return f'A tensorclass has no option "{name}"{did_you_mean(name, known)}; options are {", ".join(known)}'
+    return f'A tensorclass has no option "{name}"; options are {", ".join(known)}{did_you_mean(name, known)}'
 
 
 def wrong_value(name: str, value: object) -> str:
@@ -175,4 +175,4 @@ def undefined(name: str, names: Container[str], known: tuple[str, ...]) -> str:
     """A name in an annotation that stands for nothing when the program runs."""
     if name in names:
         return f'"{name}" is imported under TYPE_CHECKING alone, and does not exist at run time; import it outside'
-    return f'"{name}" is not defined in this module{did_you_mean(name, known)}; define or import it'
+    return f'"{name}" is not defined in this module; define or import it{did_you_mean(name, known)}'

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ._stubs_class import class_head, declared, generated
 from ._stubs_fields import DECORATOR, Declarations, Types
+from ._stubs_rules import Checker, Finding
 from ._stubs_source import Definition, Project, SourceFile, is_text
 
 MARK = "# Written by `tensorclass stubs` from"
@@ -29,6 +30,9 @@ class Stubs:
     def __init__(self, strict_keys: bool = False) -> None:
         self.project = Project()
         self.declarations = Declarations(self.project)
+        self.checker = Checker(self.declarations)
+        self.findings: list[Finding] = []
+        """The wrong declarations in the files of which stubs were made."""
         self.strict_keys = strict_keys
 
     def stub(self, path: Path) -> str | None:
@@ -41,6 +45,7 @@ class Stubs:
         nodes = (node for node in ast.walk(file.tree) if isinstance(node, ast.ClassDef))
         if not any(self.declarations.is_typed(file, node) for node in nodes):
             return None
+        self.findings += self.checker.findings(file)
         return Module(self, file).text()
 
 

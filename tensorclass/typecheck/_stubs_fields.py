@@ -24,6 +24,7 @@ class Field:
     name: str
     reads: str
     takes: str
+    line: ast.AnnAssign
     default: bool = False
     init: bool = True
     kw_only: bool = False
@@ -145,4 +146,4 @@ def _field(types: Types, line: ast.AnnAssign, name: str, kw_only: bool, stored: 
     said = {key: value.value for key, value in options.items() if isinstance(value, ast.Constant)}
     reads, takes = types.read(line.annotation), types.read(line.annotation, given=True)
     init, kw_only = init and bool(said.get("init", True)), bool(said.get("kw_only", kw_only))
-    return Field(name, reads, takes, default, init, kw_only, stored)
+    return Field(name, reads, takes, line, default, init, kw_only, stored)

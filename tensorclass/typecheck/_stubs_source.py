@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TypeAlias
@@ -48,11 +48,12 @@ class SourceFile:
             raise StubError(f"{path}: {at}{getattr(error, 'msg', error)}; put it right and run again") from None
         self._lines = [line.encode() for line in self.text.splitlines(keepends=True)]
         self.package = self.name if path.stem == "__init__" else self.name.rpartition(".")[0]
-        self.names = {**dict(self._imported(self.tree.body)), **dict(self._defined(self.tree.body))}
+        self.names = {**dict(self.imported(self.tree.body)), **dict(self._defined(self.tree.body))}
         """What each name at the top of the module stands for, as a dotted path."""
         self.classes = {node.name: node for node in _flat(self.tree.body) if isinstance(node, ast.ClassDef)}
 
-    def _imported(self, body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    def imported(self, body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
+        """The names that imports bind, with what they stand for."""
         for node in _flat(body):
             if isinstance(node, ast.Import):
                 for alias in node.names:
@@ -139,7 +140,7 @@ class Project:
         """The class that a full name stands for, followed through re-exports; None when its source is not found."""
         for _ in range(8):  # re-exports in a row
             module, _, last = name.rpartition(".")
-            found = self._module(file, module) if module else None
+            found = self.module(file, module) if module else None
             if found is None:
                 return None
             if last in found.classes:
@@ -149,7 +150,8 @@ class Project:
             file, name = found, found.names[last]
         return None
 
-    def _module(self, near: SourceFile, name: str) -> SourceFile | None:
+    def module(self, near: SourceFile, name: str) -> SourceFile | None:
+        """The source of a module that a file may import; None when it is not found."""
         if near.name == name:
             return near
         key = (str(root_of(near.path)), name)
@@ -218,7 +220,7 @@ def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
     return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 
-def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def _flat(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements of a module, with those of conditions and of `try`."""
     for node in body:
         yield node

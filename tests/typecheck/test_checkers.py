@@ -8,8 +8,8 @@ import pytest
 
 from tensorclass.cli import main
 from tests.typecheck._run import run
-from tests.typecheck._split import split
 from tests.typing._notation import Program, programs
+from tests.typing._split import split
 
 pytestmark = pytest.mark.slow
 NO_STUB_SAYS = ("dtypes", "shapes", "flows", "stages", "keys")
@@ -70,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def split_programs(folder: Path) -> dict[str, Program]:
     """The programs with their classes in modules of their own, behind stubs."""
-    return split(programs("right", "wrong"), folder)
+    return {path.stem: program for path, program in split(programs("right", "wrong"), folder).items()}
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright", "ty", "pyrefly"])

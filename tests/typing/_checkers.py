@@ -14,7 +14,7 @@ from typing import Any
 
 from tests._sources import ROOT
 from tests.typing._notation import HERE, Program, sections
-from tests.typing._stubs import write
+from tests.typing._split import split, wrong_declarations
 
 Found = dict[Path, dict[int, dict[str, str]]]
 """file -> line -> code -> message"""
@@ -63,11 +63,14 @@ def check(checker: str, programs: Iterable[Program]) -> Found:
     meant = [program for program in programs if checker in program.checkers]
     if not checker.endswith("+stubs"):
         return run_checker(checker, [program.path for program in meant])
-    written = write(meant, fresh(checker.replace("+", "_")))
+    folder = fresh(checker.replace("+", "_"))
+    written = split(meant, folder, "--strict-keys")
     said = run_checker(checker, list(written))
+    for path, line, code, message in wrong_declarations(written, "--out", str(folder / "stubs")):
+        said[path][line][code] = message
     starts = {path: sections(program)[0].lines.start for path, program in written.items()}
     return {
-        program.path: {line: codes for line, codes in said.get(path, {}).items() if line >= starts[path]}
+        program.path: {line: codes for line, codes in said[path].items() if line >= starts[path]}
         for path, program in written.items()
     }
 

@@ -5,8 +5,9 @@ nothing. `# E: call-arg | reportCallIssue | SchemaError` is a mistake that every
 one that only running the program shows, `# E: list-item | reportArgumentType | -` a false alarm.
 
 Every other checker says what the one says that it builds on, and nothing where it builds on none (see `CHECKERS`),
-unless a column of its own follows: `# E: - | - | SchemaError | mypy+plugin: tensorclass-dtype`. What only some checkers
-are meant to understand says so below its first line: `# checkers: mypy+plugin`.
+unless a column of its own follows: `# E: - | - | SchemaError | mypy+plugin: tensorclass-dtype`. `mypy+stubs` is "the
+command `tensorclass stubs`, then mypy", and so for pyright: the column `stubs` has what the command itself reports. What
+only some checkers are meant to understand says so below its first line: `# checkers: mypy+plugin`.
 
 A file of the folder `programs` holds many programs over the same classes: what stands in front of the first
 `# ---- right: ...` or `# ---- wrong: ...`, and the lines from one of these headings to the next.
@@ -27,6 +28,8 @@ CHECKERS = {
     "ty": None, "pyrefly": None,
 }  # fmt: skip
 """Every checker, and the one whose column it shares."""
+COMMAND = "stubs"
+"""The column of `tensorclass stubs`."""
 BESIDE = tuple(name for name in CHECKERS if not name.endswith("+stubs"))
 """The checkers that read a file as it is."""
 FOLDERS = {
@@ -52,9 +55,9 @@ class Mark:
 
     def codes(self, checker: str) -> frozenset[str]:
         """The codes that a checker reports."""
-        if checker in self.others:
-            return self.others[checker]
-        return {"mypy": self.mypy, "pyright": self.pyright}.get(CHECKERS[checker] or "", frozenset())
+        shared = {"mypy": self.mypy, "pyright": self.pyright}.get(CHECKERS[checker] or "", frozenset())
+        written = self.others.get(COMMAND, frozenset()) if checker.endswith(f"+{COMMAND}") else frozenset()
+        return self.others.get(checker, shared) | written
 
     def seen(self) -> bool:
         """Whether any checker reports the line."""
@@ -105,7 +108,7 @@ def parse_mark(line: str) -> Mark | None:
     others: dict[str, frozenset[str]] = {}
     for column in columns[3:]:
         name, separator, codes = column.partition(":")
-        if not separator or name.strip() not in CHECKERS:
+        if not separator or name.strip() not in (*CHECKERS, COMMAND):
             raise ValueError(f"expected `checker: codes` behind mypy, pyright and run time, got {column!r}")
         others[name.strip()] = _codes(codes)
     return Mark(_codes(columns[0]), _codes(columns[1]), None if columns[2] == "-" else columns[2], others)

@@ -167,6 +167,14 @@ def test_a_checker_says_what_the_one_says_that_it_builds_on() -> None:
     assert (mark.codes("mypy+plugin"), mark.codes("mypy")) == ({"three", "four"}, set())
 
 
+def test_what_the_stub_command_says_counts_for_both_checkers() -> None:
+    """The column `stubs` is added to what a checker says that reads the stubs."""
+    mark = parse_mark("f()  # E: one | - | - | stubs: two")
+    assert mark is not None
+    assert (mark.codes("mypy+stubs"), mark.codes("pyright+stubs")) == ({"one", "two"}, {"two"})
+    assert (mark.codes("mypy"), mark.codes("mypy+plugin"), mark.codes("pyright")) == ({"one"}, {"one"}, set())
+
+
 def test_a_program_names_the_checkers_that_are_meant() -> None:
     """Without a line of its own a program is for all that read its folder."""
     assert _program("# pyright: strict\n# checkers: mypy+plugin\n").checkers == ("mypy+plugin",)

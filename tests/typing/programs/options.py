@@ -85,7 +85,7 @@ class Thawed(Still, frozen=False):  # E: misc | reportGeneralTypeIssues | Schema
 
 
 # ---- wrong: an option that is not there
-class Misspelt(TensorClass, freeze=True):  # E: - | - | TypeError | mypy+plugin: tensorclass-declaration
+class Misspelt(TensorClass, freeze=True):  # E: - | - | TypeError | mypy+plugin: tensorclass-declaration | stubs: tensorclass-declaration
     value: Float32[Tensor, ""]
 
 
@@ -94,7 +94,7 @@ class Misspelt(TensorClass, freeze=True):  # E: - | - | TypeError | mypy+plugin:
 
 
 # ---- wrong: an option of another value
-class Level(TensorClass, validate="all"):  # E: - | reportArgumentType, reportGeneralTypeIssues | ValueError | mypy+plugin: tensorclass-declaration | ty: invalid-argument-type
+class Level(TensorClass, validate="all"):  # E: - | reportArgumentType, reportGeneralTypeIssues | ValueError | mypy+plugin: tensorclass-declaration | ty: invalid-argument-type | stubs: tensorclass-declaration
     value: Float32[Tensor, ""]
 
 
@@ -103,7 +103,7 @@ class Level(TensorClass, validate="all"):  # E: - | reportArgumentType, reportGe
 
 # ---- wrong: a field that is no tensor where only tensors are
 class Texts(TensorClass, tensor_only=True):
-    name: PerElement[str]  # E: - | - | SchemaError | mypy+plugin: tensorclass-declaration
+    name: PerElement[str]  # E: - | - | SchemaError | mypy+plugin: tensorclass-declaration | stubs: tensorclass-declaration
 
 
 # anchor: class Texts(TensorClass["tensor_only"]):

@@ -85,7 +85,7 @@ assert_type(Tight(value=torch.zeros(2, 3), batch_size=[2]).value, Tensor)
 # ---- wrong: a required field behind an optional one
 class Order(TensorClass):
     weight: Float32[Tensor, ""] | None = None
-    image: Float32[Tensor, "8 8"]  # E: misc | reportGeneralTypeIssues | SchemaError | ty: invalid-dataclass-field-order | pyrefly: bad-class-definition
+    image: Float32[Tensor, "8 8"]  # E: misc | reportGeneralTypeIssues | SchemaError | ty: invalid-dataclass-field-order | pyrefly: bad-class-definition | stubs: tensorclass-declaration
 
 
 # ---- wrong: a default of another type
@@ -95,7 +95,7 @@ class Default(TensorClass):
 
 # ---- wrong: a type that is not there
 class Missing(TensorClass):
-    image: Float31[Tensor, "8 8"]  # E: name-defined | reportGeneralTypeIssues, reportUndefinedVariable, syntax | NameError | ty: unresolved-reference | pyrefly: unknown-name
+    image: Float31[Tensor, "8 8"]  # E: name-defined | reportGeneralTypeIssues, reportUndefinedVariable, syntax | NameError | ty: unresolved-reference | pyrefly: unknown-name | stubs: tensorclass-declaration
 
 
 # anchor: class Missing(TensorClass):
@@ -104,22 +104,22 @@ class Missing(TensorClass):
 
 # ---- wrong: a field under the name of an operation
 class Hidden(TensorClass):
-    reshape: Float32[Tensor, ""]  # E: assignment | reportIncompatibleMethodOverride | SchemaError | ty: incompatible-attribute-override | pyrefly: bad-override-mutable-attribute
+    reshape: Float32[Tensor, ""]  # E: assignment | reportIncompatibleMethodOverride | SchemaError | ty: incompatible-attribute-override | pyrefly: bad-override-mutable-attribute | stubs: tensorclass-declaration
 
 
 # ---- wrong: a field under the name of an option
 class Reserved(TensorClass):
-    batch_size: Int64[Tensor, ""]  # E: assignment | reportGeneralTypeIssues, reportIncompatibleVariableOverride | SchemaError | ty: incompatible-attribute-override | pyrefly: bad-override
+    batch_size: Int64[Tensor, ""]  # E: assignment | reportGeneralTypeIssues, reportIncompatibleVariableOverride | SchemaError | ty: incompatible-attribute-override | pyrefly: bad-override | stubs: tensorclass-declaration
 
 
 # ---- wrong: a child gives a field another type
 class Changed(Parent):
-    image: str  # E: assignment | reportIncompatibleVariableOverride | SchemaError | ty: incompatible-attribute-override | pyrefly: bad-override-mutable-attribute
+    image: str  # E: assignment | reportIncompatibleVariableOverride | SchemaError | ty: incompatible-attribute-override | pyrefly: bad-override-mutable-attribute | stubs: tensorclass-declaration
 
 
 # ---- wrong: a child widens the shape of a field
 class Wider(Parent):
-    image: Float32[Tensor, "9 9"]  # E: - | - | SchemaError | mypy+plugin: tensorclass-declaration
+    image: Float32[Tensor, "9 9"]  # E: - | - | SchemaError | mypy+plugin: tensorclass-declaration | stubs: tensorclass-declaration
 
 
 # anchor: none
@@ -128,7 +128,7 @@ class Wider(Parent):
 # ---- wrong: a default that instances share
 class Shared(TensorClass):
     image: Tensor
-    tags: list[str] = []  # E: - | - | SchemaError | mypy+plugin: tensorclass-declaration
+    tags: list[str] = []  # E: - | - | SchemaError | mypy+plugin: tensorclass-declaration | stubs: tensorclass-declaration
 
 
 # ---- wrong: an option of a field that is not there
@@ -149,7 +149,7 @@ class Policy(TensorClass):
 
 # ---- wrong: dims outside the grammar
 class Commas(TensorClass):
-    image: Float32[Tensor, "8,8"]  # E: - | - | SchemaError | mypy+plugin: tensorclass-declaration
+    image: Float32[Tensor, "8,8"]  # E: - | - | SchemaError | mypy+plugin: tensorclass-declaration | stubs: tensorclass-declaration
 
 
 # anchor: none
