@@ -30,32 +30,31 @@ class Context(NamedTuple):
     names: Names
 
 
+_BATCHED = (Tensor, TensorCollection)
+
+
 def is_child(value: object) -> bool:
     """Whether an entry holds tensors, and so is a child in the pytree."""
-    return isinstance(value, (Tensor, TensorCollection)) or hasattr(type(value), "_batch_shape")
+    return isinstance(value, _BATCHED) or hasattr(type(value), "_batch_shape")
 
 
-def flatten(collection: TensorCollection) -> tuple[list[Any], Context]:
+def flatten(collection: Any) -> tuple[list[Any], Context]:
     """The entries that hold tensors, and the context that restores the rest."""
-    entries = collection._entries()
-    placed = collection._placed()
-    size, device, names = tuple(collection._batch_size), collection._device, collection._names
-    values = list(entries.values())
-    if values and not placed and all([isinstance(value, (Tensor, TensorCollection)) for value in values]):
-        keys = tuple(entries)
-        return values, Context(type(collection), keys, keys, (), 0, values[0].ndim - len(size), (), device, names)
-    children = {key: value for key, value in entries.items() if is_child(value) or key in placed}
-    statics = tuple((key, value) for key, value in entries.items() if key not in children)
-    sizer = event_ndim = -1
-    for position, value in enumerate(children.values()):
-        if isinstance(value, (Tensor, TensorCollection)) or getattr(value, "_batch_shape", None) is not None:
-            sizer, event_ndim = position, value.ndim - len(collection._batch_size)
-            break
-    size = () if sizer >= 0 else size
-    context = Context(
-        type(collection), tuple(children), tuple(entries), statics, sizer, event_ndim, size, device, names
-    )
-    return list(children.values()), context
+    cls, size, device, names = type(collection), collection._batch_size, collection._device, collection._names
+    tensors = collection._tensors_by_key()
+    if tensors:  # nothing else, as in most containers
+        keys, values = tuple(tensors), list(tensors.values())
+        return values, Context(cls, keys, keys, (), 0, values[0].ndim - len(size), (), device, names)
+    entries, placed = collection._entries(), collection._placed()
+    children = {key: value for key, value in entries.items() if key in placed or is_child(value)}
+    keys, values = tuple(children), list(children.values())
+    order, statics = keys, tuple([(key, entries[key]) for key in entries if key not in children])
+    if statics:
+        order = tuple(entries)
+    for position, value in enumerate(values):
+        if isinstance(value, _BATCHED) or getattr(value, "_batch_shape", None) is not None:
+            return values, Context(cls, keys, order, statics, position, value.ndim - len(size), (), device, names)
+    return values, Context(cls, keys, order, statics, -1, -1, tuple(size), device, names)
 
 
 def flatten_with_keys(collection: TensorCollection) -> tuple[list[tuple[Any, Any]], Context]:
@@ -67,25 +66,24 @@ def flatten_with_keys(collection: TensorCollection) -> tuple[list[tuple[Any, Any
 def unflatten(children: Iterable[Any], context: Context) -> Any:
     """A twin around new children, which tree_map may have made anything at all: nothing is validated here."""
     values = list(children)
-    size = torch.Size(context.batch_size)
-    if context.sizer >= 0:
-        shape = getattr(values[context.sizer], "shape", None)
-        size = shape[: max(0, len(shape) - context.event_ndim)] if isinstance(shape, torch.Size) else torch.Size([])
-    device = context.device
+    cls, keys, order, statics, sizer, event_ndim, batch_size, device, names = context
+    shape = getattr(values[sizer], "shape", None) if sizer >= 0 else None
+    if isinstance(shape, torch.Size) and len(shape) > event_ndim:
+        size = shape[: len(shape) - event_ndim]
+    else:
+        size = torch.Size(batch_size)
     if device is not None and values:
         device = getattr(values[0], "device", device)
-    found = dict(zip(context.keys, values, strict=True))
-    if len(found) == len(context.order) and all([isinstance(value, (Tensor, TensorCollection)) for value in values]):
-        names = context.names if context.names is not None and len(context.names) == len(size) else None
-        return context.cls._from_entries(found, size, device, names)  # type: ignore[attr-defined]  # a TensorCollection
-    if context.statics:
-        found.update(context.statics)
-        found = {key: found[key] for key in context.order}
-    names = context.names if context.names is not None and len(context.names) == len(size) else None
-    result = context.cls._from_entries(found, size, device, names)  # type: ignore[attr-defined]  # a TensorCollection
-    placed = frozenset(key for key, value in zip(context.keys, values, strict=True) if not is_child(value))
-    if placed:
-        result._place(placed)
+    found = dict(zip(keys, values, strict=True))
+    if statics:
+        found.update(statics)
+        found = {key: found[key] for key in order}
+    names = names if names is not None and len(names) == len(size) else None
+    result = cls._from_entries(found, size, device, names)  # type: ignore[attr-defined]  # a TensorCollection
+    if result._tensors_by_key() is None:
+        placed = [key for key, value in zip(keys, values, strict=True) if not is_child(value)]
+        if placed:
+            result._place(frozenset(placed))
     return result
 
 

@@ -56,12 +56,14 @@ def fit_of(swaps: Swaps, olds: list[Tensors], params: Any, preserve: bool) -> li
     news: list[Tensors] = [{} for _ in plan.kinds]
     unknown: list[Path] = []
     _sort_in(plan.root, params, (), news, unknown)
-    missing = [
-        (*level.path, name)
-        for slot, level in enumerate(plan.levels)
-        for name in level.slots
-        if level.slots[name] == slot and name not in news[slot] and name not in level.optional
-    ]
+    missing: list[Path] = []
+    if sum(map(len, news)) != plan.total - len(plan.nones):
+        missing += [
+            (*level.path, name)
+            for slot, level in enumerate(plan.levels)
+            for name in level.slots
+            if level.slots[name] == slot and name not in news[slot] and name not in level.optional
+        ]
     if unknown or missing:
         raise _mismatch(swaps, unknown, missing)
     stores: list[TensorDict] = []
@@ -73,6 +75,10 @@ def fit_of(swaps: Swaps, olds: list[Tensors], params: Any, preserve: bool) -> li
 
 
 def _sort_in(level: Level, params: Any, path: Path, news: list[Tensors], unknown: list[Path]) -> None:
+    tensors = params._tensors_by_key() if level.only >= 0 else None
+    if tensors is not None and tensors.keys() == level.slots.keys():  # the common case, without a loop
+        news[level.only] = news[level.only] or dict(tensors)
+        return
     for name, value in params._entries().items():
         slot = level.slots.get(name)
         if slot is None:
@@ -110,11 +116,12 @@ def _plain_stores(params: Any, stores: list[TensorDict]) -> bool:
 
 
 def _wrap(plan: Plan, olds: list[Tensors], news: list[Tensors]) -> bool:
-    """Make parameters of plain tensors that take the place of parameters; whether there were tensors of that kind.
+    """Make parameters of plain tensors that take the place of parameters; whether there may be tensors of that kind.
 
     A tensor that requires grad, or belongs to a function transform, stays what it is, for gradients to reach it.
     """
-    transformed = not foreach_is_safe() or forward_ad._current_level >= 0
+    if not foreach_is_safe() or forward_ad._current_level >= 0:
+        return True
     made: dict[int, tuple[Path, Tensor, Tensor]] = {}
     found = False
     for level, held, new, kind in zip(plan.levels, olds, news, plan.kinds, strict=True):
@@ -125,7 +132,7 @@ def _wrap(plan: Plan, olds: list[Tensors], news: list[Tensors]) -> bool:
             if isinstance(value, Parameter) or not (kind == "_parameters" or isinstance(old, Parameter)):
                 continue
             found = True
-            if transformed or value.requires_grad:
+            if value.requires_grad:
                 continue
             path = (*level.path, name)
             known = made.get(id(old))

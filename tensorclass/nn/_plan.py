@@ -29,11 +29,13 @@ _MAKING = threading.RLock()
 class Level:
     """One module of a tree: for each name of a tensor the number of the dict that holds it, and the levels below."""
 
-    __slots__ = ("children", "optional", "path", "slots")
+    __slots__ = ("children", "only", "optional", "path", "slots")
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.slots: dict[str, int] = {}
+        self.only = -1
+        """The one dict that holds all tensors of the module itself; negative where there are several, or none."""
         self.optional: frozenset[str] = frozenset()
         self.children: dict[str, Level] = {}
 
@@ -108,6 +110,7 @@ class Plan:
                 if is_lazy(value):
                     raise uninitialised((*level.path, name))
                 level.slots[name] = slot
+                level.only = slot if level.only in (slot, -1) else -2
             elif value is None:
                 self.nones.append((slot, name))
         self.total += len(held)
