@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import tensordict
@@ -31,12 +32,13 @@ def network(candidate: Candidate, sample: str) -> dict[str, Any]:
     if candidate == "raw":
         params: Any = dict(net.named_parameters())
         stacked: Any = {name: value.detach().expand(COPIES, *value.shape).clone() for name, value in params.items()}
-        return {"net": net, "x": x, "params": params, "stacked": stacked, **_calls(net, _raw)}
+        return {"net": net, "x": x, "params": params, "stacked": stacked, **_calls(net, _raw, _vmap_of_torch)}
     library: Any = tensordict if candidate in ("anchor_class", "anchor_dict") else tensorclass
     params = library.from_module(net)
     stacked = params.data.expand(COPIES).clone()
     made = {"params": params, "loose": library.TensorDict.from_module(net), "plain": params.data.clone()}
-    return {"net": net, "x": x, **made, "stacked": stacked, **_calls(net, _swapped)}
+    vmap: Any = torch.vmap if library is tensordict else _vmap_of_torch
+    return {"net": net, "x": x, **made, "stacked": stacked, **_calls(net, _swapped, vmap)}
 
 
 def _raw(net: Any, params: Any, x: Tensor) -> Any:
@@ -48,5 +50,13 @@ def _swapped(net: Any, params: Any, x: Tensor) -> Any:
         return net(x)
 
 
-def _calls(net: Any, one: Any) -> dict[str, Any]:
-    return {"one": one, "batched": torch.vmap(lambda params, x: one(net, params, x), (0, None))}
+def _calls(net: Any, one: Any, vmap: Any) -> dict[str, Any]:
+    return {"one": one, "batched": vmap(lambda params, x: one(net, params, x), (0, None))}
+
+
+def _vmap_of_torch(func: Any, in_dims: Any) -> Any:
+    """`torch.vmap` as torch ships it: the anchor replaces parts of it for all callers when it is imported."""
+    spec: Any = importlib.util.find_spec("torch._functorch.vmap")
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return lambda *args: module.vmap_impl(func, in_dims, 0, "error", None, *args)
