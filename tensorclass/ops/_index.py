@@ -163,15 +163,16 @@ def apply_index(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
         part = parts[0]
         if isinstance(part, Tensor) and part.ndim == 1:
             if part.dtype is torch.bool and not torch.compiler.is_compiling():
-                return rows(leaves, part.nonzero().reshape(-1)) if _is_plain(part) else [v[part] for v in leaves]
+                return rows(leaves, part.nonzero().reshape(-1)) if is_plain(part) else [v[part] for v in leaves]
             if part.dtype is torch.int64:
                 return rows(leaves, part)
         return [leaf[part] for leaf in leaves]
     return [leaf[parts] for leaf in leaves]
 
 
-def _is_plain(tensor: Tensor) -> bool:
-    return type(tensor) is Tensor and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
+def is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor has values to look at: it is neither fake nor mapped over nor on "meta"."""
+    return type(tensor) is Tensor and not tensor.is_meta and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
 
 
 class IndexOps(NameOps):

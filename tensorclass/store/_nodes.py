@@ -20,7 +20,9 @@ from ..core._batch import broadcasts_to, over_events
 from ..core._repr import describe_entry
 from ..errors import BatchSizeError, StructureError
 from ..ops import Join, LinkedList
+from ..ops._index import is_plain
 from ._follow import Follower
+from ._grown import grown
 
 T = TypeVar("T")
 
@@ -104,7 +106,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
     _free: bool
     """Whether no container holds it, so that it may grow; absent where one does."""
     _index: Tensor
-    _table: tuple[T, ...]
+    _table: Sequence[T]
 
     def __init__(self, *values: Any) -> None:
         self._table, self._index = tabulate([unwrap(value) for value in values])
@@ -147,7 +149,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
         return cls._of((shown,), torch.zeros(batch_size, dtype=torch.int64))
 
     @classmethod
-    def _of(cls, table: tuple[Any, ...], index: Tensor) -> Self:
+    def _of(cls, table: Sequence[Any], index: Tensor) -> Self:
         node = object.__new__(cls)
         node._table = table
         node._index = index
@@ -254,7 +256,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
         return self._of(self._table, self._index if kind == VALUES else leaves[0])
 
     def _describe(self, outer: torch.Size) -> str:
-        kinds = sorted({type(value).__name__ for value in self._table})
+        kinds = sorted({kind.__name__ for kind in set(map(type, compact(self._table, self._index)[0]))})
         return f"PerElement[{' | '.join(kinds)}]"
 
     def _same_node(self, other: Any) -> bool:
@@ -262,18 +264,22 @@ class NonTensorStack(Follower, Node, Generic[T]):
 
     @classmethod
     def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:
+        first = nodes[0]._table
+        if all([node._table is first for node in nodes]):  # elements of one stack: the objects stay where they are
+            return cls._of(first, how.torch_fn([node._index for node in nodes], dim))
         table: list[Any] = []
         shifted = []
-        for node in nodes:
-            shifted.append(node._index + len(table))
-            table += node._table
+        for own, index in [compact(node._table, node._index) for node in nodes]:
+            shifted.append(index + len(table))
+            table += own
         return cls._of(tuple(table), how.torch_fn(shifted, dim))
 
     def _choose(self, other: Any, condition: Tensor, key: str) -> Self:
         theirs = NonTensorStack.of_one(other, self.shape)
         wide = over_events(condition, self.ndim - condition.ndim)
-        index = torch.where(wide, self._index, theirs._index + len(self._table))
-        return self._of(*compact((*self._table, *theirs._table), index))
+        mine, index = compact(self._table, self._index)
+        table, other_index = compact(theirs._table, theirs._index)
+        return self._of(*compact((*mine, *table), torch.where(wide, index, other_index + len(mine))))
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
         if not isinstance(value, NonTensorStack):
@@ -288,9 +294,10 @@ class NonTensorStack(Follower, Node, Generic[T]):
 
     def _commit(self, plan: Any) -> None:
         value, parts = plan
+        table, places = compact(value._table, value._index)
         index = self._index.clone()
-        index[parts] = value._index.to(index.device) + len(self._table)
-        self._table, self._index = compact((*self._table, *value._table), index)
+        index[parts] = places.to(index.device) + len(self._table)
+        self._table, self._index = compact(grown(self._table, table), index)
 
     def __iter__(self) -> Any:
         return iter([self[i] for i in range(len(self))]) if self.ndim > 1 else iter(self.tolist())
@@ -333,7 +340,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
         return f"NonTensorStack({self.tolist()!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_stack, (self._table, self._index)
+        return _restore_stack, compact(self._table, self._index)
 
 
 class Unbatched(Node):
@@ -480,19 +487,21 @@ def _check_nesting(values: Any, size: torch.Size, whole: torch.Size) -> None:
         _check_nesting(part, size[1:], whole)
 
 
-def compact(table: tuple[Any, ...], index: Tensor) -> tuple[tuple[Any, ...], Tensor]:
+def compact(table: Sequence[Any], index: Tensor) -> tuple[Sequence[Any], Tensor]:
     """Drop the objects that no element refers to any more."""
-    if len(table) <= 2 * max(1, index.numel()):
+    if len(table) <= 2 * max(1, index.numel()) or torch.compiler.is_compiling() or not is_plain(index):
         return table, index
-    used, inverse = torch.unique(index, return_inverse=True)
-    return tuple(table[i] for i in used.tolist()), inverse
+    flat = index.reshape(-1).tolist()
+    places = {old: new for new, old in enumerate(dict.fromkeys(flat))}
+    dense = torch.tensor([places[old] for old in flat], dtype=torch.int64, device=index.device)
+    return tuple([table[old] for old in places]), dense.reshape(index.shape)
 
 
-def _look_up(index: Any, table: tuple[Any, ...]) -> Any:
+def _look_up(index: Any, table: Sequence[Any]) -> Any:
     return [_look_up(part, table) for part in index] if isinstance(index, list) else table[index]
 
 
-def _restore_stack(table: tuple[Any, ...], index: Tensor) -> NonTensorStack[Any]:
+def _restore_stack(table: Sequence[Any], index: Tensor) -> NonTensorStack[Any]:
     return NonTensorStack._of(table, index)
 
 

@@ -16,7 +16,7 @@ from ..core._repr import is_typed
 from ..errors import BatchSizeError, StructureError
 from ..ops._inplace import _scalar_like
 from ._consolidate import PackOps
-from ._nodes import NonTensorStack, Unbatched
+from ._nodes import NonTensorStack, Unbatched, compact
 from ._non_tensor import MetaData
 
 C = TypeVar("C", bound=TensorCollection)
@@ -109,5 +109,5 @@ def _pad_objects(collection: Any, value: Any, sizes: list[int], path: Path, grow
                 "`batch.to_tensordict()`"
             )
     stack_of = NonTensorStack.of_one(value, collection._batch_size)
-    index = pad_leaf(stack_of._index, sizes, len(stack_of._table))
-    return NonTensorStack._of((*stack_of._table, None), index)
+    table, index = compact(stack_of._table, stack_of._index)
+    return NonTensorStack._of((*table, None), pad_leaf(index, sizes, len(table)))
