@@ -23,6 +23,8 @@ from . import _plugin_access as access
 from . import _plugin_brackets as brackets
 from . import _plugin_classes as classes
 from . import _plugin_flow as flow
+from . import _plugin_members as members
+from . import _plugin_refs as refs
 from . import _plugin_stages as stages
 from . import _plugin_torch as torch
 from . import _plugin_values as values
@@ -32,7 +34,7 @@ from ._plugin_source import source_of
 C = TypeVar("C")
 R = TypeVar("R")
 DECORATOR = "tensorclass.classes._decorator.tensorclass"
-SEQUENTIAL = "tensorclass.nn._sequential.TensorClassSequential"
+TYPED_CALL = "tensorclass.nn._two_step.Typed.__call__"
 
 
 def guarded(hook: Callable[[C], R], otherwise: Callable[[C], R]) -> Callable[[C], R]:
@@ -120,6 +122,8 @@ class TensorClassPlugin(Plugin):
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         """Methods of typed classes, by the class of the instance."""
+        if fullname == TYPED_CALL:
+            return guarded(members.known_elsewhere, _return_type)
         owner, _, name = fullname.rpartition(".")
         if not access.wants(name) or not is_batch_class(self._class(owner)):
             return None
@@ -143,17 +147,28 @@ class TensorClassPlugin(Plugin):
             return guarded(partial(_field, name=name), _attribute_type)
         return None
 
+    def get_class_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        """References to fields: `Digits.image`."""
+        if not is_batch_class(self._class(fullname.rpartition(".")[0])):
+            return None
+        return guarded(refs.known_elsewhere, _attribute_type)
+
 
 def _field(ctx: AttributeContext, name: str) -> Type:
     if not ctx.is_lvalue and not source_of(ctx.api).deleted:
-        return ctx.default_attr_type
+        return refs.known_elsewhere(ctx)
     access.attribute(ctx, name)
     return values.assigned(ctx)
 
 
+def _wrapped(ctx: FunctionContext) -> Type:
+    stages.wrapped(ctx)
+    return members.known_elsewhere(ctx)
+
+
 _FUNCTIONS: dict[str, Callable[[FunctionContext], Type]] = {
-    stages.MODULE: stages.wrapped,
+    stages.MODULE: _wrapped,
     stages.TWO_STEP: stages.two_step,
-    SEQUENTIAL: flow.pipeline,
+    members.SEQUENTIAL: flow.pipeline,
     **dict.fromkeys(torch.OWN_JOINS, torch.same_class),
 }

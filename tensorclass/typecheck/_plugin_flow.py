@@ -5,6 +5,7 @@ It follows `nn/_check.py`. A module whose fields are not known may write anythin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +17,10 @@ from mypy.types import Instance, Type
 from .._dims import Dim
 from ._plugin_codes import FLOW
 from ._plugin_facts import Declared, attributes, batch_members, field_type, fields_of, is_below_root
+from ._plugin_members import REORDERING, known_elsewhere, members
 from ._plugin_refs import Ref, class_of
 from ._plugin_source import source_of
-from ._plugin_stages import Stage, stage_of
+from ._plugin_stages import Stage
 
 Path = tuple[str, ...]
 _INPUT = -1
@@ -150,13 +152,10 @@ class Flow:
         self.api.fail(text[0].upper() + text[1:], where, code=FLOW)
 
 
-_REORDERING = frozenset({"sort", "skip_existing"})
-
-
 def pipeline(ctx: FunctionContext) -> Type:
     """`TensorClassSequential(*modules, input=..., output=...)`."""
-    if isinstance(ctx.context, nodes.CallExpr) and _REORDERING.intersection(ctx.context.arg_names):
-        return ctx.default_return_type  # what is written when is not in the order of the arguments
+    if isinstance(ctx.context, nodes.CallExpr) and REORDERING.intersection(ctx.context.arg_names):
+        return ctx.default_return_type
     given = dict(zip(ctx.callee_arg_names, zip(ctx.args, ctx.arg_kinds, strict=True), strict=True))
     classes = {}
     for role in ("input", "output"):
@@ -169,24 +168,22 @@ def pipeline(ctx: FunctionContext) -> Type:
     if not modules:
         ctx.api.fail("A pipeline needs at least one module", ctx.context, code=FLOW)
     start = classes.get("input")
-    if start is None or not modules:
-        return ctx.default_return_type
-    _follow(ctx.api, start, classes.get("output", start), _stages(ctx, modules, kinds), ctx.context)
-    return ctx.default_return_type
+    if start is not None and modules:
+        _follow(ctx.api, start, classes.get("output", start), list(_stages(ctx, modules, kinds)), ctx.context)
+    return known_elsewhere(ctx)
 
 
 def _stages(
     ctx: FunctionContext, modules: list[nodes.Expression], kinds: list[Any]
-) -> list[tuple[Stage | None, nodes.Context]]:
-    """Every module in order; a list or tuple behind a `*` with its members."""
-    found: list[tuple[Stage | None, nodes.Context]] = []
+) -> Iterator[tuple[Stage | None, nodes.Context]]:
+    """Every module in order, each with where it stands; a list or tuple behind a `*` with its members."""
     for expr, kind in zip(modules, kinds, strict=True):
         items = source_of(ctx.api).items(expr) if kind.is_star() else [expr]
         if items is None:
-            found.append((None, expr))
-            continue
-        found += [(stage_of(ctx.api, item), item if not kind.is_star() else expr) for item in items]
-    return found
+            yield None, expr
+        for item in items or ():
+            for stage in members(ctx.api, item):
+                yield stage, expr if kind.is_star() else item
 
 
 def _class(ctx: FunctionContext, expr: nodes.Expression, role: str) -> Instance | None:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mypy import nodes
-from mypy.types import Instance
+from mypy.plugin import AttributeContext
+from mypy.types import Instance, Type
 from mypy.typevars import fill_typevars_with_any
 
+from ._plugin_carried import carried, carry
 from ._plugin_facts import Found, at_path, is_batch_class
 from ._plugin_source import Source, call_arguments, source_of
 
@@ -52,7 +54,14 @@ def reference(api: Any, expr: nodes.Expression, env: Env | None = None) -> Ref |
 def _resolve(source: Source, expr: nodes.Expression, env: Env, depth: int) -> Ref | None:
     value = resolved(source, expr, env)
     path: list[str] = []
-    while isinstance(value, nodes.MemberExpr):
+    while True:
+        known = carried(value)
+        base = from_row(known[0]["field"], known[1]) if known is not None and "field" in known[0] else None
+        if base is not None:
+            found = at_path(base.owner, (*base.path, *path))
+            return Ref(base.owner, (*base.path, *path), found) if isinstance(found, Found) else None
+        if not isinstance(value, nodes.MemberExpr):
+            break
         path.insert(0, value.name)
         owner = class_of(value.expr)
         if owner is not None:
@@ -65,6 +74,29 @@ def _resolve(source: Source, expr: nodes.Expression, env: Env, depth: int) -> Re
             result, names = inner
             return _resolve(source, result, {k: resolved(source, v, env) for k, v in names.items()}, depth + 1)
     return None
+
+
+def known_elsewhere(ctx: AttributeContext) -> Type:
+    """The type of a reference, with the field when it has a name that other files may use."""
+    ref = reference(ctx.api, ctx.context) if source_of(ctx.api).name_of(ctx.context) is not None else None  # type: ignore[arg-type]  # an expression
+    classes: list[Instance] = []
+    if ref is None:
+        return ctx.default_attr_type
+    return carry(ctx.api, ctx.default_attr_type, ctx.context, {"field": to_row(ref, classes)}, classes)
+
+
+def to_row(ref: Ref, classes: list[Instance]) -> list[Any]:
+    """A reference as the cache stores it, its class beside it; with the declaration, so that a changed one is seen."""
+    if ref.owner not in classes:
+        classes.append(ref.owner)
+    return [classes.index(ref.owner), list(ref.path), f"{ref.found.declared} {ref.found.type}"]
+
+
+def from_row(row: list[Any], classes: list[Instance]) -> Ref | None:
+    """The reference that was stored; None when the field is gone."""
+    owner, path = classes[row[0]], tuple(row[1])
+    found = at_path(owner, path)
+    return Ref(owner, path, found) if isinstance(found, Found) else None
 
 
 def resolved(source: Source, expr: nodes.Expression, env: Env) -> nodes.Expression:

@@ -50,6 +50,8 @@ class Source:
         self.deleted: set[nodes.Node] = set()
         self.functions: set[nodes.Node] = set()
         self.decorated: dict[nodes.Node, nodes.Decorator] = {}
+        self._module = tree.fullname
+        self._names: dict[nodes.Context, str] | None = None
         stack: list[tuple[nodes.Node, nodes.Node]] = [(tree, tree)]
         while stack:
             node, parent = stack.pop()
@@ -100,6 +102,15 @@ class Source:
     def bound_once(self, node: object) -> bool:
         """Whether a variable of this file has one value as long as it lives."""
         return isinstance(node, nodes.Var) and len(self.bindings.get(node, ())) == 1
+
+    def name_of(self, expr: nodes.Context) -> str | None:
+        """The full name at the top of the file that an expression is the only value of; None for any other one."""
+        if self._names is None:
+            once = ((node, values[0]) for node, values in self.bindings.items() if self.bound_once(node))
+            self._names = {value: getattr(node, "fullname", "") for node, value in once if value is not None}
+            self._names |= {row: row.fullname for var, row in self.decorated.items() if var not in self.bindings}
+        name = self._names.get(expr, "")
+        return name if name.rpartition(".")[0] == self._module else None
 
     def follow(self, expr: nodes.Expression) -> nodes.Expression:
         """The expression that a name stands for, when it is bound once and not changed in place."""

@@ -45,11 +45,11 @@ def stage_of(api: Any, expr: nodes.Expression, env: Env | None = None, depth: in
     if not isinstance(value, nodes.CallExpr) or depth > _DEPTH:
         return None
     called = value.callee
-    if isinstance(called, nodes.CallExpr) and _is(called, TWO_STEP):
+    if isinstance(called, nodes.CallExpr) and is_call(called, TWO_STEP):
         return _stage(api, call_arguments(called, ()), names)
-    if _is(value, TWO_STEP):  # above a function
+    if is_call(value, TWO_STEP):  # above a function
         return _stage(api, call_arguments(value, ()), names)
-    if _is(value, MODULE):
+    if is_call(value, MODULE):
         return _stage(api, call_arguments(value, _PARAMETERS), names)
     inner = entered(source, value)
     if inner is None:
@@ -58,7 +58,8 @@ def stage_of(api: Any, expr: nodes.Expression, env: Env | None = None, depth: in
     return stage_of(api, result, {k: resolved(source, v, names) for k, v in given.items()}, depth + 1)
 
 
-def _is(call: nodes.CallExpr, fullname: str) -> bool:
+def is_call(call: nodes.CallExpr, fullname: str) -> bool:
+    """Whether a call is one of what has a full name."""
     return isinstance(call.callee, nodes.RefExpr) and call.callee.fullname == fullname
 
 
@@ -229,7 +230,7 @@ def _linear(api: Any, value: nodes.Expression, reads: list[Ref], writes: list[Re
     given = (
         call_arguments(value, ("in_features", "out_features", "bias")) if isinstance(value, nodes.CallExpr) else None
     )
-    if given is None or not isinstance(value, nodes.CallExpr) or not _is(value, LINEAR):
+    if given is None or not isinstance(value, nodes.CallExpr) or not is_call(value, LINEAR):
         return
     sides = (("in_features", reads), ("out_features", writes or []))
     for name, refs in sides:

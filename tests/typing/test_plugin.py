@@ -6,7 +6,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from textwrap import dedent
@@ -53,6 +54,52 @@ USE = """
     Digits(torch.zeros(4, 9, 9), torch.arange(4))
     Scan(torch.zeros(4, 8, 8), torch.zeros(4))
 """
+LAYERS = """
+    from torch import Tensor, nn
+    from tensorclass import TensorClass
+    from tensorclass.nn import TensorClassModule, TensorClassSequential, module
+    from tensorclass.typing import Float32
+    from project_schema import Digits
+
+    class Hidden(TensorClass):
+        g: Float32[Tensor, "8"]
+        h: Float32[Tensor, "8"] | None = None
+
+    SOURCE, TARGET = Digits.image, Hidden.h
+    flat = TensorClassModule(nn.Flatten(), in_fields=Digits.image, out_fields=Hidden.g)
+    encode = TensorClassModule(nn.Linear(8, 8), in_fields=Hidden.g, out_fields=Hidden.h)
+    twice = encode
+    twice = flat
+    alias = encode
+    chosen: TensorClassModule = encode
+    both = TensorClassSequential(flat, encode, input=Digits, output=Hidden)
+
+    @module(in_fields=Hidden.g, out_fields=Hidden.h)
+    def score(g: Tensor) -> Tensor:
+        return g
+"""
+PIPELINES = """
+    import torch
+    from project_schema import Digits
+    from project_layers import SOURCE, TARGET, Hidden, both, encode, flat, score
+    from tensorclass.nn import TensorClassModule, TensorClassSequential
+    import project_layers as layers
+
+    TensorClassSequential(flat, encode, input=Digits, output=Hidden)
+    TensorClassSequential(encode, flat, input=Digits, output=Hidden)
+    TensorClassSequential(layers.score, input=Digits, output=Hidden)
+    TensorClassSequential(layers.flat, score, input=Digits, output=Hidden)
+    TensorClassSequential(both, input=Digits, output=Hidden)
+    TensorClassSequential(both, encode, input=Digits, output=Hidden)
+    TensorClassSequential(TensorClassModule(torch.relu, in_fields=SOURCE, out_fields=TARGET), input=Digits, output=Hidden)
+    TensorClassSequential(TensorClassModule(torch.relu, in_fields=TARGET, out_fields=Hidden.g), input=Digits, output=Hidden)
+    TensorClassSequential(layers.twice, input=Digits, output=Hidden)
+    TensorClassSequential(layers.alias, input=Digits, output=Hidden)
+    TensorClassSequential(layers.chosen, input=Digits, output=Hidden)
+"""
+FLOWS = [(line, "tensorclass-flow") for line in (8, 9, 9, 12, 13, 14)]
+OTHER = ("nn.Linear(8, 8), in_fields=Hidden.g", "nn.Linear(64, 8), in_fields=Digits.image")
+"""What makes `encode` of LAYERS read what the input has."""
 
 
 def _write(folder: Path, name: str, text: str) -> Path:
@@ -167,16 +214,38 @@ def test_incremental_runs_know_what_a_cold_run_knows(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_modules_of_other_files(tmp_path: Path) -> None:
+    """What a name of another file reads and writes comes out of mypy's cache; names with two values are not known."""
+    _write(tmp_path, "project_schema.py", SCHEMA)
+    layers, use = _write(tmp_path, "project_layers.py", LAYERS), _write(tmp_path, "project_use.py", PIPELINES)
+    cold = _mypy(tmp_path, "project_use.py")
+    assert _codes(cold[1]) == FLOWS
+    use.write_text(use.read_text("utf-8") + "\n# changed\n", "utf-8")
+    assert _mypy(tmp_path, "project_use.py") == cold
+    original = layers.read_text("utf-8")
+    layers.write_text(original.replace(*OTHER), "utf-8")
+    assert (8, "tensorclass-flow") not in _codes(_mypy(tmp_path, "project_use.py")[1])
+    layers.write_text(original, "utf-8")
+    assert _mypy(tmp_path, "project_use.py") == cold
+
+
+@contextmanager
+def _daemon(folder: Path) -> Iterator[Callable[[], list[tuple[int, str]]]]:
+    """What checks the project of a folder in one daemon, again and again."""
+    daemon = (f"--status-file={folder / 'status.json'}",)
+    names = sorted(path.name for path in folder.glob("project_*.py"))
+    flags = (f"--config-file={CONFIG}", f"--cache-dir={CACHE}", *names)
+    try:
+        yield lambda: _codes(_run(folder, *daemon, "run", "--", *flags, module="mypy.dmypy")[1])
+    finally:
+        _run(folder, *daemon, "stop", module="mypy.dmypy")
+
+
+@pytest.mark.slow
 def test_the_daemon_sees_a_changed_declaration(tmp_path: Path) -> None:
     """A file that did not change is checked again when a declaration that it uses did."""
     schema, _ = _write(tmp_path, "project_schema.py", SCHEMA), _write(tmp_path, "project_use.py", USE)
-    daemon = (f"--status-file={tmp_path / 'status.json'}",)
-    flags = (f"--config-file={CONFIG}", f"--cache-dir={CACHE}", "project_schema.py", "project_use.py")
-
-    def check() -> list[tuple[int, str]]:
-        return _codes(_run(tmp_path, *daemon, "run", "--", *flags, module="mypy.dmypy")[1])
-
-    try:
+    with _daemon(tmp_path) as check:
         first = check()
         assert first == [(6, "tensorclass-shape"), (7, "tensorclass-dtype")]
         original = schema.read_text("utf-8")
@@ -186,8 +255,21 @@ def test_the_daemon_sees_a_changed_declaration(tmp_path: Path) -> None:
         assert check() == [(4, "tensorclass-dtype"), (6, "tensorclass-dtype"), (6, "tensorclass-shape")]
         schema.write_text(original, "utf-8")
         assert check() == first
-    finally:
-        _run(tmp_path, *daemon, "stop", module="mypy.dmypy")
+
+
+@pytest.mark.slow
+def test_the_daemon_sees_a_changed_module_of_another_file(tmp_path: Path) -> None:
+    """A pipeline is checked again when a module that it takes from another file reads something else."""
+    for name, text in (("schema", SCHEMA), ("use", PIPELINES)):
+        _write(tmp_path, f"project_{name}.py", text)
+    layers = _write(tmp_path, "project_layers.py", LAYERS)
+    original = layers.read_text("utf-8")
+    with _daemon(tmp_path) as check:
+        assert check() == FLOWS
+        layers.write_text(original.replace(*OTHER), "utf-8")
+        assert (8, "tensorclass-flow") not in check()
+        layers.write_text(original, "utf-8")
+        assert check() == FLOWS
 
 
 @pytest.mark.slow
