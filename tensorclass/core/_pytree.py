@@ -31,11 +31,12 @@ class Context(NamedTuple):
 
 
 _BATCHED = (Tensor, TensorCollection)
+_SCALARS = (int, type(None), str, bool, torch.Size)  # what vmap, tree_map and export put in the place of tensors
 
 
 def is_child(value: object) -> bool:
     """Whether an entry holds tensors, and so is a child in the pytree."""
-    return isinstance(value, _BATCHED) or hasattr(type(value), "_batch_shape")
+    return type(value) not in _SCALARS and (isinstance(value, _BATCHED) or hasattr(type(value), "_batch_shape"))
 
 
 def flatten(collection: Any) -> tuple[list[Any], Context]:
@@ -52,7 +53,7 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
     if statics:
         order = tuple(entries)
     for position, value in enumerate(values):
-        if isinstance(value, _BATCHED) or getattr(value, "_batch_shape", None) is not None:
+        if is_child(value) and (isinstance(value, _BATCHED) or value._batch_shape is not None):
             return values, Context(cls, keys, order, statics, position, value.ndim - len(size), (), device, names)
     return values, Context(cls, keys, order, statics, -1, -1, tuple(size), device, names)
 
