@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from ._accepted import EFFECTS, Effect, class_differences, field_differences
 from ._narrow import DimMap, redeclared, widening
 from ._spec import FieldSpec
 
 if TYPE_CHECKING:
     from ._schema import Schema
 
-Effect = Literal["compatible", "widening", "breaking"]
-EFFECTS: tuple[Effect, ...] = ("compatible", "widening", "breaking")
+Above = tuple[tuple["Schema", "Schema"], ...]
 
 
 class Change(NamedTuple):
     """One difference between two schemas; `old` or `new` is None where a field is missing.
 
+    `field` is its path, with the aspect that changed behind it where that is not the type or the default:
+    "image (constraints)", "class (validate)".
+
     `effect` says what it does to data of the old schema: "compatible" data is read and means the same, "widening" data
-    is read, and the new schema also admits what the old one refused; "breaking" data is refused.
+    is read, and the new schema also admits what the old one refused; "breaking" data is refused. "may break" is what
+    can't be known: a validator that is new or gone, a conversion or a former name that some of the data needs.
     """
 
     field: str
@@ -44,8 +48,14 @@ class SchemaDiff(NamedTuple):
     reordered: tuple[str, ...]
 
     @classmethod
-    def between(cls, old: Schema, new: Schema) -> SchemaDiff:
-        """The changes from one schema to another; a field that says `renamed_from` is compared with the one it was."""
+    def between(cls, old: Schema, new: Schema, above: Above = ()) -> SchemaDiff:
+        """The changes from one schema to another; a field that says `renamed_from` is compared with the one it was.
+
+        Args:
+            old: The schema of the data.
+            new: The schema that is to read it.
+            above: The pairs of classes in which these are nested, which are being compared already.
+        """
         before, after = old.fields, new.fields
         was = {now: name for name, now in new.renamed.items() if name in before and name not in after}
         was = {now: name for now, name in was.items() if now not in before}
@@ -62,9 +72,14 @@ class SchemaDiff(NamedTuple):
         matched += [(before[name], after[now]) for now, name in was.items()]
         former = {other.name: one for one, other in matched}
         there, back = redeclared(former, after), redeclared(after, former)
-        changed = tuple(change for one, other in matched for change in _field_changes(one, other, there, back))
+        above = (*above, (old, new))
+        changed = [change for one, other in matched for change in _field_changes(one, other, there, back, above)]
+        changed += [
+            Change(f"class ({aspect})", one, other, effect)
+            for aspect, one, other, effect in class_differences(old, new)
+        ]
         common, moved = [n for n in before if n in after], tuple(name for name in after if name in before)
-        return cls(old.name, new.name, added, removed, changed, moved if list(moved) != common else ())
+        return cls(old.name, new.name, added, removed, tuple(changed), moved if list(moved) != common else ())
 
     @property
     def effect(self) -> Effect:
@@ -90,8 +105,11 @@ def _line(spec: FieldSpec) -> str:
     return f"{spec} = {spec.default_text}" if spec.default_text else str(spec)
 
 
-def _field_changes(old: FieldSpec, new: FieldSpec, there: DimMap, back: DimMap) -> Iterator[Change]:
+def _field_changes(
+    old: FieldSpec, new: FieldSpec, there: DimMap, back: DimMap, above: Above
+) -> Iterator[Change]:  # fmt: skip
     before, after = _line(old), _line(new)
+    differences = field_differences(old, new, *above[-1])
     former, old = old.name, old.replace(name=new.name)
     effect: Effect | None = _effect(old, new, there, back) if old.layout() != new.layout() else None
     if former != new.name:
@@ -100,9 +118,14 @@ def _field_changes(old: FieldSpec, new: FieldSpec, there: DimMap, back: DimMap) 
         if before == after:
             before, after = _options(old, new), _options(new, old)
         yield Change(new.name, before, after, effect)
+    yield from (
+        Change(f"{new.name} ({aspect})", before, after, effect) for aspect, before, after, effect in differences
+    )
     inner_old, inner_new = old.nested_schema, new.nested_schema
-    if inner_old is not None and inner_new is not None and inner_old != inner_new:
-        diff = inner_old.diff(inner_new)
+    if inner_old is None or inner_new is None or inner_old is inner_new:
+        return
+    if not any(inner_old is one and inner_new is other for one, other in above):
+        diff = SchemaDiff.between(inner_old, inner_new, above)
         nested = (*diff.removed, *diff.added, *diff.changed)
         yield from (change._replace(field=f"{new.name}.{change.field}") for change in nested)
         if diff.reordered:

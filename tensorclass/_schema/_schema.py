@@ -27,6 +27,8 @@ class Schema:
         declared: Its fields and `InitVar` pseudo-fields, in constructor order.
         resolver: Turns the fields whose forward references could not be read yet into their final form.
         removed: The names of fields that older versions had, each with the version that dropped it.
+        policy: What else says which values are accepted, where it is not the default: the options `validate` and
+            `coerce` ("strict" for `nocast`, "cast" for `autocast`), and the names of the class validators as `checks`.
 
     >>> from torch import Tensor
     >>> from tensorclass import schema, tensorclass
@@ -41,20 +43,22 @@ class Schema:
       label  Int64[""]
     """
 
-    __slots__ = ("__weakref__", "_declared", "_fields", "_resolver", "name", "removed", "renamed")
+    __slots__ = ("__weakref__", "_declared", "_fields", "_resolver", "name", "policy", "removed", "renamed")
     name: str
     removed: Mapping[str, str]
+    policy: Mapping[str, Any]
     renamed: Mapping[str, str]
     """The field that each former name means."""
 
     def __init__(
         self, name: str, declared: Iterable[FieldSpec], resolver: Resolver | None = None,
-        removed: Mapping[str, str] = MappingProxyType({}),
+        removed: Mapping[str, str] = MappingProxyType({}), policy: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         specs = {spec.name: spec for spec in declared}
         pending = any(spec.kind == "pending" for spec in specs.values())
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "removed", removed)
+        object.__setattr__(self, "policy", policy)
         object.__setattr__(self, "renamed", _former_names(specs))
         object.__setattr__(self, "_declared", specs)
         object.__setattr__(self, "_fields", None if pending else _real_fields(specs))
@@ -198,7 +202,7 @@ class Schema:
         return f"<Schema of {self.name}: {', '.join(self.names)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Schema, (self.name, list(self.resolve()._declared.values()), None, dict(self.removed))
+        return Schema, (self.name, list(self.resolve()._declared.values()), None, dict(self.removed), dict(self.policy))
 
 
 def schema_of(cls: Any) -> Schema | None:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from .._dims import parse_dims
 from ..errors import DimSyntaxError, SchemaError
+from ._accepted import constraint_rows, read_constraints, validator_names
 from ._dtypes import FAMILIES, DTypeFamily, TensorSpec, family_of
 from ._fields import JOINS
 from ._json_schema import unique_name
-from ._spec import FieldSpec, Kind, TypeName, decode_default
+from ._spec import FieldSpec, FieldValidator, Kind, TypeName, decode_default
 
 if TYPE_CHECKING:
     from ._schema import Schema
@@ -41,8 +42,15 @@ def to_entries(schema: Schema) -> dict[str, Any]:
     own = rows[schema.name]
     recursive = any(row.get("class") == schema.name for part in rows.values() for row in part)
     classes = {name: fields for name, fields in rows.items() if recursive or name != schema.name}
-    removed = {"removed": dict(schema.removed)} if schema.removed else {}
-    return {"name": schema.name, "fields": own, **removed, **({"classes": classes} if classes else {})}
+    inner = {name: _about(nested) for nested, name in found if nested is not schema}
+    more = {**_about(schema), "classes": classes, "about": {name: about for name, about in inner.items() if about}}
+    return {"name": schema.name, "fields": own, **{key: value for key, value in more.items() if value}}
+
+
+def _about(schema: Schema) -> dict[str, Any]:
+    """What a class says besides its fields."""
+    found = {"removed": dict(schema.removed), "policy": dict(schema.policy)}
+    return {key: value for key, value in found.items() if value}
 
 
 def _rows(schema: Schema, found: list[tuple[Schema, str]]) -> list[dict[str, Any]]:
@@ -51,6 +59,8 @@ def _rows(schema: Schema, found: list[tuple[Schema, str]]) -> list[dict[str, Any
         row, nested = spec.to_dict(), spec.nested_schema
         if nested is not None:
             row["class"] = unique_name(nested, found)
+        about_values = {"constraints": constraint_rows(spec.metadata), "validators": validator_names(spec)}
+        row.update({key: value for key, value in about_values.items() if value})
         rows.append(row)
     return rows
 
@@ -63,7 +73,12 @@ def read_entries(entries: Mapping[str, Any], make: Callable[..., Schema]) -> Sch
         made: dict[str, Schema] = {}
         classes.setdefault(name, own)
         found = _read_class(name, classes, made, make)
-        object.__setattr__(found, "removed", {str(key): str(when) for key, when in entries.get("removed", {}).items()})
+        for inner, schema in made.items():
+            about = entries if schema is found else entries.get("about", {}).get(inner, {})
+            object.__setattr__(
+                schema, "removed", {str(key): str(when) for key, when in about.get("removed", {}).items()}
+            )
+            object.__setattr__(schema, "policy", dict(about.get("policy", {})))
         return found
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, SchemaError):
@@ -99,8 +114,15 @@ def _read_field(row: Mapping[str, Any], nested: Callable[[str], Schema]) -> Fiel
         nested_schema_=nested(row["class"]) if "class" in row else None, optional=bool(row["optional"]),
         produced=bool(row.get("produced", False)), init=bool(row["init"]), kw_only=bool(row["kw_only"]),
         coerce=row.get("coerce"), renamed_from=tuple(map(str, row.get("renamed_from", ()))), since=row.get("since"),
+        metadata=read_constraints(row.get("constraints", ())),
+        validators=tuple(map(_read_validator, row.get("validators", ()))),
         **options,
     )  # fmt: skip
+
+
+def _read_validator(name: str) -> FieldValidator:
+    """A validator by its name, which lets everything through."""
+    return FieldValidator(name.removesuffix(" (before)"), name.endswith(" (before)"), lambda value: value)
 
 
 def _read_type(row: Mapping[str, Any]) -> Any:

@@ -76,8 +76,9 @@ def finish_class(cls: Any, schema: Schema) -> None:
     if wrong:
         raise SchemaError.of(cls.__name__, wrong)
     schema = attach(cls, schema)
-    if options.removed:
-        schema = Schema(schema.name, schema.declared.values(), removed=dict(options.removed))
+    policy = _policy(options, cls.__tensorclass_checks__)
+    if options.removed or policy:
+        schema = Schema(schema.name, schema.declared.values(), removed=dict(options.removed), policy=policy)
     slow = bool(cls.__tensorclass_checks__) and options.validate != "off"
     cls.__tensorclass_checked__ = slow or any(is_checked(spec, options) for spec in schema)
     cls.__tensorclass_schema__ = schema
@@ -116,6 +117,15 @@ def finish_class(cls: Any, schema: Schema) -> None:
 def _may_spread(spec: FieldSpec) -> bool:
     """Whether one value may stand for all elements, so that making it takes more than was given."""
     return spec.kind == "per_element" or (spec.kind == "tensor" and isinstance(spec.default, torch.Tensor))
+
+
+def _policy(options: Options, checks: tuple[str, ...]) -> dict[str, Any]:
+    """What a class accepts otherwise than by default."""
+    found = {
+        "validate": None if options.validate == "schema" else options.validate,
+        "coerce": "cast" if options.autocast else "strict" if options.nocast else None, "checks": list(checks),
+    }  # fmt: skip
+    return {key: value for key, value in found.items() if value}
 
 
 def _quick_families(cls: Any, schema: Schema) -> dict[str, DTypeFamily] | None:

@@ -19,13 +19,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     where = "a class (`FILE.py:CLASS`), or a schema saved as JSON (`FILE.json`, `FILE.json:CLASS`)"
     parser.add_argument("old", metavar="OLD", help=where)
     parser.add_argument("new", metavar="NEW", help=where)
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="what to print")
+    parser.add_argument("--format", choices=["text", "json", "markdown"], default="text", help="what to print")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the changes; 0 when the new class reads data of the old one, 1 when a change breaks it."""
     diff = _load(arguments.old).diff(_load(arguments.new))
-    print(json.dumps(_data(diff), indent=2) if arguments.format == "json" else _text(diff))
+    print(FORMATS[arguments.format](diff))
     return int(diff.effect == "breaking")
 
 
@@ -71,6 +71,17 @@ def _text(diff: SchemaDiff) -> str:
     return "\n".join([f"{head}: {diff.effect}", *shown])
 
 
-def _data(diff: SchemaDiff) -> dict[str, object]:
+def _json(diff: SchemaDiff) -> str:
     rows = [change._asdict() for change in _changes(diff)]
-    return {"effect": diff.effect, "changes": rows, "reordered": list(diff.reordered)}
+    return json.dumps({"effect": diff.effect, "changes": rows, "reordered": list(diff.reordered)}, indent=2)
+
+
+def _markdown(diff: SchemaDiff) -> str:
+    rows = [(f"`{c.field}`", *(f"`{text}`" if text else "" for text in c[1:3]), c.effect) for c in _changes(diff)]
+    rows += [("order", "", f"`{', '.join(diff.reordered)}`", "compatible")] if diff.reordered else []
+    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    head = f"**{diff.old_name} -> {diff.new_name}: {diff.effect}**"
+    return "\n".join([head, "", "| field | old | new | effect |", "|---|---|---|---|", *lines] if rows else [head])
+
+
+FORMATS = {"text": _text, "json": _json, "markdown": _markdown}

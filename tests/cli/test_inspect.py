@@ -124,6 +124,38 @@ def test_diff_of_two_classes(files, capsys):
     assert capsys.readouterr().out == "Digits -> Digits: compatible\nno difference\n"
 
 
+STRICTER = """
+class Scores(TensorClass, validate="values"):
+    x: Annotated[Float32[Tensor, ""], Ge({low})]
+    y: str | None = None
+"""
+
+
+def test_formats_of_a_diff_say_the_same(tmp_path, capsys):
+    """Text, JSON and Markdown name the same changes with the same effects; "may break" is no failure."""
+    old = program(tmp_path, "lower", HEAD + STRICTER.format(low=0)) + ":Scores"
+    new = program(tmp_path, "higher", HEAD + STRICTER.format(low=1).replace("y: str | None = None", "y: str = 'a'"))
+    new += ":Scores"
+    assert main(["diff", old, new]) == 1
+    text = capsys.readouterr().out.splitlines()
+    assert main(["diff", old, new, "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert main(["diff", old, new, "--format", "markdown"]) == 1
+    markdown = capsys.readouterr().out.splitlines()
+    rows = [("x (constraints)", "Ge(ge=0)", "Ge(ge=1)"), ("y", "str | None = None", "str = 'a'")]
+    assert text == ["Scores -> Scores: breaking", *(f"breaking    ~ {name}: {a} -> {b}" for name, a, b in rows)]
+    assert found["changes"] == [
+        dict(zip(("field", "old", "new", "effect"), (*row, "breaking"), strict=True)) for row in rows
+    ]
+    assert markdown[0] == "**Scores -> Scores: breaking**"
+    assert markdown[4:] == [
+        "| `x (constraints)` | `Ge(ge=0)` | `Ge(ge=1)` | breaking |",
+        "| `y` | `str \\| None = None` | `str = 'a'` | breaking |",
+    ]
+    assert main(["diff", old, old, "--format", "markdown"]) == 0
+    assert capsys.readouterr().out == "**Scores -> Scores: compatible**\n"
+
+
 def test_diff_of_two_files_of_one_name(tmp_path, capsys):
     """Two checkouts of one program."""
     for folder, text in (("old", FIRST), ("new", SECOND)):

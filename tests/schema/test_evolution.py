@@ -232,4 +232,8 @@ def test_declared_changes_are_compatible():
     ]
     assert schema(Digits).diff(schema(Before)).effect == "breaking"
     before = schema_of(pixels=Float32[Tensor, "8 8"], label=Int64[Tensor, ""], angle=Angle)
-    assert [change.effect for change in before.diff(schema(Digits)).changed] == ["widening"]
+    changed = before.diff(schema(Digits)).changed
+    assert [(change.field, change.effect) for change in changed] == [
+        ("image", "widening"),
+        ("class (removed)", "widening"),
+    ]

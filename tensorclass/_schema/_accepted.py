@@ -1,0 +1,199 @@
+"""What a class accepts besides its types: constraints, validators, conversions, former names; and what changes do.
+
+Everything is compared as it stands in a saved schema, so that a class and its saved form are the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from annotated_types import BaseMetadata, MultipleOf
+
+from ._constraints import KNOWN, LENGTH, ORDER, bound_of, flatten
+from ._dtypes import Integer
+from ._spec import FieldSpec
+
+if TYPE_CHECKING:
+    from ._schema import Schema
+
+Effect = Literal["compatible", "widening", "may break", "breaking"]
+EFFECTS: tuple[Effect, ...] = ("compatible", "widening", "may break", "breaking")
+COERCIONS = ("strict", "exact", "cast")
+LEVELS = ("off", "schema", "values")
+MARKS: dict[str, Any] = {
+    **{row[0]: mark for mark, row in ORDER.items()}, **{row[0]: mark for mark, row in LENGTH.items()},
+    "multiple_of": MultipleOf,
+}  # fmt: skip
+KEYS = {mark: key for key, mark in MARKS.items()}
+ADDRESS = re.compile(r"<function (?:.*\.)?(\w+|<lambda>) at 0x\w+>")
+
+
+@dataclasses.dataclass(frozen=True)
+class OtherConstraint(BaseMetadata):
+    """Stands for a constraint that is known by its text only, in a schema that was read from a dict."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def constraint_rows(metadata: Iterable[Any]) -> list[dict[str, Any]]:
+    """The constraints among the metadata of a field as plain JSON types."""
+    return [_row(mark) for mark in flatten(metadata) if isinstance(mark, BaseMetadata)]
+
+
+def _row(mark: Any) -> dict[str, Any]:
+    bound = bound_of(mark) if isinstance(mark, KNOWN) else None
+    if type(bound) is int or (type(bound) is float and math.isfinite(bound)):
+        return {KEYS[type(mark)]: bound}
+    return {"text": ADDRESS.sub(r"\1", str(mark))}
+
+
+def read_constraints(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:
+    """The metadata that `constraint_rows` wrote."""
+    marks = [MARKS.get(key, OtherConstraint)(value) for row in rows for key, value in row.items()]
+    return tuple(marks)
+
+
+def validator_names(spec: FieldSpec) -> list[str]:
+    """The validators of a field, in the order in which they run."""
+    return [f"{validator.name} (before)" if validator.before else validator.name for validator in spec.validators]
+
+
+# ---- what a change does ------------------------------------------------------------------------------------------
+
+
+class Difference(NamedTuple):
+    """One aspect in which two declarations differ, as texts, and what that does to data of the old one."""
+
+    aspect: str
+    old: str
+    new: str
+    effect: Effect
+
+
+def field_differences(old: FieldSpec, new: FieldSpec, before: Schema, after: Schema) -> Iterator[Difference]:
+    """How two declarations of one field differ in what they accept, beyond type, shape and default."""
+    one, other = constraint_rows(old.metadata), constraint_rows(new.metadata)
+    if one != other:
+        held = one if _is_checked(old, before) else [], other if _is_checked(new, after) else []
+        effect = _bounds_effect(*held, _is_whole(new))
+        yield Difference("constraints", _rows_text(one), _rows_text(other), effect)
+    yield from _validators(validator_names(old), validator_names(new))
+    if old.coerce != new.coerce:
+        policies = old.coerce or before.policy.get("coerce", "exact"), new.coerce or after.policy.get("coerce", "exact")
+        yield Difference("coerce", old.coerce or "none", new.coerce or "none", _step(COERCIONS, *policies))
+    known, read, same = {old.name, *old.renamed_from}, {new.name, *new.renamed_from}, old.name == new.name
+    if known - read or (same and read - known):
+        effect = "may break" if known - read else "widening"
+        yield Difference("renamed_from", _listed(old.renamed_from), _listed(new.renamed_from), effect)
+    if old.since != new.since and same:
+        yield Difference("since", old.since or "none", new.since or "none", "compatible")
+
+
+def class_differences(old: Schema, new: Schema) -> Iterator[Difference]:
+    """How two classes differ in what they accept: options, checks of their own, what they leave out."""
+    one, other = old.policy, new.policy
+    levels = one.get("validate", "schema"), other.get("validate", "schema")
+    if levels[0] != levels[1]:
+        yield Difference("validate", *levels, _level_effect(old, new, *levels))
+    policies = one.get("coerce", "exact"), other.get("coerce", "exact")
+    if policies[0] != policies[1]:
+        yield Difference("coerce", *policies, _step(COERCIONS, *policies))
+    yield from _validators(one.get("checks", []), other.get("checks", []))
+    lost = old.removed.keys() - new.removed.keys() - new.fields.keys()
+    if lost or new.removed.keys() - old.removed.keys() - old.fields.keys():
+        yield Difference("removed", _listed(old.removed), _listed(new.removed), "may break" if lost else "widening")
+
+
+def _validators(old: list[str], new: list[str]) -> Iterator[Difference]:
+    if old != new:
+        yield Difference("validators", _listed(old), _listed(new), "may break")
+
+
+def _level_effect(old: Schema, new: Schema, before: str, after: str) -> Effect:
+    """Of another `validate=`: between "schema" and "values" lie the constraints on tensors."""
+    if "off" in (before, after):
+        return "widening" if after == "off" else "breaking"
+    strict = new if after == "values" else old
+    if not any(spec.spec is not None and constraint_rows(spec.metadata) for spec in strict):
+        return "compatible"
+    return "breaking" if strict is new else "widening"
+
+
+def _step(order: tuple[str, ...], before: str, after: str) -> Effect:
+    """Of another place in an order from what accepts least; values of the declared type are accepted everywhere."""
+    change = order.index(after) - order.index(before)
+    return "widening" if change > 0 else "may break" if change else "compatible"
+
+
+def _is_checked(spec: FieldSpec, schema: Schema) -> bool:
+    """Whether the constraints of a field are held."""
+    level = schema.policy.get("validate", "schema")
+    return bool(level == "values" or (level == "schema" and spec.spec is None))
+
+
+def _is_whole(spec: FieldSpec) -> bool:
+    return (
+        spec.annotation is int
+        if spec.dtype is None
+        else spec.dtype.dtypes is not None and spec.dtype.is_within(Integer)
+    )
+
+
+def _bounds_effect(old: list[dict[str, Any]], new: list[dict[str, Any]], whole: bool) -> Effect:
+    one, other = _Bounds.of(old, whole), _Bounds.of(new, whole)
+    if not one.is_within(other):
+        return "breaking"
+    if one.others != other.others:
+        return "may break"
+    return "compatible" if other.is_within(one) else "widening"
+
+
+class _Bounds(NamedTuple):
+    """Constraints as limits; the second number of a limit says that it is itself left out."""
+
+    low: tuple[float, int]
+    high: tuple[float, int]
+    shortest: int
+    longest: float
+    steps: tuple[float, ...]
+    others: frozenset[str]
+
+    @classmethod
+    def of(cls, rows: list[dict[str, Any]], whole: bool) -> _Bounds:
+        """The limits together; for whole numbers `> 0` is `>= 1`."""
+        found: dict[str, list[Any]] = {key: [row[key] for row in rows if key in row] for key in (*MARKS, "text")}
+        low = [*((x, 0) for x in found["ge"]), *((x, 1) for x in found["gt"])]
+        high = [*((x, 0) for x in found["le"]), *((x, -1) for x in found["lt"])]
+        if whole:
+            low = [(math.floor(x) + 1 if is_open else math.ceil(x), 0) for x, is_open in low]
+            high = [(math.ceil(x) - 1 if is_open else math.floor(x), 0) for x, is_open in high]
+        return cls(
+            max(low, default=(-math.inf, 0)), min(high, default=(math.inf, 0)), max(found["min_length"], default=0),
+            min(found["max_length"], default=math.inf), tuple(found["multiple_of"]), frozenset(found["text"]),
+        )  # fmt: skip
+
+    def is_within(self, other: _Bounds) -> bool:
+        """Whether what meets these limits meets the others."""
+        inside = self.low >= other.low and self.high <= other.high
+        sized = self.shortest >= other.shortest and self.longest <= other.longest
+        return inside and sized and all(any(_divides(step, own) for own in self.steps) for step in other.steps)
+
+
+def _divides(step: float, number: float) -> bool:
+    ratio = number / step
+    return ratio >= 0.5 and math.isclose(ratio, round(ratio))
+
+
+def _rows_text(rows: list[dict[str, Any]]) -> str:
+    return _listed(str(mark) for mark in read_constraints(rows))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
