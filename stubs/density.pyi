@@ -40,6 +40,14 @@ class Patient(TensorClass):
         device: _t.Device = ...,
         names: _t.Names = ...,
     ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        measured: Tensor = ...,
+    ) -> Patient: ...
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __getitem__(self, index: _Literal["measured"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload
@@ -72,6 +80,17 @@ class Outcome(TensorClass):
         device: _t.Device = ...,
         names: _t.Names = ...,
     ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        logits: Tensor = ...,
+        loc: Tensor = ...,
+        scale: Tensor = ...,
+        progression: Tensor = ...,
+    ) -> Outcome: ...
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __getitem__(self, index: _Literal["logits", "loc", "scale", "progression"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload
@@ -100,6 +119,15 @@ class Record(TensorClass):
         device: _t.Device = ...,
         names: _t.Names = ...,
     ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        patient: Patient = ...,
+        progression: Tensor = ...,
+    ) -> Record: ...
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __getitem__(self, index: _Literal["patient"]) -> Patient: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, TypeAlias, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -23,6 +23,13 @@ STORAGE: Final = 2
 
 Names: TypeAlias = "tuple[str | None, ...] | None"
 Handler: TypeAlias = Callable[..., Any]
+K = TypeVar("K")
+
+
+class Exactly(Protocol[K]):
+    """For checkers: containers of one class, without its subclasses."""
+
+    def __exactly__(self, other: K, /) -> K: ...
 
 
 class TensorCollection:
@@ -47,6 +54,12 @@ class TensorCollection:
     _batch_size: torch.Size
     _device: torch.device | None
     _names: Names
+
+    if TYPE_CHECKING:
+
+        def __exactly__(self, other: Self, /) -> Self:
+            """Fits the `Exactly` of this class alone, not that of a parent."""
+            ...
 
     # ---- what a container supplies -------------------------------------------------------------------------------
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 import torch
 from torch import Tensor as Tensor
 from typing_extensions import Never, Unpack
 
 from .._schema._markers import PerElementValues as PerElementValues
+from ..core._base import Exactly, K
 from ..core._keys import FieldPath
 from ..core._keys import Key as Key
 from ..core._keys import Subscript as Subscript
 from ..ops._reading import BatchIndex as BatchIndex
 
 T = TypeVar("T")
+P = ParamSpec("P")
 BatchSize: TypeAlias = "Sequence[int] | int | None"
 Device: TypeAlias = "torch.device | str | int | None"
 Names: TypeAlias = "Sequence[str | None] | None"
@@ -26,6 +28,23 @@ PerElementGiven: TypeAlias = (
 OtherKey: TypeAlias = "tuple[Any, ...] | FieldPath | Tensor"
 """A key that is no string; a checker sees `Digits.image` as a tensor."""
 OtherSubscript: TypeAlias = "tuple[str, Unpack[tuple[Any, ...]]] | FieldPath"
+
+
+class Changed(Generic[K, P]):
+    """`replace` with the fields of a class; a subclass, of which the stub may know nothing, takes what it likes."""
+
+    @overload
+    def __get__(self, instance: Exactly[K], owner: type[T]) -> Callable[P, T]: ...
+
+    @overload
+    def __get__(self, instance: T, owner: Any) -> Callable[..., T]: ...
+
+    def __get__(self, instance: Any, owner: Any) -> Any: ...
+
+
+def changed(method: Callable[Concatenate[Any, P], K]) -> Changed[K, P]:
+    """What `replace` of the class that the method returns is."""
+    raise NotImplementedError
 
 
 class Refused:

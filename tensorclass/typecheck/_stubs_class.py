@@ -118,9 +118,16 @@ def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
         yield constructor(found.rows.values())
     # Where any string is a key, any value may be written by it: only with strict keys do types of values say something.
     writes = module.stubs.strict_keys and not module.stubs.declarations.is_frozen(module.file, node)
+    stored = [field for field in found.rows.values() if field.stored]
+    if stored and "replace" not in own and module.file.classes.get(node.name) is node and not _is_generic(module, node):
+        yield from replacing(node.name, stored)
     for name in KEYED:
         if name not in own and (writes or name not in WRITES):
             yield from _keyed(name, list(_keys(module, found.rows.values())), module.stubs.strict_keys)
+
+
+def _is_generic(module: Module, node: ast.ClassDef) -> bool:
+    return bool(getattr(node, "type_params", ())) or "typing.Generic" in map(module.file.full_name, node.bases)
 
 
 def _keys(module: Module, fields: Iterable[Field]) -> Iterator[tuple[str, Field]]:
@@ -147,6 +154,13 @@ def constructor(fields: Iterable[Field]) -> str:
     named = [f"{f.name}: {f.takes}{' = ...' if f.default else ''}" for f in taken if f.kw_only]
     rows = ["self", *first, "*", *named, *EXTRAS]
     return "def __init__(\n" + "".join(f"    {row},\n" for row in rows) + ") -> None: ..."
+
+
+def replacing(name: str, fields: Iterable[Field]) -> Iterator[str]:
+    """`replace` with what may be changed."""
+    yield f"@_t.changed{OVERRIDES}"
+    rows = ["self", "_changes: _Any = ...", "/", "*", *(f"{f.name}: {f.takes} = ..." for f in fields)]
+    yield f"def replace({PYRIGHT}\n" + "".join(f"    {row},\n" for row in rows) + f") -> {name}: ..."
 
 
 def _keyed(name: str, keys: Iterable[tuple[str, Field]], strict: bool) -> Iterator[str]:

@@ -59,6 +59,42 @@ torch.clone("a")  # wrong
 """
 
 
+REPLACED = """\
+from typing import TypeVar
+import torch
+from typing_extensions import assert_type
+from tensorclass import TensorClass
+from batches import Inputs
+
+
+class Child(Inputs):
+    more: torch.Tensor
+
+
+class Late(Child):
+    pass
+
+
+D = TypeVar("D", bound=Inputs)
+x = torch.zeros(3)
+
+
+def kept(inputs: D, child: Child, late: Late, some: TensorClass) -> D:
+    assert_type(child.replace(more=x, image=x), Child)
+    assert_type(late.replace(more=x), Late)
+    some.replace(more=x)
+    assert_type([one.replace(image=x) for one in [child, child]], list[Child])
+    return inputs.replace(image=x)
+
+
+def first(inputs: Inputs) -> Inputs:
+    assert_type(inputs.replace({"image": x}).replace(), Inputs)
+    inputs.replace(more=x)  # wrong
+    inputs.replace(image="one")  # wrong
+    return inputs.replace(image=x)
+"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with torch's overlay."""
@@ -80,6 +116,16 @@ def test_overlay(folder: Path, checker: str) -> None:
     wrong = {number for number, line in enumerate(OVERLAY.splitlines(), 1) if line.endswith("# wrong")}
     found = {line for line in run(checker, folder, ["overlay_program"])["overlay_program"] if line != 0}
     assert found == wrong
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright", "ty"])
+def test_replace(folder: Path, checker: str) -> None:
+    """A stub says what `replace` takes; of a class that it does not know it says less."""
+    for file in ("batches.py", "batches.pyi"):
+        (folder / file).write_text((Path(__file__).parent / "golden" / file).read_text("utf-8"), "utf-8")
+    (folder / "replaced_program.py").write_text(REPLACED, "utf-8")
+    wrong = {number for number, line in enumerate(REPLACED.splitlines(), 1) if line.endswith("# wrong")}
+    assert set(run(checker, folder, ["replaced_program"])["replaced_program"]) == wrong
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright", "mypy+plugin"])

@@ -103,7 +103,8 @@ def test_no_parameters(tmp_path, line):
     """What the constructor does not take."""
     found = stub(tmp_path, f"from typing import ClassVar\n@tensorclass\nclass A:\n    y: Tensor\n    {line}\n")
     assert f"    {line}\n" in found
-    assert "\n        x:" not in found
+    constructor = found[found.index("def __init__") : found.index(") -> None")]
+    assert "x:" not in constructor
 
 
 def test_a_constructor_that_is_not_possible_is_left_to_the_checker(tmp_path):
@@ -122,6 +123,31 @@ def test_own_methods_stay(tmp_path):
     """
     found = stub(tmp_path, text)
     assert found.count("def __init__") == found.count("def get(") == 1
+
+
+def test_replace(tmp_path):
+    """`replace` takes the stored fields, unless the class has one of its own, has no field or is generic."""
+    text = """
+    from dataclasses import InitVar
+    from typing import Generic, TypeVar
+    T = TypeVar("T")
+    class A(TensorClass):
+        x: Tensor
+        made: Tensor = produced()
+        seed: InitVar[int] = 0
+    class Own(A):
+        def replace(self, *args: object) -> "Own": ...
+    class Other(TensorClass):
+        replace: Tensor
+    class Pair(TensorClass, Generic[T]):
+        left: T
+    class Empty(TensorClass):
+        seed: InitVar[int] = 0
+    """
+    found = stub(tmp_path, text)
+    taken = found[found.index("def replace(") : found.index(") -> A: ...")]
+    assert ("x: Tensor = ...," in taken, "made: Tensor = ...," in taken, "seed" in taken) == (True, True, False)
+    assert found.count("_t.changed") == 1
 
 
 def test_strict_keys(tmp_path):

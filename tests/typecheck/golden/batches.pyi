@@ -36,6 +36,14 @@ class Inputs(TensorClass):
         device: _t.Device = ...,
         names: _t.Names = ...,
     ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        image: Tensor = ...,
+    ) -> Inputs: ...
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __getitem__(self, index: _Literal["image"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload
@@ -115,6 +123,20 @@ class Digits(TensorClass, autocast=True):
         device: _t.Device = ...,
         names: _t.Names = ...,
     ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        inputs: Inputs = ...,
+        label: Tensor = ...,
+        weight: Tensor | None = ...,
+        name: _t.PerElementGiven[str] | None = ...,
+        table: Tensor | None = ...,
+        tags: dict[str, str] = ...,
+        hidden: Tensor = ...,
+    ) -> Digits: ...
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __getitem__(self, index: _Literal["inputs"]) -> Inputs: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload
@@ -163,6 +185,21 @@ class Page(Digits):
         device: _t.Device = ...,
         names: _t.Names = ...,
     ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        inputs: Inputs = ...,
+        label: Tensor = ...,
+        weight: Tensor | None = ...,
+        name: _t.PerElementGiven[str] | None = ...,
+        table: Tensor | None = ...,
+        tags: dict[str, str] = ...,
+        hidden: Tensor = ...,
+        number: int = ...,
+    ) -> Page: ...
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __getitem__(self, index: _Literal["inputs"]) -> Inputs: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload
@@ -208,6 +245,14 @@ class Still(_t.Frozen, FrozenTensorClass):  # type: ignore[misc, unused-ignore] 
         device: _t.Device = ...,
         names: _t.Names = ...,
     ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        value: Tensor = ...,
+    ) -> Still: ...
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __getitem__(self, index: _Literal["value"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload

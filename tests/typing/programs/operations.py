@@ -89,9 +89,9 @@ batch.split("two")  # E: arg-type | reportArgumentType | TypeError | ty: invalid
 # ---- wrong: a device of another type
 batch.to(3.5)  # E: arg-type | reportArgumentType | TypeError | ty: invalid-argument-type | pyrefly: bad-argument-type
 # ---- wrong: a field that a changed copy does not have
-batch.replace(z=torch.zeros(6))  # E: - | - | MissingKeyError | mypy+plugin: call-arg
+batch.replace(z=torch.zeros(6))  # E: - | - | MissingKeyError | mypy+plugin: call-arg | mypy+stubs: call-arg | pyright+stubs: reportCallIssue
 # ---- wrong: a changed copy with a text
-batch.replace(x="one")  # E: - | - | SchemaError | mypy+plugin: arg-type
+batch.replace(x="one")  # E: - | - | SchemaError | mypy+plugin: arg-type | mypy+stubs: arg-type | pyright+stubs: reportArgumentType
 # ---- wrong: tensors are stacked as containers
 print(stack([batch.x, batch.y]).x)  # E: attr-defined, type-var | reportArgumentType | StructureError | ty: invalid-argument-type | pyrefly: bad-specialization, missing-attribute
 # anchor: print(torch.stack([batch.x, batch.y]).x)  # E
