@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import index
 from typing import SupportsIndex, TypeAlias
 
 import torch
@@ -33,12 +34,12 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
             result = torch.Size(size)
         except TypeError as error:
             raise BatchSizeError(f"batch_size is an int or a sequence of ints, got {size!r}") from error
-        if not result or min(result) >= 0:
+        if not result or (min(result) >= 0 and all([type(n) is int for n in result])):
             return result
-    if isinstance(size, (int, torch.SymInt)) or hasattr(type(size), "__index__"):
+    if isinstance(size, (int, torch.SymInt)) or (hasattr(type(size), "__index__") and not getattr(size, "ndim", 0)):
         size = (size,)  # type: ignore[assignment]  # an int of any library
     try:
-        result = torch.Size(size)  # type: ignore[arg-type]  # a sequence by now
+        result = torch.Size([n if isinstance(n, torch.SymInt) else index(n) for n in size])  # type: ignore[misc, union-attr]  # a sequence by now
     except TypeError as error:
         raise BatchSizeError(f"batch_size is an int or a sequence of ints, got {size!r}") from error
     if any(n < 0 for n in result):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -48,23 +49,36 @@ def normalise(index: Index, size: torch.Size) -> tuple[Any, ...]:
 
 def _part(part: Any) -> Any:
     if isinstance(part, (list, np.ndarray, range)):
-        if isinstance(part, range):
-            return torch.tensor(list(part), dtype=torch.int64)
-        tensor = torch.as_tensor(part)
-        return tensor.long() if tensor.numel() == 0 and tensor.dtype.is_floating_point else _index_tensor(tensor, part)
+        return _index_sequence(part)
     if isinstance(part, Tensor):
         return _index_tensor(part, part)
-    if isinstance(part, (int, slice, np.integer, torch.SymInt, None.__class__)) or part is Ellipsis:
-        return int(part) if isinstance(part, np.integer) else part
+    if isinstance(part, (np.integer, np.bool_)):
+        return part.item()
+    if isinstance(part, (int, slice, torch.SymInt, None.__class__)) or part is Ellipsis:
+        return part
     raise BatchIndexError(
         f"an index is made of ints, slices, `...`, None, bool masks, int tensors, lists or ranges; got {part!r} of "
         f"type {type(part).__name__}"
     )
 
 
+def _index_sequence(part: list[Any] | np.ndarray[Any, Any] | range) -> Tensor:
+    """The index that a sequence stands for: on the CPU whatever the default device is, which leaves anywhere take."""
+    try:
+        tensor = torch.as_tensor(list(part) if isinstance(part, range) else part, device="cpu")
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise BatchIndexError(
+            f"a sequence as an index holds ints or bools, got {reprlib.repr(part)} ({error}); `batch.select(*keys)` "
+            "takes several keys"
+        ) from error
+    if tensor.numel() == 0 or (isinstance(part, np.ndarray) and part.dtype.kind in "iu"):
+        return tensor if tensor.dtype is torch.bool else tensor.long()  # torch takes bytes for a mask, numpy for ints
+    return _index_tensor(tensor, reprlib.repr(part))
+
+
 def _index_tensor(tensor: Tensor, given: Any) -> Tensor:
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
-        raise BatchIndexError(f"an index tensor holds ints or bools, got dtype {tensor.dtype} in {given!r}")
+        raise BatchIndexError(f"an index tensor holds ints or bools, got dtype {tensor.dtype} in {given}")
     return tensor
 
 
@@ -154,11 +168,20 @@ def rows(leaves: list[Tensor], index: Tensor) -> list[Tensor]:
             return [leaf.index_select(0, index) for leaf in leaves]
         except (IndexError, RuntimeError):  # negative entries, functorch wrappers: the general path says what is wrong
             pass
-    return [leaf[index] for leaf in leaves]
+    return [leaf[near(index, leaf)] for leaf in leaves]
+
+
+def near(part: Any, leaf: Tensor) -> Any:
+    """An index where a leaf takes it: on the leaf's own device, or on the CPU."""
+    if not isinstance(part, Tensor) or part.device.type == "cpu" or part.device == leaf.device:
+        return part
+    return part.to(leaf.device)
 
 
 def apply_index(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
     """Index each leaf with the same parts."""
+    if any([isinstance(part, Tensor) and part.device.type != "cpu" for part in parts]):
+        return [leaf[tuple([near(part, leaf) for part in parts])] for leaf in leaves]
     if len(parts) == 1:
         part = parts[0]
         if isinstance(part, Tensor) and part.ndim == 1:
@@ -218,7 +241,7 @@ class IndexOps(NameOps):
         >>> TensorDict(a=torch.arange(3), batch_size=[3]).__getitems__([0, 2])["a"]
         tensor([0, 2])
         """
-        return self._index(torch.as_tensor(index, dtype=torch.int64))
+        return self._index(torch.as_tensor(index, dtype=torch.int64, device="cpu"))
 
     def get_at(self, key: Any, index: Index, default: Any = None) -> Any:
         """The value of one entry at an index over the batch dims; `default` when the key is absent.
@@ -277,7 +300,7 @@ class IndexOps(NameOps):
         for leaf in self._leaves():
             event = leaf.shape[len(size) :]
             wide = over_events(index, len(event)).expand(index.shape + event)
-            new.append(leaf.gather(at, wide))
+            new.append(leaf.gather(at, near(wide, leaf)))
         result = self._make(new, index.shape, self._names)
         if out is not None:
             out._update_in_place(result._entries(), False)

@@ -510,9 +510,10 @@ def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
 
 def _scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
     """A number as a 0-d tensor of the leaf's dtype; refused where the leaf can't hold it."""
+    exact = int(value) if isinstance(value, float) and leaf.dtype is torch.uint64 and value.is_integer() else value
     try:
-        number = torch.tensor(value, dtype=leaf.dtype, device=leaf.device)
-    except (RuntimeError, OverflowError):  # too large, or complex where the leaf is real
+        number = torch.tensor(exact, dtype=leaf.dtype, device=leaf.device)
+    except (RuntimeError, OverflowError, TypeError):  # too large, or complex where the leaf is real
         number = None
     if number is None or (rank(value) > rank(leaf) and number.item() != value):
         where = f"`{join_path(path)}`" if path else "a leaf"

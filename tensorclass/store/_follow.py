@@ -41,7 +41,7 @@ class Follower:
         return tuple(self._through(lambda index, i=i: fn(index)[i]) for i in range(count))  # type: ignore[misc]  # mypy can't type the default
 
     def _stands_for(self) -> Tensor:
-        return torch.zeros((), dtype=torch.int64).expand(self.shape)
+        return torch.zeros((), dtype=torch.int64, device="cpu").expand(self.shape)
 
     # ---- what it is ----------------------------------------------------------------------------------------------
 

@@ -374,7 +374,7 @@ def _shown(key: Key) -> str:
 
 
 def _flatten(stack: LazyStackedTensorDict) -> tuple[list[Any], Any]:
-    return list(stack._members), (type(stack), stack.stack_dim, stack._dim_name, _mapped(stack))
+    return list(stack._members), (type(stack), stack.stack_dim, stack.ndim - 1, stack._dim_name, _mapped(stack))
 
 
 def _mapped(stack: LazyStackedTensorDict) -> bool:
@@ -386,8 +386,11 @@ def _mapped(stack: LazyStackedTensorDict) -> bool:
 
 
 def _unflatten(children: Iterable[Any], context: Any) -> Any:
-    cls, dim, name, was_mapped = context
-    new = cls._of(list(children), dim, name)
+    cls, dim, ndim, name, was_mapped = context
+    members = list(children)
+    if members and isinstance(members[0], TensorCollection):  # vmap gives and takes dims in front
+        dim = max(0, dim + members[0].ndim - ndim)
+    new = cls._of(members, dim, name)
     if not was_mapped and all([isinstance(m, Pointwise) for m in new._members]) and _mapped(new):
         raise UnsupportedOperationError(
             "vmap: a lazy stack would be mapped over the first dim of each member, not over its own; give vmap "

@@ -68,7 +68,7 @@ class LazyShapes(LazyIndex):
             cut: Callable[..., Any] = getattr(JoinOps, op)
             return self._transposed(op, [cut(m, argument, self._inner(at)) for m in self._members], at, 0)
         count = len(self._members)
-        rows = TensorDict._of({"i": torch.arange(count)}, torch.Size([count]), None, None, True)
+        rows = TensorDict._of({"i": torch.arange(count, device="cpu")}, torch.Size([count]), None, None, True)
         return tuple([self._rows(piece["i"].tolist()) for piece in getattr(rows, op)(argument)])
 
     def _rows(self, rows: list[int]) -> Any:

@@ -20,7 +20,7 @@ from ..core._batch import broadcasts_to, over_events
 from ..core._repr import describe_entry
 from ..errors import BatchSizeError, StructureError
 from ..ops import Join, LinkedList
-from ..ops._index import is_plain
+from ..ops._index import is_plain, near
 from ._follow import Follower
 from ._grown import grown
 
@@ -137,7 +137,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
             flat: list[Any] = list(values)
             for _ in range(len(batch_size) - 1):
                 flat = [value for part in flat for value in part]
-            return cls._of(tuple(flat), torch.arange(len(flat)).reshape(batch_size))
+            return cls._of(tuple(flat), torch.arange(len(flat), device="cpu").reshape(batch_size))
         return cls.of_one(values, batch_size)
 
     @classmethod
@@ -146,7 +146,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
         if isinstance(value, NonTensorStack):
             return value
         shown = value._shown() if isinstance(value, Node) and value._holds_object else value
-        return cls._of((shown,), torch.zeros(batch_size, dtype=torch.int64))
+        return cls._of((shown,), torch.zeros(batch_size, dtype=torch.int64, device="cpu"))
 
     @classmethod
     def _of(cls, table: Sequence[Any], index: Tensor) -> Self:
@@ -276,7 +276,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
 
     def _choose(self, other: Any, condition: Tensor, key: str) -> Self:
         theirs = NonTensorStack.of_one(other, self.shape)
-        wide = over_events(condition, self.ndim - condition.ndim)
+        wide = over_events(near(condition, self._index), self.ndim - condition.ndim)
         mine, index = compact(self._table, self._index)
         table, other_index = compact(theirs._table, theirs._index)
         return self._of(*compact((*mine, *table), torch.where(wide, index, other_index + len(mine))))
@@ -284,6 +284,8 @@ class NonTensorStack(Follower, Node, Generic[T]):
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
         if not isinstance(value, NonTensorStack):
             value = NonTensorStack.of(value, size if isinstance(value, (list, tuple)) else torch.Size([]))
+        if isinstance(parts, tuple):
+            parts = tuple([near(part, self._index) for part in parts])
         size = (self._index if parts is None else self._index[parts]).shape
         if not broadcasts_to(value.shape, size):
             raise BatchSizeError(
@@ -471,7 +473,7 @@ def tabulate(values: list[Any]) -> tuple[tuple[Any, ...], Tensor]:
     flat: list[Any] = values
     for _ in range(len(size) - 1):
         flat = [value for part in flat for value in part]
-    return tuple(flat), torch.arange(len(flat)).reshape(size)
+    return tuple(flat), torch.arange(len(flat), device="cpu").reshape(size)
 
 
 def _check_nesting(values: Any, size: torch.Size, whole: torch.Size) -> None:

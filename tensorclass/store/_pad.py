@@ -93,7 +93,11 @@ def padded(collection: Any, sizes: list[int], fill: Fill, path: Path) -> Any:
 def pad_leaf(leaf: Tensor, sizes: list[int], value: Any) -> Tensor:
     pairs = [sizes[i : i + 2] for i in range(0, len(sizes), 2)]
     rest = [0, 0] * (leaf.ndim - len(pairs))
-    return functional.pad(leaf, rest + [n for pair in reversed(pairs) for n in pair], value=value)
+    wide = rest + [n for pair in reversed(pairs) for n in pair]
+    if leaf.is_complex() or leaf.dtype is torch.uint64:  # torch takes no value of theirs
+        inside = functional.pad(torch.ones_like(leaf, dtype=torch.bool), wide)
+        return torch.where(inside, functional.pad(leaf, wide), leaf.new_full((), value))
+    return functional.pad(leaf, wide, value=value)
 
 
 def _pad_objects(collection: Any, value: Any, sizes: list[int], path: Path, grows: bool) -> Any:

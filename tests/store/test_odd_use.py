@@ -3,12 +3,14 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tensorclass import TensorDict, errors, tensorclass
-from tensorclass.errors import MissingKeyError, UnknownFieldError
+from tensorclass import NonTensorStack, TensorDict, errors, lazy_stack, pad, tensorclass
+from tensorclass.errors import BatchIndexError, MissingKeyError, UnknownFieldError
 
 
 @tensorclass
@@ -140,3 +142,78 @@ def test_two_stacks_that_grow_from_one_table_do_not_see_each_other() -> None:
     assert torch.utils._pytree.tree_unflatten(leaves, spec)["text"] == twin["text"]
     with pytest.raises(AttributeError):
         twin.get("text")._table.append("more")
+
+
+# ---- odd indices and sizes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", [["a", "b"], np.array(["a"]), np.array([1, None]), [None], [[0], [1, 2]]])
+def test_a_sequence_that_is_no_index_is_named(index: object) -> None:
+    """What torch says of it alone does not say that it was taken for an index."""
+    with pytest.raises(BatchIndexError, match=r"a sequence as an index holds ints or bools, got .*select"):
+        batch()[index]
+
+
+def test_numpy_bytes_are_ints_and_numpy_bools_are_bools() -> None:
+    """Torch takes an array of bytes for a mask, with a warning; numpy and its users do not."""
+    data = batch()
+    assert data[np.array([2, 0], dtype=np.uint8)]["a"].tolist() == data["a"][[2, 0]].tolist()
+    assert data[np.True_].batch_size == (1, 3)
+    assert data[np.array([], dtype=np.int8)].batch_size == (0,)
+    with pytest.raises(BatchIndexError, match="mask"):
+        data[np.array([], dtype=bool)]
+
+
+def test_an_index_does_not_follow_the_default_device() -> None:
+    """Lists made into tensors of the default device picked arbitrary memory of leaves elsewhere."""
+    data = batch(name=["x", "y", "z"])
+    with torch.device("meta"):
+        assert data[[2, 0]]["a"].tolist() == [[4.0, 5.0], [0.0, 1.0]]
+        assert data.__getitems__([1])["a"].tolist() == [[2.0, 3.0]]
+        named = TensorDict(name=["x", "y"], batch_size=[2])
+        named[0] = named[1]
+        assert torch.cat([named, named])["name"] == ["y", "y", "y", "y"]
+        assert TensorDict(name="x", batch_size=[2]).expand(3, 2)[0, 0]["name"] == "x"
+        assert lazy_stack([data, data])[[1]].split(1)[0]["a"].shape == (1, 3, 2)
+
+
+def test_objects_follow_an_index_of_another_device() -> None:
+    """A batch on an accelerator whose `device` is not set keeps the index of its objects on the CPU."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        data = TensorDict(x=torch.zeros(3, 2, device="cuda"), name=NonTensorStack("a", "b", "c"), batch_size=[3])
+        at = torch.zeros(2, dtype=torch.int64, device="cuda")
+        assert data.gather(0, at).get("name").shape == (2,)
+        assert data.where(torch.ones(3, dtype=torch.bool, device="cuda"), data).get("name").shape == (3,)
+
+
+@pytest.mark.parametrize(
+    "size", [np.int64(3), [np.int64(3)], np.array([3]), torch.tensor(3), torch.tensor([3]), [True + 2]]
+)
+def test_a_batch_size_is_made_of_ints(size: object) -> None:
+    """Numbers of numpy in it would come out in JSON, in messages and in comparisons of types."""
+    made = TensorDict(a=torch.zeros(3), batch_size=size).batch_size  # type: ignore[arg-type]  # anything like ints
+    assert made == (3,)
+    assert [type(n) for n in made] == [int]
+
+
+def test_a_lazy_stack_that_vmap_returns_has_the_mapped_dim_in_front() -> None:
+    """The dim of the stack moves back by one, as the dims of a tensor do."""
+    data = batch()
+    made = torch.vmap(lambda row: lazy_stack([row, row * 2]))(data)
+    assert made.batch_size == (3, 2)
+    assert made[1]["b", "c"].tolist() == [1.0, 2.0]
+    stack = lazy_stack([data, data], 1)
+    assert torch.utils._pytree.tree_map(lambda leaf: leaf.unsqueeze(0), stack)["b", "c"].shape == (1, 3, 2)
+
+
+# ---- odd leaves ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.uint64, torch.uint16, torch.bool, torch.float8_e4m3fn])
+def test_every_dtype_is_padded(dtype: torch.dtype) -> None:
+    """Torch pads complex numbers and wide unsigned ints with zero alone."""
+    data = TensorDict(a=torch.zeros(1).to(dtype), batch_size=[1])
+    padded = pad(data, [1, 1], value=1)["a"]
+    assert padded.dtype is dtype
+    assert padded.to(torch.complex64).real.tolist() == [1.0, 0.0, 1.0]
+    assert pad(data, [0, 1])["a"].shape == (2,)
