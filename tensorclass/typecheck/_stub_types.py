@@ -7,7 +7,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, ove
 
 import torch
 from torch import Tensor as Tensor
-from typing_extensions import Never, Unpack
+from typing_extensions import Never
+from typing_extensions import Unpack as Unpack
 
 from .._schema._markers import PerElementValues as PerElementValues
 from ..core._base import Exactly, K
@@ -25,9 +26,9 @@ PerElementGiven: TypeAlias = (
     "T | Sequence[T] | Sequence[Sequence[T]] | Sequence[Sequence[Sequence[T]]] | PerElementValues[T]"
 )
 """What a `PerElement[T]` field takes."""
-OtherKey: TypeAlias = "tuple[Any, ...] | FieldPath | Tensor"
-"""A key that is no string; a checker sees `Digits.image` as a tensor."""
-OtherSubscript: TypeAlias = "tuple[str, Unpack[tuple[Any, ...]]] | FieldPath"
+OtherKey: TypeAlias = "FieldPath | Tensor"
+"""A key that is no string and no path of strings; a checker sees `Digits.image` as a tensor."""
+OtherSubscript: TypeAlias = "FieldPath"
 
 
 class Changed(Generic[K, P]):

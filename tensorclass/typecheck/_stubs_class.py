@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ._stubs_fields import DECORATOR, NO_FIELDS, ROOTS, SPECIFIERS, Field
@@ -19,6 +21,21 @@ IMPORTS = (
     ("typing_extensions", "Self", "_Self"),
 )
 """What the generated lines name, under names that hide nothing."""
+LEAVES = {
+    "Tensor",
+    "torch.Tensor",
+    "_t.PerElementValues",
+    "None",
+    "str",
+    "int",
+    "float",
+    "bool",
+    "dict",
+    "list",
+    "tuple",
+}
+"""Of what is none of these there may be keys below."""
+DEEPEST = 3
 EXTRAS = ("batch_size: _t.BatchSize = ...", "device: _t.Device = ...", "names: _t.Names = ...")
 GETITEM = (
     "def __getitem__(self, index: {key}) -> {reads}: ...",
@@ -45,7 +62,7 @@ KEYED = {"__getitem__": GETITEM, "get": GET, "set": SET, "__setitem__": SETITEM}
 """A method by key: the overload for the fields of one type, then what the base class has."""
 OTHER = {"__getitem__": "Subscript", "get": "Key", "set": "Key", "__setitem__": "Subscript"}
 STRICT = {name: f"Other{key}" for name, key in OTHER.items()}
-"""What else is a key; with strict keys no string."""
+"""What else is a key; with strict keys no string and no path."""
 PYRIGHT = "  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]"
 OVERRIDES = f"  # type: ignore[override, unused-ignore]{PYRIGHT}"
 FROZEN = f"  # type: ignore[misc, unused-ignore]{PYRIGHT}"
@@ -130,15 +147,17 @@ def _is_generic(module: Module, node: ast.ClassDef) -> bool:
     return bool(getattr(node, "type_params", ())) or "typing.Generic" in map(module.file.full_name, node.bases)
 
 
-def _keys(module: Module, fields: Iterable[Field]) -> Iterator[tuple[str, Field]]:
-    """The keys of a class as types, with those one level down in nested classes of the same file."""
-    stored = [field for field in fields if field.stored]
-    yield from ((f'_Literal["{field.name}"]', field) for field in stored)
-    for field in stored:
-        nested = module.file.classes.get(field.reads)
-        if nested is not None and module.stubs.declarations.is_typed(module.file, nested):
-            for inner in module.stubs.declarations.fields(module.types, nested).rows.values():
-                yield f'tuple[_Literal["{field.name}"], _Literal["{inner.name}"]]', inner
+def _keys(module: Module, fields: Iterable[Field], path: tuple[str, ...] = ()) -> Iterator[tuple[str, Field]]:
+    """The keys of a class as types, with those in nested classes of the same file; whatever stands below others."""
+    stored = [(field, [f'_Literal["{name}"]' for name in (*path, field.name)]) for field in fields if field.stored]
+    yield from ((f"tuple[{', '.join(key)}]" if path else key[0], field) for field, key in stored)
+    for field, key in stored:
+        nested, known = module.file.classes.get(field.reads), module.stubs.declarations
+        inner = nested is not None and known.is_typed(module.file, nested) and known.fields(module.types, nested)
+        if inner and inner.whole and len(path) < DEEPEST:
+            yield from _keys(module, inner.rows.values(), (*path, field.name))
+        elif module.stubs.strict_keys and not LEAVES.issuperset(re.findall(r"[\w.]+", field.reads)):
+            yield f"tuple[{', '.join(key)}, _t.Unpack[tuple[_Any, ...]]]", replace(field, reads="_Any", takes="_Any")
 
 
 def _is_possible(fields: Iterable[Field]) -> bool:

@@ -158,6 +158,20 @@ def test_strict_keys(tmp_path):
     assert "_t.Subscript" not in strict
     assert 'def set(self, key: _Literal["note"], item: str,' in strict
     assert 'def __setitem__(self, index: _Literal["note"], value: str)' in strict
+    nested = """
+    from elsewhere import Other
+    class C(TensorClass):
+        x: Tensor
+    class B(TensorClass):
+        c: C
+    class A(TensorClass):
+        b: B
+        other: Other | None
+    """
+    paths = stub(tmp_path, nested, strict=True)
+    assert 'index: tuple[_Literal["b"], _Literal["c"], _Literal["x"]]) -> Tensor: ...' in paths
+    assert 'index: tuple[_Literal["other"], _t.Unpack[tuple[_Any, ...]]]) -> _Any: ...' in paths
+    assert "_t.Unpack" not in stub(tmp_path, nested)
     frozen = stub(tmp_path, f"{text}\n\nclass B(A, frozen=True): pass\nclass C(B):\n    y: Tensor\n", strict=True)
     assert frozen.count("def __setitem__") == strict.count("def __setitem__")
 

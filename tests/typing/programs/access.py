@@ -92,7 +92,7 @@ batch.select(Batch.inputs.imgae)  # E: attr-defined | reportAttributeAccessIssue
 # ---- wrong: a key that is not there
 print(batch["lable"])  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key | mypy+stubs: index | pyright+stubs: reportArgumentType, reportCallIssue
 # ---- wrong: a nested key that is not there
-print(batch["inputs", "imgae"])  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key
+print(batch["inputs", "imgae"])  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key | mypy+stubs: index | pyright+stubs: reportArgumentType, reportCallIssue
 # ---- wrong: a key that is not there is written
 batch["lable"] = label  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key | mypy+stubs: index | pyright+stubs: reportArgumentType, reportCallIssue
 # ---- wrong: a text written under the key of a tensor
