@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import index
-from typing import SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 import torch
 from torch import Tensor
@@ -47,6 +47,18 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
     return result
 
 
+def as_int(value: Any) -> Any:
+    """An int of any library as a plain one; anything else as it is.
+
+    >>> as_int(torch.tensor(2)), as_int("time")
+    (2, 'time')
+    """
+    ndim: int = getattr(value, "ndim", 0)
+    if isinstance(value, (int, str, torch.SymInt)) or ndim or not hasattr(type(value), "__index__"):
+        return value
+    return index(value)
+
+
 def batch_dim(dim: int, ndim: int, *, op: str, extra: int = 0) -> int:
     """The non-negative form of a dim that must lie among the `ndim` batch dims.
 
@@ -60,6 +72,8 @@ def batch_dim(dim: int, ndim: int, *, op: str, extra: int = 0) -> int:
         BatchDimError: when the dim lies outside the batch dims: operations never reach a feature dim.
     """
     total = ndim + extra
+    if type(dim) is not int:
+        dim = as_int(dim)
     if not isinstance(dim, int):
         raise TypeError(f"{op}: a dim is an int, got {dim!r} of type {type(dim).__name__}")
     if -total <= dim < total:
@@ -70,6 +84,7 @@ def batch_dim(dim: int, ndim: int, *, op: str, extra: int = 0) -> int:
 
 def batch_dims(dims: int | Iterable[int], ndim: int, *, op: str) -> tuple[int, ...]:
     """The non-negative forms of several distinct batch dims."""
+    dims = as_int(dims)
     given = (dims,) if isinstance(dims, int) else tuple(dims)
     result = tuple(batch_dim(dim, ndim, op=op) for dim in given)
     if len(set(result)) != len(result):

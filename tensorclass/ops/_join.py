@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -14,6 +14,7 @@ from typing_extensions import Self
 
 from ..core import TensorCollection, batch_dim, join_path, unravel_key_to_tuple
 from ..core._base import Names
+from ..core._batch import as_int
 from ..core._keys import Key, Path
 from ..errors import BatchDimError, BatchSizeError, StructureError
 from ._compare import same_object
@@ -190,9 +191,12 @@ class JoinOps(ShapeOps):
             return self._through("split", split_size, dim)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "split")
         total = self._batch_size[at]
+        split_size = as_int(split_size)
         if isinstance(split_size, int):
             if split_size <= 0 and not (split_size == 0 and total == 0):
                 raise BatchSizeError(f"split: a piece has a positive size, got {split_size}")
+        elif isinstance(split_size, str) or not isinstance(split_size, Iterable):
+            raise TypeError(f"split: pieces have a size, or a sequence of them, got {split_size!r}")
         elif any(n < 0 for n in split_size) or sum(split_size) != total:
             raise BatchSizeError(
                 f"split: sizes {list(split_size)} do not add up to {total}, the size of batch dim {at}"

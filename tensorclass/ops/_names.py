@@ -10,6 +10,7 @@ from typing_extensions import Self
 
 from ..core import TensorCollection, batch_dim, batch_dims
 from ..core._base import Names, check_names
+from ..core._batch import as_int
 from ..errors import StructureError, did_you_mean
 from ._mapping import MappingOps
 
@@ -38,6 +39,7 @@ class NameOps(MappingOps):
 
     def _dims(self, dims: Any, op: str) -> tuple[int, ...]:
         """Several distinct batch dims, each given by number or by name."""
+        dims = as_int(dims)
         given = (dims,) if isinstance(dims, (int, str)) else tuple(dims)
         return batch_dims([self._dim(dim, op) for dim in given], len(self._batch_size), op=op)
 

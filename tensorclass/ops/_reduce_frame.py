@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..core import VALUES, Path, TensorCollection, join_path
 from ..core._base import Names
+from ..core._batch import as_int
 from ..errors import BatchDimError, StructureError
 from ._lengths import has_lengths
 from ._operands import Pointwise
@@ -28,6 +29,7 @@ EMPTY: Final = torch.Size([])
 
 def named_dims(self: Pointwise, dim: Any, op: str) -> tuple[int, ...]:
     """The batch dims that a dim argument names, as distinct non-negative numbers; never none of them."""
+    dim = as_int(dim)
     if isinstance(dim, bool) or not isinstance(dim, (int, str, torch.SymInt, Iterable)):
         raise TypeError(f"{op}: a dim is an int, a name, or a sequence of them, got {dim!r}")
     given: tuple[Any, ...] = (dim,) if isinstance(dim, (int, str, torch.SymInt)) else tuple(dim)

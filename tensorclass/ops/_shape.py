@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from ..core import TensorCollection, as_batch_size
 from ..core._base import Names
-from ..core._batch import Sizes, infer_shape
+from ..core._batch import Sizes, as_int, infer_shape
 from ..errors import BatchDimError, BatchSizeError
 from ._inplace import InplaceOps
 from ._mapping import MappingOps
@@ -160,7 +160,7 @@ class ShapeOps(InplaceOps):
             return self._through("unflatten", dim, unflattened_size, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "unflatten")
         size = self._batch_size
-        parts = infer_shape(unflattened_size, size[at], op="unflatten")
+        parts = infer_shape([as_int(n) for n in unflattened_size], size[at], op="unflatten")
         new = torch.Size((*size[:at], *parts, *size[at + 1 :]))
         names = self._names and (*self._names[:at], *[None] * len(parts), *self._names[at + 1 :])
         dims = len(size)
@@ -325,6 +325,7 @@ class ShapeOps(InplaceOps):
             result._set_names(self._names)
         else:
             where = self._dims(dims, "roll")
+            shifts = as_int(shifts)
             amounts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
             if len(amounts) != len(where):
                 raise BatchDimError(f"roll takes one shift for each dim, got {shifts} for dims {dims}")
@@ -414,6 +415,7 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.arange(2), batch_size=[2]).tile((2,))["a"]
         tensor([0, 1, 0, 1])
         """
+        dims = as_int(dims)
         counts = [dims] if isinstance(dims, int) else list(dims)
         source = self
         while len(counts) > len(source._batch_size):
@@ -429,7 +431,7 @@ class ShapeOps(InplaceOps):
         tensor([1, 2])
         """
         at = self._dim(dim, "narrow")
-        size = self._batch_size
+        size, start, length = self._batch_size, as_int(start), as_int(length)
         first = start + size[at] if start < 0 else start
         if not 0 <= first <= first + length <= size[at] or length < 0:
             raise BatchDimError(f"narrow: start {start} and length {length} exceed batch dim {at} of size {size[at]}")
@@ -494,9 +496,8 @@ def targets(leaves: Sequence[Tensor], size: torch.Size, dims: int) -> list[tuple
 
 def _sizes(shape: tuple[Any, ...]) -> list[int]:
     """Sizes given as separate ints or as one sequence."""
-    if len(shape) == 1 and isinstance(shape[0], Sequence):
-        return list(shape[0])
-    return list(shape)
+    many = len(shape) == 1 and (isinstance(shape[0], Sequence) or getattr(shape[0], "ndim", 0) > 0)
+    return [n if type(n) is int else as_int(n) for n in (shape[0] if many else shape)]
 
 
 def _expanded(shape: list[int], size: torch.Size) -> torch.Size:

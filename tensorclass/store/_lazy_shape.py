@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..core import as_batch_size
-from ..core._batch import Sizes, infer_shape
+from ..core._batch import Sizes, as_int, infer_shape
 from ..core._device import as_device
 from ..errors import BatchSizeError, StructureError
 from ..ops._apply import ApplyOps, Mapper
@@ -332,5 +332,6 @@ def _dropped(member: Any, dims: list[int]) -> Any:
 def _flipped(model: TensorDict, dims: Any) -> list[int]:
     """Which dims a flip reverses; a container whose rows are numbered says so, errors included."""
     TensorDict.flip(model, dims)
+    dims = as_int(dims)
     given = (dims,) if isinstance(dims, int) else tuple(dims)
     return [dim % len(model._batch_size) for dim in given]

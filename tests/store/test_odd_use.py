@@ -2,6 +2,9 @@
 
 import copy
 import pickle
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +12,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tensorclass import NonTensorStack, TensorDict, errors, lazy_stack, pad, tensorclass
+from tensorclass import NonTensorStack, TensorDict, equal, errors, lazy_stack, pad, tensorclass
 from tensorclass.errors import BatchIndexError, MissingKeyError, UnknownFieldError
 
 
@@ -217,3 +220,65 @@ def test_every_dtype_is_padded(dtype: torch.dtype) -> None:
     assert padded.dtype is dtype
     assert padded.to(torch.complex64).real.tolist() == [1.0, 0.0, 1.0]
     assert pad(data, [0, 1])["a"].shape == (2,)
+
+
+# ---- numbers of numpy as dims and sizes ------------------------------------------------------------------------------
+
+TWO = np.int64(2)
+ZERO = np.int32(0)
+NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda d: d.sum(ZERO),
+    "mean": lambda d: d.mean((ZERO, np.int64(1))),
+    "max": lambda d: d.max(ZERO).values,
+    "all": lambda d: d.all(ZERO),
+    "softmax": lambda d: d.softmax(ZERO),
+    "unbind": lambda d: d.unbind(ZERO)[0],
+    "split": lambda d: d.split(TWO)[0],
+    "split sizes": lambda d: d.split(np.array([2, 2]))[1],
+    "unsqueeze": lambda d: d.unsqueeze(TWO),
+    "squeeze": lambda d: d[:1].squeeze(ZERO),
+    "reshape": lambda d: d.reshape(np.int64(12)),
+    "reshape by array": lambda d: d.reshape(np.array([6, 2])),
+    "view": lambda d: d.view(TWO, -1),
+    "expand": lambda d: d.expand(TWO, 4, 3),
+    "permute": lambda d: d.permute(np.int64(1), ZERO),
+    "transpose": lambda d: d.transpose(ZERO, np.int64(1)),
+    "flatten": lambda d: d.flatten(ZERO, np.int64(1)),
+    "unflatten": lambda d: d.unflatten(ZERO, (TWO, TWO)),
+    "repeat": lambda d: d.repeat(TWO, np.int64(1)),
+    "tile": lambda d: d.tile(TWO),
+    "flip": lambda d: d.flip(ZERO),
+    "roll": lambda d: d.roll(TWO, ZERO),
+    "stack": lambda d: torch.stack([d, d], ZERO),
+    "cat": lambda d: torch.cat([d, d], ZERO),
+    "narrow": lambda d: d.narrow(ZERO, np.int64(1), TWO),
+    "lazy stack": lambda d: lazy_stack([d, d], TWO),
+    "lazy flip": lambda d: lazy_stack([d, d]).flip(ZERO),
+    "lazy reshape": lambda d: lazy_stack([d, d]).reshape(np.int64(8), 3),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_dims_and_sizes_may_be_ints_of_numpy(name: str) -> None:
+    """As in torch; sizes that are made of them are plain ints."""
+    data = TensorDict(a=torch.arange(24.0).reshape(4, 3, 2), batch_size=[4, 3])
+    made = NUMBERS[name](data)
+    plain = NUMBERS[name].__code__  # the same call with plain ints
+    values = {"ZERO": 0, "TWO": 2, "np": _Plain, "torch": torch, "lazy_stack": lazy_stack}
+    expected = FunctionType(plain, values)(data)
+    assert equal(made, expected)
+    assert [type(n) for n in made.batch_size] == [int] * len(made.batch_size)
+
+
+class _Plain:
+    """Stands for numpy where the same call is made without it."""
+
+    int64 = int
+    array = staticmethod(list)
+
+
+@pytest.mark.parametrize("size", [2.0, "a", None])
+def test_what_is_no_size_of_a_piece_is_named(size: object) -> None:
+    """Neither "not iterable" nor a comparison of strings says what was wrong."""
+    with pytest.raises(TypeError, match="split: pieces have a size, or a sequence of them, got"):
+        batch().split(size)  # type: ignore[arg-type]  # the point of the test
