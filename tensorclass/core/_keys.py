@@ -40,7 +40,10 @@ def is_key(index: object) -> bool:
     if kind in _INDICES:
         return False
     if kind is tuple:
-        return bool(index) and all([type(part) is str or is_key(part) for part in index])  # type: ignore[attr-defined]  # a tuple, by its type
+        for part in index:  # type: ignore[attr-defined]  # a tuple, by its type
+            if type(part) is not str and not is_key(part):
+                return False
+        return bool(index)
     return isinstance(index, (str, property)) or hasattr(kind, "__field_path__")  # dynamo takes references for those
 
 
@@ -55,8 +58,12 @@ def unravel_key_to_tuple(key: Key) -> Path:
     """
     if type(key) is str:
         return (key,)
-    if type(key) is tuple and key and all([type(part) is str for part in key]):
-        return key
+    if type(key) is tuple and key:
+        for part in key:
+            if type(part) is not str:
+                break
+        else:
+            return key
     parts: list[str] = []
     _collect(key, key, parts)
     if not parts:

@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from ..core import STORAGE, VALUES, TensorCollection, as_batch_size
 from ..core._base import walk
-from ..core._device import Device, as_device
+from ..core._device import CPU, Device, as_device
 from ..core._keys import Path
 from ..errors import UnsupportedOperationError
 from ._apply import ApplyOps
@@ -57,7 +57,7 @@ class DeviceOps(CastMethods, ApplyOps):
     def _cast(self, dtype: torch.dtype, cast_filter: CastFilter = None) -> Self:
         """A twin whose leaves have a dtype; a filter of path and leaf says which ones are cast."""
         leaves = self._leaves(VALUES)
-        if all([leaf.dtype is dtype for leaf in leaves]):
+        if False not in [leaf.dtype is dtype for leaf in leaves]:
             return self._twin()
         if cast_filter is not None and self._stacked:
             return self._cast_members("_cast", dtype, cast_filter)
@@ -340,6 +340,6 @@ def _attrs_in(container: TensorCollection) -> dict[Path, TensorAttrs]:
 
 def _all_on(leaves: Sequence[Tensor], device: torch.device) -> bool:
     """Whether every leaf lives on a device."""
-    if device.type == "cpu":
-        return all([leaf.is_cpu for leaf in leaves])
-    return all([leaf.device == device for leaf in leaves])
+    if device == CPU:
+        return False not in [leaf.is_cpu for leaf in leaves]
+    return False not in [leaf.device == device for leaf in leaves]

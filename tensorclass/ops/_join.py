@@ -195,14 +195,16 @@ class JoinOps(ShapeOps):
         if isinstance(split_size, int):
             if split_size <= 0 and not (split_size == 0 and total == 0):
                 raise BatchSizeError(f"split: a piece has a positive size, got {split_size}")
-        elif isinstance(split_size, str) or not isinstance(split_size, Iterable):
-            raise TypeError(f"split: pieces have a size, or a sequence of them, got {split_size!r}")
-        elif any(n < 0 for n in split_size) or sum(split_size) != total:
-            raise BatchSizeError(
-                f"split: sizes {list(split_size)} do not add up to {total}, the size of batch dim {at}"
-            )
-        sizes = split_size if isinstance(split_size, int) else list(split_size)
-        return self._cut(at, lambda leaf: leaf.split(sizes, at), self._names)
+            rest = total % split_size if total else 0
+            sizes = [split_size] * (total // split_size) if total else []
+            sizes += [rest] if rest or not total else []
+        else:
+            if isinstance(split_size, str) or not isinstance(split_size, Iterable):
+                raise TypeError(f"split: pieces have a size, or a sequence of them, got {split_size!r}")
+            sizes = [as_int(n) for n in split_size]
+            if any(n < 0 for n in sizes) or sum(sizes) != total:
+                raise BatchSizeError(f"split: sizes {sizes} do not add up to {total}, the size of batch dim {at}")
+        return self._cut(at, lambda leaf: leaf.split_with_sizes(sizes, at), self._names)
 
     def tensor_split(self, indices_or_sections: Any, dim: int | str = 0) -> tuple[Self, ...]:
         """Cut a batch dim at given positions, or into a number of nearly equal pieces.
@@ -382,16 +384,23 @@ def _same_but(a: torch.Size, b: torch.Size, dim: int) -> bool:
 def _join_plain(items: list[Any], torch_fn: Joiner, at: int, new_dim: bool) -> Any:
     """The join of containers that hold tensors and nothing else; None where the general way has to look closer."""
     first = items[0]
-    cls, size = type(first), first._batch_size
-    if not cls._joins_plainly or first._stacked:
+    cls = type(first)
+    if not cls._joins_plainly or False in [type(item) is cls for item in items]:
         return None
+    if cls._layered:
+        store = _join_plain([item._store for item in items], torch_fn, at, new_dim)
+        return None if store is None else cls._wrap(store)
+    if first._stacked:
+        return None
+    size = first._batch_size
     tables = []
     for item in items:
-        if type(item) is not cls or not (item._batch_size == size or not new_dim) or item._names is not None:
+        if item._names is not None or (new_dim and item._batch_size != size):
             return None
         tables.append(item._live())
     length = len(items) if new_dim else sum([item._batch_size[at] for item in items])
-    target = torch.Size((*size[:at], length, *(size[at:] if new_dim else size[at + 1 :])))
+    tail = size if new_dim and not at else size[at:] if new_dim else size[at + 1 :]
+    target = torch.Size((*size[:at], length, *tail) if at else (length, *tail))
     joined = _join_tables(tables, torch_fn, at, new_dim)
     return None if joined is None else first._from_entries(joined, target, first._device, None)
 

@@ -65,8 +65,6 @@ class MappingOps(ReadingOps):
         kind = type(index)
         if kind is str:
             self._set_path((index,), value)  # type: ignore[arg-type]  # by its type
-        elif kind is tuple and index and all([type(part) is str for part in index]):  # type: ignore[union-attr]  # as above
-            self._set_path(index, value)  # type: ignore[arg-type]  # as above
         elif is_key(index):
             self._set_path(unravel_key_to_tuple(index), value)
         else:
@@ -125,8 +123,8 @@ class MappingOps(ReadingOps):
         if holder is None:
             self._check_path(path, item)
             holder = self._holder(path, create=True)
-        asked = holder._layered or holder._stacked or holder._owners() is not None
-        holder._require_unlocked("write", join_path(path) if asked else path[-1])  # the words only where they are said
+        if holder._layered or holder._stacked or holder._owners() is not None:  # the words only where they are said
+            holder._require_unlocked("write", join_path(path))
         try:
             holder._put(path[-1], holder._check(path[-1], item))
         except (SchemaError, BatchSizeError, StructureError) as error:
@@ -467,10 +465,10 @@ def _cloned(value: Any) -> Any:
 
 
 def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tensor]:
-    unknown = sorted(kwargs.keys() - {"memory_format"})
+    unknown = sorted(kwargs.keys() - {"memory_format"}) if kwargs else None
     if unknown:
         raise TypeError(f"clone() has no argument {unknown[0]!r}; it takes `recurse` and `memory_format`")
-    tracked = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
+    tracked = torch.is_grad_enabled() and True in [leaf.requires_grad for leaf in leaves]
     if not kwargs and leaves and not tracked and foreach_is_safe():  # the foreach kernel's autograd refuses integers
         return torch._foreach_clone(leaves)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
     return [leaf.clone(**kwargs) for leaf in leaves]

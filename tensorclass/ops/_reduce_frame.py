@@ -29,6 +29,8 @@ EMPTY: Final = torch.Size([])
 
 def named_dims(self: Pointwise, dim: Any, op: str) -> tuple[int, ...]:
     """The batch dims that a dim argument names, as distinct non-negative numbers; never none of them."""
+    if type(dim) is int:
+        return (self._dim(dim, op),)
     dim = as_int(dim)
     if isinstance(dim, bool) or not isinstance(dim, (int, str, torch.SymInt, Iterable)):
         raise TypeError(f"{op}: a dim is an int, a name, or a sequence of them, got {dim!r}")
@@ -43,6 +45,8 @@ def named_dims(self: Pointwise, dim: Any, op: str) -> tuple[int, ...]:
 
 def one_dim(self: Pointwise, dim: Any, op: str, instead: str) -> int:
     """The one batch dim that an operation takes."""
+    if type(dim) is int:
+        return self._dim(dim, op)
     dims = named_dims(self, dim, op)
     if dims[1:]:
         raise BatchDimError(f"{op} takes one batch dim, got {dim!r}; {instead}")

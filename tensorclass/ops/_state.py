@@ -168,13 +168,13 @@ def _fill(table: dict[Path, Any], collection: TensorCollection, path: Path) -> N
     for key, value in collection._entries().items():
         here = (*path, key)
         table[here] = value
-        if isinstance(value, TensorCollection):
+        if type(value) is not Tensor and isinstance(value, TensorCollection):
             _fill(table, value, here)
 
 
 def read_state(table: Mapping[Path, Any], state: Mapping[str, Any], flat: bool | None) -> State:
     """The values of a state dict by path: dotted keys are matched with this container's before they are split."""
-    nested = any(isinstance(value, Mapping) for value in state.values())
+    nested = True in [type(value) is not Tensor and isinstance(value, Mapping) for value in state.values()]
     flat = not nested if flat is None else flat
     found = State({}, {})
     own = {KEY_SEPARATOR.join(path): path for path in table} if flat else {}
@@ -286,6 +286,9 @@ def _sort_out(
     misfits = []
     for path, value in values.items():
         entry = table.get(path)
+        if type(entry) is Tensor and type(value) is Tensor and not assign and value.shape == entry.shape:
+            copies[path] = value
+            continue
         shown: Any = entry._shown() if entry is not None and hasattr(type(entry), "_shown") else entry
         if isinstance(shown, Tensor) and not isinstance(value, Tensor):
             value = torch.as_tensor(value)
@@ -310,7 +313,8 @@ def _copy(holder: Any, entry: Any, value: Tensor, path: Path) -> tuple[Any, Any,
     """One copy of a plan, checked: a value of the entry's shape into a tensor, or into a tensor that is shared."""
     if not isinstance(entry, Tensor):
         return entry, entry._plan_write(value, None, holder._batch_size, path), path
-    holder._refuse_frozen("write in place", join_path(path))
+    if holder._layered:
+        holder._refuse_frozen("write in place", join_path(path))
     holder._check_write(path, entry, value, value)
     return entry, value, path
 

@@ -175,10 +175,12 @@ class TensorDict(TensorDictBase):
             return list(self._data.values())
         leaves: list[Tensor] = []
         for value in list(self._data.values()):
-            if isinstance(value, Tensor):
+            if type(value) is Tensor:
                 leaves.append(value)
             elif isinstance(value, (TensorCollection, Node)):
                 leaves += value._leaves(kind)
+            elif isinstance(value, Tensor):  # last: asking what is none for its class takes longer
+                leaves.append(value)
         return leaves
 
     def _make(
@@ -212,18 +214,26 @@ class TensorDict(TensorDictBase):
         return new
 
     def _quick(self, index: int | slice) -> Self | None:
-        """The elements at an int or slice, of a container of tensors alone; None leaves it to the general way."""
-        size = self._batch_size
-        if not (self._plain and self._data and size) or self._names is not None:
+        """The elements at an int or slice, of plain tensors and containers alone; None leaves it to the general way."""
+        size, rows = self._batch_size, self._data.copy()
+        if not (rows and size) or self._names is not None:
             return None
+        if type(index) is int and not -size[0] <= index < size[0]:
+            return None
+        for key, value in rows.items():
+            if type(value) is Tensor:
+                rows[key] = value[index]
+            else:
+                inner = isinstance(value, TensorCollection)
+                row = value._quick(index) if inner else value[index] if isinstance(value, Tensor) else None
+                if row is None:
+                    return None
+                rows[key] = row
         if type(index) is int:
-            if not -size[0] <= index < size[0]:
-                return None
-            rows = {key: leaf[index] for key, leaf in self._data.copy().items()}
-            return self._of(rows, size[1:], self._device, None, True)
-        rows = {key: leaf[index] for key, leaf in self._data.copy().items()}
-        length = next(iter(rows.values())).shape[0]
-        return self._of(rows, torch.Size((length, *size[1:])), self._device, None, True)
+            return self._of(rows, size[1:], self._device, None, self._plain)
+        first = next(iter(rows.values()))
+        length = (first.shape if isinstance(first, Tensor) else first._batch_size)[0]
+        return self._of(rows, torch.Size((length, *size[1:])), self._device, None, self._plain)
 
     def _rebuilt(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         try:
@@ -238,7 +248,7 @@ class TensorDict(TensorDictBase):
         data = dict(self._data)
         batch_dims = len(self._batch_size)
         for key, value in data.items():
-            if isinstance(value, Tensor):
+            if type(value) is Tensor:
                 data[key] = next(leaves)
             elif isinstance(value, TensorCollection):
                 own, size, inner = value._batch_size, batch_size, names
@@ -249,6 +259,8 @@ class TensorDict(TensorDictBase):
             elif isinstance(value, Node):
                 count = len(value._leaves(kind))
                 data[key] = value._make([next(leaves) for _ in range(count)], batch_size, names, kind)
+            elif isinstance(value, Tensor):
+                data[key] = next(leaves)
         return self._of(data, batch_size, self._device, names, self._plain)
 
     def _entries(self) -> dict[str, Any]:

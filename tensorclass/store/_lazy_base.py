@@ -293,7 +293,7 @@ class LazyBase(TensorDictBase):
 
     def _owners(self) -> Owners | None:
         """Its own, or none in particular when every member is locked: what is read from a locked stack is."""
-        if self._lock is None and self._members and all([m._owners() is not None for m in self._members]):
+        if self._lock is None and self._members and None not in [m._owners() for m in self._members]:
             return ()
         return self._lock
 

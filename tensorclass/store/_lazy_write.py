@@ -53,8 +53,13 @@ class LazyWrites(LazyBase):
     def _check(self, key: str, value: Any) -> Shares:
         if isinstance(value, Shares):
             return value
-        shares = self._cut_value(key, value if self.hook_in is None else self.hook_in(value))
-        return Shares([member._check(key, share) for member, share in zip(self._members, shares, strict=True)])
+        value = value if self.hook_in is None else self.hook_in(value)
+        shares, members = self._cut_value(key, value), self._members
+        if type(value) is Tensor and not value.is_nested:  # cut to the sizes of the members already
+            free = [type(member) is TensorDict and member._device is None for member in members]
+            if False not in free:
+                return Shares(shares)
+        return Shares([member._check(key, share) for member, share in zip(members, shares, strict=True)])
 
     def _check_members(
         self, values: Mapping[str, Any], check: Callable[[Any, dict[str, Any]], dict[str, Any]]
