@@ -274,7 +274,7 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
     def _entry(self, key: str) -> Any:
         if key not in type(self).__tensorclass_schema__.fields:
             raise _build.unknown_field(type(self), key)
-        return vars(_definer(type(self), key))[key].fget(self)
+        return getattr(self, key)
 
     def _put(self, key: str, value: Any) -> None:
         if value is None:
@@ -588,10 +588,6 @@ class FrozenTensorClass(TensorClass, frozen=True, metaclass=FrozenMeta):
 
 def _dtypes(leaves: Sequence[Tensor]) -> list[torch.dtype]:
     return [leaf.dtype for leaf in leaves]
-
-
-def _definer(cls: type, name: str) -> type:
-    return next(base for base in cls.__mro__ if name in vars(base))
 
 
 def _restore(cls: Any, store: Any) -> Any:

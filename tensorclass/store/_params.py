@@ -91,6 +91,8 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
     ['target.weight', 'target.bias']
     """
 
+    # Not in the `__dict__` of the module, whose containers torch.export puts together anew.
+    __slots__ = ("_store",)
     _store: Any
     _hooks: list[Hook]
     no_convert: bool
@@ -292,12 +294,27 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
     def _deepcopy(self, memo: dict[int, Any]) -> Self:
         new = memo[id(self)] = type(self).__new__(type(self))
         new.__dict__.update({key: deepcopy(value, memo) for key, value in self.__dict__.items()})
+        new._store = deepcopy(self._store, memo)
         return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_store": self._store, "_compiled_call_impl": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._store = state["_store"]
+        nn.Module.__setstate__(self, {key: value for key, value in state.items() if key != "_store"})
 
     # ---- as a module ---------------------------------------------------------------------------------------------
 
     _parameters = property(lambda self: Flat(self._store, True), lambda self, value: None)  # pyright: ignore[reportAssignmentType]  # read from the store
     _buffers = property(lambda self: Flat(self._store, False), lambda self, value: None)  # pyright: ignore[reportAssignmentType]  # read from the store
+
+    def __getattr__(self, name: str) -> Any:
+        """A tensor or a nested container, as modules have them: what dotted names of parameters go through."""
+        value = None if name == "_store" else self._store._live().get(name)
+        if isinstance(value, TensorCollection):
+            return TensorDictParams._around(value, self.no_convert)
+        return self._hooked(value) if isinstance(value, Tensor) else nn.Module.__getattr__(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Tensor):

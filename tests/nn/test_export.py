@@ -22,9 +22,7 @@ pytestmark = [
     # Reading the interaction type is no side effect, which strict tracing can't know.
     pytest.mark.filterwarnings("ignore:While compiling, we found certain side effects:UserWarning"),
 ]
-# An exported program names parameters by their modules, and a container of parameters is none.
-EXPORTED = {name: form for name, form in FORMS.items() if name != "parameters outside"}
-forms = pytest.mark.parametrize("form", EXPORTED.values(), ids=EXPORTED)
+forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 SIZES = (2, 5, 17)
 
 

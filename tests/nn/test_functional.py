@@ -498,3 +498,53 @@ def test_from_modules_as_module_trains() -> None:
         "1.running_mean", "1.running_var", "1.num_batches_tracked",
     }  # fmt: skip
     assert all(p.requires_grad and p.shape[0] == 2 for p in params.parameters())
+
+
+class Held(nn.Module):
+    """Parameters and buffers in a nested container of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        inner = TensorDict(shift=nn.Parameter(torch.ones(3)), count=torch.arange(3))
+        self.params = TensorDictParams(TensorDict(scale=nn.Parameter(torch.full((3,), 2.0)), inner=inner))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """An affine map."""
+        return x * self.params["scale"] + self.params["inner", "shift"] + self.params["inner", "count"]
+
+
+def test_dotted_names_reach_what_a_container_holds():
+    """Every name that a module tells is one that it finds, as torch's own functions expect."""
+    held, x = Held(), torch.ones(2, 3)
+    for name, parameter in held.named_parameters():
+        assert held.get_parameter(name) is parameter
+    for name, buffer in held.named_buffers():
+        assert held.get_buffer(name) is buffer
+    assert held.params.scale is held.params["scale"]
+    before = {name: id(tensor) for name, tensor in held.state_dict(keep_vars=True).items()}
+    result = torch.func.functional_call(held, {"params.inner.shift": torch.zeros(3)}, (x,))
+    assert result.tolist() == [[2, 3, 4]] * 2
+    assert {name: id(tensor) for name, tensor in held.state_dict(keep_vars=True).items()} == before
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = held.params.nothing
+
+
+def test_hooks_are_called_for_attributes():
+    """An attribute is read as its key is."""
+    params = TensorDictParams(a=torch.ones(2))
+    params.register_get_post_hook(lambda params, value: value.detach() * 2)
+    assert params.a.tolist() == params["a"].tolist() == [2, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strict", [False, True])
+def test_containers_of_parameters_are_exported(strict):
+    """The program has the container's tensors under their names; the module keeps its own."""
+    held = Held()
+    before = {name: id(tensor) for name, tensor in held.state_dict(keep_vars=True).items()}
+    rows = torch.export.Dim("rows", min=2)
+    program = torch.export.export(held, (torch.ones(2, 3),), dynamic_shapes=({0: rows},), strict=strict)
+    assert {name: id(tensor) for name, tensor in held.state_dict(keep_vars=True).items()} == before
+    assert set(program.state_dict) == {"params.scale", "params.inner.shift", "params.inner.count"}
+    x = torch.randn(5, 3)
+    torch.testing.assert_close(program.module()(x), held(x))
