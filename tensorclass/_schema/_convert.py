@@ -62,22 +62,20 @@ def _from_numpy(family: DTypeFamily, array: np.ndarray[Any, Any], autocast: bool
     except (TypeError, ValueError):
         return None
     converted = _cast(family, tensor)
-    if autocast or converted is tensor or same_values(tensor, converted):
+    if autocast or converted is tensor or not bool(changed(tensor, converted).any()):
         return converted
     raise Inexact(f"converting it to {converted.dtype} would change its values; convert it first")
 
 
-def same_values(tensor: Tensor, converted: Tensor) -> bool:
-    """Whether a conversion kept every value; nan is equal to itself."""
+def changed(tensor: Tensor, converted: Tensor) -> Tensor:
+    """Where a conversion changed a value; nan is equal to itself."""
     if tensor.is_complex() and not converted.is_complex():
-        return bool((tensor.imag == 0).all()) and same_values(tensor.real, converted)
+        return (tensor.imag != 0) | changed(tensor.real, converted)
     back = converted.to(tensor.dtype)
-    if torch.uint64 in (tensor.dtype, converted.dtype) and bool(
-        ((tensor.double() < 0) != (converted.double() < 0)).any()
-    ):
-        return False  # the way there and back again keeps the bits, not the sign
-    equal = (back == tensor) | ((back != back) & (tensor != tensor))
-    return bool(equal.all())
+    found = (back != tensor) & ((back == back) | (tensor == tensor))
+    if torch.uint64 in (tensor.dtype, converted.dtype):  # the way there and back again keeps the bits, not the sign
+        found |= (tensor.double() < 0) != (converted.double() < 0)
+    return found
 
 
 def _from_number(family: DTypeFamily, value: complex, autocast: bool) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from pydantic.fields import FieldInfo as PydanticField
 from torch import Tensor
 
 from .._dims import Bindings
@@ -163,6 +164,9 @@ def check_default(spec: FieldSpec) -> Any:
     default = spec.default
     if default is MISSING:
         return default
+    if isinstance(default, PydanticField):
+        hint = f"it stands in the annotation, `Annotated[{spec}, Field(...)]`; the default is `= value` or `field(...)`"
+        raise WrongDeclaration("pydantic's `Field(...)` as the default", hint)
     if default is None:
         if spec.optional or not _never_none(spec):
             return default

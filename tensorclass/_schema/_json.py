@@ -11,6 +11,7 @@ import math
 import sys
 from base64 import b64decode
 from binascii import a2b_base64, b2a_base64
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -19,7 +20,7 @@ import torch
 from pydantic_core import SchemaSerializer, core_schema
 from torch import Tensor
 
-from ._convert import Inexact, same_values, torch_dtype_for
+from ._convert import Inexact, changed, torch_dtype_for
 from ._dtypes import FAMILIES, DTypeFamily, dtype_name, family_of
 
 DTYPES = {dtype_name(family.exact): family.exact for family in FAMILIES.values() if family.exact is not None}
@@ -28,6 +29,7 @@ NUMPY = {
     for name, dtype in DTYPES.items()
     if name not in ("bfloat16", "complex32") and not name.startswith("float8")
 }
+INTEGERS = frozenset(dtype for dtype, form in NUMPY.items() if form.kind in "iu")
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 OBJECT = {"dtype", "shape", "data"}
 _BYTES = {NAMES[dtype]: form for dtype, form in NUMPY.items() if dtype is not torch.bool}
@@ -228,8 +230,8 @@ def _from_lists(value: Any, family: DTypeFamily, cast: bool) -> Tensor:
     array = _array(value)
     kind = array.dtype.kind
     target: torch.dtype = family.exact or _implied(family, kind)
-    if target is torch.uint64 and kind == "f":  # numpy takes large integers among small ones for floats
-        array = _unsigned(value, array)
+    if kind == "f" and target in INTEGERS:
+        array = _whole(value, array, target)
     if array.size and (kind == "b") != (target is torch.bool) and not cast:
         given = "booleans" if kind == "b" else "numbers"
         raise Inexact(f'{given} are no {family}; nothing is converted without `coerce="cast"`')
@@ -241,8 +243,10 @@ def _from_lists(value: Any, family: DTypeFamily, cast: bool) -> Tensor:
         return torch.from_numpy(_rounded(array, NUMPY[target], cast))
     numbers = torch.from_numpy(array)
     found = numbers.to(target)
-    if not cast and not _kept(numbers, found):
-        raise Inexact(f"{dtype_name(target)} can't hold these numbers")
+    if not cast and found.dtype is not numbers.dtype:
+        floats = target.is_floating_point
+        wrong = found.double().isfinite() != numbers.isfinite() if floats else changed(numbers, found)
+        _refuse(array, wrong.numpy(), dtype_name(target))
     return found
 
 
@@ -250,9 +254,20 @@ def _from_lists(value: Any, family: DTypeFamily, cast: bool) -> Tensor:
 def _rounded(array: np.ndarray[Any, Any], dtype: np.dtype[Any], cast: bool) -> np.ndarray[Any, Any]:
     """Numbers as floats: a float is a decimal that the dtype rounds, as long as it stays finite."""
     found = array.astype(dtype, copy=False)
-    if not cast and not _all_finite(found) and not np.array_equal(np.isfinite(found), np.isfinite(array)):
-        raise Inexact(f"{dtype} can't hold these numbers")
+    if not cast and not _all_finite(found):
+        _refuse(array, np.isfinite(found) != np.isfinite(array), dtype.name)
     return found
+
+
+def _refuse(array: np.ndarray[Any, Any], wrong: np.ndarray[Any, Any], name: str) -> None:
+    """Refuse the first of the numbers that a conversion would change."""
+    if wrong.any():
+        first = tuple(np.argwhere(wrong)[0].tolist())
+        raise Inexact(f"{name} can't hold {array[first].item()!r}{_place(first)}")
+
+
+def _place(path: Sequence[int]) -> str:
+    return " at " + "".join(f"[{i}]" for i in path) if path else ""
 
 
 def _array(value: Any) -> np.ndarray[Any, Any]:
@@ -261,11 +276,36 @@ def _array(value: Any) -> np.ndarray[Any, Any]:
         array = np.asarray(value)
         if array.dtype.kind == "U" and array.ndim <= MAX_RANK and _spelt(value):
             array = np.asarray(value, dtype=np.float64)
+        if array.dtype.kind == "u":
+            array = array.view(np.uint64)  # of two that are equal torch knows this one
     except (ValueError, TypeError, OverflowError, RecursionError):
-        raise Inexact("the lists are uneven, or hold something other than numbers") from None
+        raise Inexact(_odd(value)) from None
     if array.dtype.kind not in SAMPLES:
-        raise Inexact("numbers or booleans are expected; nan and infinities are " + ", ".join(WORDS))
+        raise Inexact(_odd(value))
     return array
+
+
+def _odd(value: Any) -> str:
+    """What keeps nested lists from being numbers in a shape: the first such entry, with its place."""
+    shape: list[int] = []
+    first = value
+    while isinstance(first, list | tuple) and len(shape) < MAX_RANK:
+        shape.append(len(first))
+        first = first[0] if first else None
+
+    def search(part: Any, path: tuple[int, ...]) -> str:
+        expected = shape[len(path)] if len(path) < len(shape) else None
+        if isinstance(part, list | tuple):
+            if expected is None:
+                return f"nested lists{_place(path)} where others hold a number"
+            if len(part) != expected:
+                return f"a list of {len(part)}{_place(path)} where others have {expected} entries"
+            return next(filter(None, (search(inner, (*path, i)) for i, inner in enumerate(part))), "")
+        if isinstance(part, int | float) or part in WORDS:
+            return "" if expected is None else f"{part!r}{_place(path)} where others hold {expected} entries"
+        return f"{part!r:.40}{_place(path)} is no number; nan and infinities are {', '.join(WORDS)}"
+
+    return search(value, ()) or "numbers in nested lists are expected, up to 64 bits each and 64 lists deep"
 
 
 def _spelt(value: Any) -> bool:
@@ -273,11 +313,15 @@ def _spelt(value: Any) -> bool:
     return all(map(_spelt, value)) if isinstance(value, list | tuple) else not isinstance(value, str) or value in WORDS
 
 
-def _unsigned(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    numbers = np.asarray(value, dtype=object).reshape(-1).tolist()
-    if not all(type(number) is int and 0 <= number < 2**64 for number in numbers):
+def _whole(value: Any, array: np.ndarray[Any, Any], target: torch.dtype) -> np.ndarray[Any, Any]:
+    """Integers that numpy takes for floats, because floats or still larger integers stand among them."""
+    if not array.size or np.abs(array).max() < 2**53:
         return array
-    found: np.ndarray[Any, Any] = np.array(numbers, dtype=np.uint64).reshape(array.shape)
+    numbers = [int(n) if float(n).is_integer() else n for n in np.asarray(value, dtype=object).reshape(-1).tolist()]
+    limits = torch.iinfo(target)
+    if not all(type(number) is int and limits.min <= number <= limits.max for number in numbers):
+        return array
+    found: np.ndarray[Any, Any] = np.array(numbers, dtype=NUMPY[target]).reshape(array.shape)
     return found
 
 
@@ -285,13 +329,3 @@ def _from_parts(array: np.ndarray[Any, Any], target: torch.dtype) -> Tensor:
     if not array.ndim or array.shape[-1] != 2:
         raise Inexact("a complex number is the list of its parts: [real, imaginary]")
     return torch.view_as_complex(torch.from_numpy(array.astype(np.float64))).to(target)
-
-
-def _kept(numbers: Tensor, found: Tensor) -> bool:
-    """Whether a conversion kept what was meant: a float is a decimal that the dtype rounds, an integer is exact."""
-    if found.dtype is numbers.dtype:
-        return True
-    if found.is_floating_point():
-        finite = np.isfinite(_array_of(found if found.dtype in NUMPY else found.double()))
-        return bool(finite.all()) or bool((finite == np.isfinite(numbers.numpy())).all())
-    return same_values(numbers, found)

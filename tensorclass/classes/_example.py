@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import enum
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, get_args
+from typing import Annotated, Any, Protocol, get_args, get_origin
 
 import torch
 from torch import Tensor
@@ -14,10 +15,12 @@ from typing_extensions import Self
 from .._schema import Bindings, Dims, FieldSpec
 from .._schema._constraints import flatten
 from .._schema._domain import Draw, Sizes, dtypes_of, limits, nested_lists, numbers
+from ..core import as_batch_size
 from ..errors import Problem, SchemaError
 from ..store import RaggedTensor, TensorDict
 from ._build import complete, is_pending
 
+EPOCH = datetime.datetime(1970, 1, 1)
 SPREAD = 9  # how far example numbers go from a bound, when there is no other
 
 
@@ -62,7 +65,12 @@ def build(
         if spec.name not in given and spec.init and not source.omitted(spec):
             nested = spec.nested is not None and (*above, cls).count(spec.nested) > 1
             absent = spec.optional and (nested or not source.present(spec))
-            values[spec.name] = None if absent else _field(spec, size, source, sizes, (*above, cls))
+            try:
+                values[spec.name] = None if absent else _field(spec, size, source, sizes, (*above, cls))
+            except SchemaError as error:
+                start = f"{spec.name}." if spec.kind == "nested" else ""
+                problems = [problem._replace(path=start + problem.path) for problem in error.problems]
+                raise SchemaError.of(cls.__name__, problems) from None
     return cls(**values, batch_size=size)
 
 
@@ -166,10 +174,12 @@ def _reach(low: float | None, high: float | None, dtype: torch.dtype, step: Any)
 
 
 def _candidates(spec: FieldSpec) -> list[Any]:
-    kind = spec.annotation
+    kind, marks = spec.annotation, spec.metadata
+    if get_origin(kind) is Annotated:  # of one element
+        kind, marks = get_args(kind)[0], (*marks, *kind.__metadata__)
     members = list(kind) if isinstance(kind, type) and issubclass(kind, enum.Enum) else list(get_args(kind))
     bounds: list[Any] = []
-    for mark in flatten(spec.metadata):
+    for mark in flatten(marks):
         bound = next(
             (getattr(mark, name) for name in ("ge", "gt", "le", "lt", "multiple_of") if hasattr(mark, name)), None
         )
@@ -178,7 +188,7 @@ def _candidates(spec: FieldSpec) -> list[Any]:
         length = next((getattr(mark, name) for name in ("min_length", "max_length") if hasattr(mark, name)), None)
         bounds += ["x" * length, b"x" * length] if isinstance(length, int) else []
     plain: list[Any] = ["example", 0, 1, 0.0, 1.0, False, b"", [], (), {}, set(), frozenset(), 0j, None]
-    return [*members, *bounds, *plain]
+    return [*members, *bounds, *plain, EPOCH.date(), EPOCH]
 
 
 class ExampleMethods:
@@ -203,6 +213,7 @@ class ExampleMethods:
 
         Raises:
             SchemaError: when no sizes fit the dims, no number the constraints, and for a type without an example.
+            BatchSizeError: for a negative size.
 
         >>> from typing import Annotated
         >>> from annotated_types import Ge, Lt
@@ -215,6 +226,6 @@ class ExampleMethods:
         >>> Digits.example([4], sizes={"h": 3})
         Digits(batch_size=[4], fields={image: f32[3,6], label: i64[]})
         """
-        size = (batch_size,) if isinstance(batch_size, int) else tuple(batch_size)
+        size = as_batch_size(batch_size)
         new: Self = build(cls, size, Seeded(seed, sizes or {}), fields or {})
         return new

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from pydantic import GetCoreSchemaHandler, SerializationInfo, ValidationError, ValidationInfo
+from pydantic import GetCoreSchemaHandler, SerializationInfo, TypeAdapter, ValidationError, ValidationInfo
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, from_json, to_json
 from typing_extensions import Self
@@ -27,10 +26,22 @@ Mode = Literal["base64", "lists", "records"]
 Js = Callable[[Any, Any], dict[str, Any]]
 
 
+class _Serializer:
+    """What pydantic writes instances with where it meets them unawares: in a field of type `Any`, in `to_json`."""
+
+    def __get__(self, batch: Any, cls: Any) -> Any:
+        if batch is None:
+            raise AttributeError("__pydantic_serializer__")
+        if "__tensorclass_serializer__" not in vars(cls):
+            cls.__tensorclass_serializer__ = TypeAdapter(cls).serializer
+        return cls.__tensorclass_serializer__
+
+
 class JsonMethods:
     """What a typed class has for pydantic and JSON."""
 
     __slots__ = ()
+    __pydantic_serializer__ = _Serializer()
 
     @overload
     def to_json(
@@ -120,8 +131,13 @@ class JsonMethods:
         if "__tensorclass_root__" in vars(cls):  # a base: any instance
             return core_schema.is_instance_schema(cls)
         _finish(cls)
+
+        def validate(value: Any, info: ValidationInfo) -> Any:
+            return _validate(owner, value, info)
+
+        validate.__name__ = cls.__name__  # which the titles of errors show
         return core_schema.with_info_plain_validator_function(
-            partial(_validate, owner),
+            validate,
             serialization=core_schema.plain_serializer_function_ser_schema(_serialize, info_arg=True),
             metadata={"pydantic_js_annotation_functions": [lambda _, handler: _inner(_shell(owner, ()), handler)]},
         )
@@ -136,7 +152,7 @@ def _finish(cls: Any) -> None:
 
 def _text(source: str | bytes | Path) -> bytes:
     if isinstance(source, str):
-        if source.lstrip()[:1] in ("{", "["):
+        if source.lstrip()[:1] in ("{", "[", ""):
             return source.encode()
         source = Path(source)
     return source.read_bytes() if isinstance(source, Path) else source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeVar
 
@@ -60,6 +61,7 @@ def field_validator(*fields: str, mode: Literal["after", "before"] = "after") ->
 
     def decorate(function: F) -> F:
         found: Any = function if isinstance(function, classmethod | staticmethod) else classmethod(function)
+        _check_parameters(found.__func__, 1 if isinstance(found, staticmethod) else 2, "(cls, value)")
         marked: Any = Validator(found, fields, mode)
         return marked  # type: ignore[no-any-return]  # checkers go on seeing the function
 
@@ -91,8 +93,17 @@ def class_validator(function: F) -> F:
       given:    batch size [2]
       hint:     a span ends before it starts
     """
+    _check_parameters(function, 1, "(self)")
     marked: Any = Validator(function, (), "class")
     return marked  # type: ignore[no-any-return]  # checkers go on seeing the function
+
+
+def _check_parameters(function: Any, count: int, text: str) -> None:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        name = getattr(function, "__name__", "validator")
+        raise SchemaError(f"a validator is called with {text}: write `def {name}{text}:`") from None
 
 
 # ---- in the class ------------------------------------------------------------------------------------------------

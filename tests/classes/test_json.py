@@ -8,6 +8,7 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -27,6 +28,7 @@ from tensorclass import (
     produced,
     tensorclass,
 )
+from tensorclass._schema._convert import Inexact
 from tensorclass._schema._dtypes import Shaped, family_of
 from tensorclass._schema._json import DTYPES, decode, encode, encode_lists
 from tensorclass.errors import SchemaError, TensorClassError
@@ -334,6 +336,7 @@ BAD = {
     "too large a batch size": '{"angle": [1], "axis": [[0, 0, 0]], "batch_size": [1180591620717411303424]}',
     "names that are none": '{"angle": [1], "axis": [[0, 0, 0]], "names": 3}',
     "too many names": '{"angle": [1], "axis": [[0, 0, 0]], "names": ["a", "b"]}',
+    "no text": "",
     "deep lists": '{"angle": %s, "axis": [0, 0, 0]}' % ("[" * 150 + "]" * 150),
     "deeper than the parser goes": "[" * 100_000,
 }  # fmt: skip
@@ -358,6 +361,61 @@ def test_numbers_that_do_not_fit(number):
         with pytest.raises(SchemaError) as caught:
             Count.from_json(json.dumps({"n": value}))
         assert [problem.path for problem in caught.value.problems] == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("values", "hint"),
+    [
+        ([1, [2]], "nested lists at [1] where others hold a number"),
+        ([[1, 2], [3]], "a list of 1 at [1] where others have 2 entries"),
+        ([[1], 2], "2 at [1] where others hold 1 entries"),
+        ([[1], [None]], "None at [1][0] is no number; nan and infinities are NaN, Infinity, -Infinity"),
+        (["NaN", "nan"], "'nan' at [1] is no number"),
+        ([1, {"a": 1}], "{'a': 1} at [1] is no number"),
+        ([1, 2.5], "int64 can't hold 2.5 at [1]"),
+        ([0, 2**63], "int64 can't hold 9.223372036854776e+18 at [1]"),
+        ([1, 10**30], "64 bits"),
+        ([2.0**63, 1], "int64 can't hold 9.223372036854776e+18 at [0]"),
+    ],
+)
+def test_the_first_wrong_number_is_named(values, hint):
+    """What is wrong in lists is told with its place."""
+
+    class Count(TensorClass):
+        n: Int64[Tensor, "..."]
+
+    with pytest.raises(SchemaError) as caught:
+        Count.from_json(json.dumps({"n": values}))
+    assert hint in caught.value.problems[0].hint
+
+
+def test_large_integers_among_floats():
+    """Integers are read exactly beside floats that are whole; of other dtypes what they round to."""
+    large = 2**62 + 1
+    assert decode([large, 1.0], family_of(torch.int64)).tolist() == [large, 1]
+    assert decode([[2**64 - 1, 3.0]], family_of(torch.uint64)).tolist() == [[2**64 - 1, 3]]
+    assert decode([large, 0.5], family_of(torch.float64)).tolist() == [float(large), 0.5]
+    with pytest.raises(Inexact, match=r"int64 can't hold 0.5 at \[1\]"):
+        decode([large, 0.5], family_of(torch.int64))
+
+
+def test_base64_that_looks_like_a_word():
+    """Bytes whose base64 is "Infinity" are bytes."""
+    value = torch.from_numpy(np.frombuffer(base64.b64decode("Infinity"), dtype=np.uint8).copy())
+    assert encode(value)["data"] == "Infinity"
+    assert decode(strict_json(json.dumps(encode(value))), family_of(torch.uint8)).equal(value)
+
+
+def test_numbers_at_the_edge_of_float32():
+    """What rounds to an infinity is refused, the largest finite number is not; infinities in words are meant."""
+    family = family_of(torch.float32)
+    largest = float(np.finfo(np.float32).max)
+    assert decode([largest, -largest], family).tolist() == [largest, -largest]
+    assert decode([largest, "-Infinity", "NaN"], family)[1] == -math.inf
+    with pytest.raises(Inexact, match=r"float32 can't hold 3.5e\+38 at \[0\]"):
+        decode([3.5e38], family)
+    assert encode_lists(torch.tensor([largest, 1.0]), family) == [largest, 1.0]
+    assert encode_lists(torch.tensor([-math.inf, NAN]), family) == ["-Infinity", "NaN"]
 
 
 class Deep(TensorClass):

@@ -11,6 +11,7 @@ import torch
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import to_json
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from torch import Tensor
 
@@ -74,6 +75,34 @@ def test_instances_pass_as_they_are():
 
     child = Child(angle=torch.zeros(1), axis=torch.zeros(1, 3), z=torch.zeros(1))
     assert TypeAdapter(Pose).validate_python(child) is child
+
+
+def test_instances_that_no_type_announces():
+    """An instance in a field of type `Any`, in a list, as a default and in `to_json` is written as in its own field."""
+
+    class Loose(BaseModel):
+        anything: Any
+
+    pose = Pose(angle=torch.zeros(1), axis=torch.zeros(1, 3))
+    found = Loose(anything=[pose]).model_dump_json()
+    assert json.loads(found) == {"anything": [json.loads(pose.to_json())]}
+    assert to_json(pose).decode() == pose.to_json()
+    assert Loose(anything=pose).model_dump()["anything"]["angle"] is pose.angle
+
+    class Default(BaseModel):
+        start: Pose = pose
+
+    assert Default.model_json_schema()["properties"]["start"]["default"]["batch_size"] == [1]
+    with pytest.raises(AttributeError):
+        Pose.__pydantic_serializer__
+
+
+def test_titles_of_errors():
+    """An adapter of a list of a class names the class."""
+    with pytest.raises(ValidationError, match="Pose") as caught:
+        TypeAdapter(list[Pose]).validate_python([3])
+    assert "functools" not in str(caught.value)
+    assert "0x" not in str(caught.value)
 
 
 def test_mappings_and_containers():

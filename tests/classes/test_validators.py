@@ -204,6 +204,21 @@ def test_results_of_validators_are_checked():
     assert (none.path, none.hint) == ("y", "the validator `forgetful` returned None: return the value")
 
 
+def test_parameters_of_validators():
+    """A validator that can't be called is refused where it is written; a static one takes the value alone."""
+
+    def two(a, b):
+        return b
+
+    assert field_validator("x")(staticmethod(lambda value: value)) is not None
+    assert field_validator("x")(two) is not None
+    for wrong in (lambda value: value, lambda cls, value, info: value, staticmethod(two)):
+        with pytest.raises(SchemaError, match=r"called with \(cls, value\)"):
+            field_validator("x")(wrong)
+    with pytest.raises(SchemaError, match=r"write `def two\(self\):`"):
+        class_validator(two)
+
+
 def test_validators_may_be_called():
     """They stay what they were: a class method, a static method, a method."""
     assert Span.lower("A") == "a"

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 import pytest
 import torch
 from annotated_types import Ge, Interval, Le, Len, Lt, MinLen, MultipleOf, Predicate
+from pydantic import Field
 from torch import Tensor
 
 from tensorclass import (
@@ -122,6 +123,7 @@ ROWS = {
     "a constraint on a class": (_with(Annotated[Parent, Le(0)]), "on Parent", "drop it here"),
     "a constraint outside PerElement": (_with(Annotated[PerElement[int], Ge(0)]), "on PerElement", "PerElement[Annotated[int, Ge(ge=0)]]"),
     "a default outside the bounds": (_with(Annotated[Float32[Tensor, ""], Ge(0)], x=-1.0), "the default", "every element is >= 0"),
+    "a Field of pydantic for a default": (_with(str, x=Field("a", max_length=3)), "pydantic's `Field(...)`", "Annotated[str, Field(...)]"),
     # ---- validators
     "a validator of nothing": (_body("x: int\n    @field_validator('y')\n    def check(cls, value): return value"), "`y` in `@field_validator`", "its fields are x"),
     "a validator without fields": (_body("x: int\n    @field_validator\n    def check(cls, value): return value"), "names of fields", '@field_validator("image")'),

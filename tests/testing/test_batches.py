@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import datetime
 import subprocess
 import sys
 from typing import Annotated
@@ -14,8 +15,8 @@ from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import TensorClass, class_validator, equal, field_validator, schema, stack
-from tensorclass.errors import MissingExtraError, SchemaError
+from tensorclass import PerElement, TensorClass, class_validator, equal, field_validator, schema, stack
+from tensorclass.errors import BatchSizeError, MissingExtraError, SchemaError
 from tensorclass.testing import batches, same
 from tensorclass.typing import Float, Float8e4m3fn, Float32, Int64, Num, UInt64
 from tests.testing._classes import EVERY, Dims, Kinds, Meta, Numbers, Tree
@@ -201,14 +202,38 @@ def test_what_nothing_meets(annotation, text):
         cls.example()
 
 
+def test_examples_of_python_values():
+    """Constraints of one element count, dates have examples."""
+
+    class Row(TensorClass):
+        x: Float32[Tensor, ""]
+        code: PerElement[Annotated[str, MinLen(12)]]
+        day: datetime.date
+        when: datetime.datetime
+
+    row = Row.example(2)
+    assert row.code.tolist() == ["x" * 12] * 2
+    assert type(row.day) is datetime.date
+    assert type(row.when) is datetime.datetime
+    with pytest.raises(BatchSizeError, match="-1"):
+        Row.example(-1)
+
+
 def test_types_without_an_example():
-    """A Python type that nothing is known about asks for a value."""
+    """A Python type that nothing is known about asks for a value; the error names the class and the path."""
 
     class Odd(TensorClass):
         made: builtins.memoryview
 
-    with pytest.raises(SchemaError, match="no example of this type"):
+    class Outer(TensorClass):
+        odd: Odd
+
+    with pytest.raises(SchemaError, match="no example of this type") as caught:
         Odd.example()
+    assert str(caught.value).startswith("Odd: 1 problem\nmade\n")
+    with pytest.raises(SchemaError) as caught:
+        Outer.example()
+    assert str(caught.value).startswith("Outer: 1 problem\nodd.made\n")
     assert Odd.example(fields={"made": memoryview(b"")}).made == b""
 
 
