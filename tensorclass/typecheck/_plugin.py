@@ -11,6 +11,7 @@ from mypy.plugin import (
     AnalyzeTypeContext,
     AttributeContext,
     ClassDefContext,
+    DynamicClassDefContext,
     FunctionContext,
     FunctionSigContext,
     MethodContext,
@@ -20,6 +21,7 @@ from mypy.plugin import (
 from mypy.types import FunctionLike, Instance, Type, get_proper_type
 
 from . import _plugin_access as access
+from . import _plugin_algebra as algebra
 from . import _plugin_brackets as brackets
 from . import _plugin_classes as classes
 from . import _plugin_flow as flow
@@ -51,7 +53,7 @@ def guarded(hook: Callable[[C], R], otherwise: Callable[[C], R]) -> Callable[[C]
 
 
 def _note(ctx: Any, fault: Exception) -> None:
-    where = getattr(ctx, "context", None) or ctx.cls
+    where = next(at for name in ("context", "call", "cls") if (at := getattr(ctx, name, None)) is not None)
     text = f"tensorclass.mypy_plugin failed here ({type(fault).__name__}: {fault}); this is checked without it"
     ctx.api.msg.note(text, where)
 
@@ -98,6 +100,11 @@ class TensorClassPlugin(Plugin):
             return None
         return guarded(partial(brackets.base, root=fullname), brackets.unknown)
 
+    def get_dynamic_class_hook(self, fullname: str) -> Callable[[DynamicClassDefContext], None] | None:
+        """`Small = pick(Digits, "image")` is a class."""
+        kind = algebra.FUNCTIONS.get(fullname)
+        return None if kind is None else guarded(partial(algebra.bound, kind=kind), lambda ctx: None)
+
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         """Constructors, typed modules, pipelines, joins and torch functions."""
         hook = _FUNCTIONS.get(fullname)
@@ -127,6 +134,8 @@ class TensorClassPlugin(Plugin):
         owner, _, name = fullname.rpartition(".")
         if not access.wants(name) or not is_batch_class(self._class(owner)):
             return None
+        if name in ("pick", "merge"):
+            return guarded(partial(algebra.part, kind=name), _return_type)
         if name in ("stack", "cat"):
             return guarded(torch.same_class, _return_type)
         return guarded(partial(access.called, name=name), _return_type)
@@ -171,4 +180,5 @@ _FUNCTIONS: dict[str, Callable[[FunctionContext], Type]] = {
     stages.TWO_STEP: stages.two_step,
     members.SEQUENTIAL: flow.pipeline,
     **dict.fromkeys(torch.OWN_JOINS, torch.same_class),
+    **{name: partial(algebra.made, kind=kind) for name, kind in algebra.FUNCTIONS.items()},
 }

@@ -13,7 +13,18 @@ from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, get
 
 from .._dims import FAMILY_DTYPES
 from ._plugin_codes import CAST, FROZEN, UNKNOWN_KEY, VALUE
-from ._plugin_facts import EXTRAS, Found, Missing, at_path, batch_instance, field_type, fields_of, option
+from ._plugin_facts import (
+    EXTRAS,
+    MADE_OF,
+    Found,
+    Missing,
+    at_path,
+    batch_instance,
+    field_type,
+    fields_of,
+    option,
+    parameters,
+)
 from ._plugin_refs import reference
 from ._plugin_source import source_of
 from ._plugin_tensors import tensor_facts, torch_name
@@ -44,6 +55,8 @@ METHODS = {
     "to",
     "replace",
     "stack",
+    "pick",
+    "merge",
     "cat",
 }
 
@@ -107,6 +120,7 @@ def replaced(ctx: MethodSigContext) -> FunctionLike:
     if owner is None or not isinstance(typ, CallableType) or owner.args:
         return ctx.default_signature
     rows = [(n, t) for n, t in zip(typ.arg_names, typ.arg_types, strict=True) if n is not None and n not in EXTRAS]
+    rows += [(name, typ) for name, typ, _ in parameters(owner)] if MADE_OF in owner.type.names else []
     first = ctx.default_signature.arg_types[0]
     return ctx.default_signature.copy_modified(
         arg_types=[first, *(t for _, t in rows)],

@@ -7,8 +7,19 @@ from typing import Any, NamedTuple
 
 from mypy.expandtype import expand_type_by_instance
 from mypy.maptype import map_instance_to_supertype
-from mypy.nodes import TypeInfo, Var
-from mypy.types import Instance, ProperType, Type, UnionType, get_proper_type
+from mypy.nodes import ARG_NAMED, ARG_NAMED_OPT, ARG_OPT, ARG_POS, ARG_STAR, ARG_STAR2, ArgKind, TypeInfo, Var
+from mypy.types import (
+    AnyType,
+    CallableType,
+    Instance,
+    LiteralType,
+    ProperType,
+    TupleType,
+    Type,
+    TypeOfAny,
+    UnionType,
+    get_proper_type,
+)
 
 from ..errors import did_you_mean
 from ._rules import Declared as Declared
@@ -18,6 +29,8 @@ FROZEN_ROOT = "tensorclass.classes._base.FrozenTensorClass"
 EXTRAS = ("batch_size", "device", "names")
 KEY = "tensorclass"
 """The key of the plugin's own record in `TypeInfo.metadata`."""
+MADE_OF = "__tensorclass_made_of__"
+"""Of a class that is made of classes: the name of the tuple of how, and of which."""
 
 
 def is_batch_class(info: object) -> bool:
@@ -73,8 +86,48 @@ def option(info: TypeInfo, name: str) -> object:
 
 def attributes(info: TypeInfo) -> Iterator[Mapping[str, Any]]:
     """The rows of mypy's own dataclass support: name, whether it has a default, whether the constructor takes it."""
+    if MADE_OF in info.names:
+        return iter(_made_rows(info))
     rows: list[Mapping[str, Any]] = info.metadata.get("dataclass", {}).get("attributes", [])
     return (row for row in rows if row["name"] not in EXTRAS)
+
+
+def _made_rows(info: TypeInfo) -> list[Mapping[str, Any]]:
+    """The rows of a class that is made of classes."""
+    made = get_proper_type(info.names[MADE_OF].type)
+    how, *sources = map(get_proper_type, made.items if isinstance(made, TupleType) else [])
+    partial = isinstance(how, LiteralType) and str(how.value).startswith("partial")
+    found: dict[str, Mapping[str, Any]] = {}
+    late = False
+    for row in (row for source in sources if isinstance(source, Instance) for row in attributes(source.type)):
+        default = row["has_default"] or partial
+        found.setdefault(
+            row["name"], {**row, "has_default": default, "kw_only": row["kw_only"] or (late and not default)}
+        )
+        late = late or (default and not row["kw_only"])
+    return [found[name] for name in fields_of(info) if name in found]
+
+
+def parameters(owner: Instance) -> list[tuple[str, Type, ArgKind]]:
+    """What the constructor of a class that is made of classes takes."""
+    kinds = {(False, False): ARG_POS, (False, True): ARG_NAMED, (True, False): ARG_OPT, (True, True): ARG_NAMED_OPT}
+    rows = [row for row in attributes(owner.type) if row["is_in_init"]]
+    found = [(row["name"], field_type(owner, row["name"]), kinds[row["has_default"], row["kw_only"]]) for row in rows]
+    return sorted(((n, t, k) for n, t, k in found if t is not None), key=lambda row: row[2].is_named())
+
+
+def with_fields(signature: CallableType, owner: Instance) -> CallableType:
+    """The constructor of a class that is made of classes; below one, it takes anything."""
+    init = next(base for base in owner.type.mro if base.fullname == ROOT).get_method("__init__")
+    extras = get_proper_type(init.type) if init is not None else None
+    rows: list[tuple[str | None, Type, ArgKind]] = [*parameters(owner)]
+    if MADE_OF not in owner.type.names or not isinstance(extras, CallableType):
+        anything = AnyType(TypeOfAny.special_form)
+        rows = [("args", anything, ARG_STAR), ("kwargs", anything, ARG_STAR2)]
+    else:
+        rows += [*zip(extras.arg_names, extras.arg_types, extras.arg_kinds, strict=True)][1:]
+    columns: Any = [list(column) for column in zip(*rows, strict=True)]
+    return signature.copy_modified(arg_names=columns[0], arg_types=columns[1], arg_kinds=columns[2])
 
 
 def field_type(owner: Instance, name: str) -> ProperType | None:

@@ -12,7 +12,17 @@ from mypy.types import CallableType, FunctionLike, Instance, Type, UnionType, ge
 
 from .._dims import AnyDim, Bindings, Dims
 from ._plugin_codes import BATCH, DTYPE, SHAPE
-from ._plugin_facts import EXTRAS, Declared, attributes, batch_instance, fields_of, is_batch_class, option
+from ._plugin_facts import (
+    EXTRAS,
+    MADE_OF,
+    Declared,
+    attributes,
+    batch_instance,
+    fields_of,
+    is_batch_class,
+    option,
+    with_fields,
+)
 from ._plugin_source import Source, call_arguments, source_of
 from ._plugin_tensors import Shape, TensorFacts, sizes_of, tensor_facts
 
@@ -134,8 +144,10 @@ def _text(sizes: Shape) -> str:
 
 
 def taken(ctx: FunctionSigContext) -> FunctionLike:
-    """A constructor: `PerElement[str] | None` takes what the setter of `PerElement[str]` takes."""
+    """A constructor: that of a class made of classes; `PerElement[str] | None` takes what `PerElement[str]` does."""
     signature, made = ctx.default_signature, batch_instance(ctx.default_signature.ret_type)
+    if made is not None and any(MADE_OF in base.names for base in made.type.mro):
+        signature = with_fields(signature, made)
     if made is None or not any(field.kind == "per_element" for field in fields_of(made.type).values()):
         return signature
     types: list[Type] = [_set_type(typ) for typ in signature.arg_types]
@@ -163,7 +175,8 @@ def constructed(ctx: FunctionContext) -> Type:
     if made is None:
         return ctx.default_return_type
     info, init = made.type, made.type.get("__init__")
-    if init is None or not (init.plugin_generated or _is_written_out(init.node)):
+    ours = MADE_OF in info.names or (init is not None and (init.plugin_generated or _is_written_out(init.node)))
+    if not ours:
         return ctx.default_return_type  # a constructor of the user's own
     given = {
         name: values[0]

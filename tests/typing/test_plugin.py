@@ -97,6 +97,30 @@ PIPELINES = """
     TensorClassSequential(layers.alias, input=Digits, output=Hidden)
     TensorClassSequential(layers.chosen, input=Digits, output=Hidden)
 """
+PARTS = """
+    import torch
+    from project_schema import Digits, Scan
+    from tensorclass import omit, pick
+
+    Small = pick(Scan, "image", "page")
+    part = Digits(torch.zeros(4, 8, 8), torch.arange(4)).pick("image")
+    maker = pick(Digits, "label")
+
+    def get(batch: Digits) -> Small:
+        return Scan(batch.image, batch.label).pick(Small)
+"""
+USE_OF_PARTS = """
+    import torch
+    from project_parts import Small, get, maker, part
+    from project_schema import Digits
+    from tensorclass import pick
+
+    Other = pick(Small, "page")
+    print(part.image, get(Digits(part.image, torch.arange(4))).page, maker(torch.arange(4)).label)
+    print(part.label, get(Digits(part.image, torch.arange(4))).label, Other(torch.arange(4)).image)
+    Small(torch.zeros(4, 8, 8), page=torch.arange(4))
+    Small(torch.zeros(4, 9, 9), label=torch.arange(4))
+"""
 FLOWS = [(line, "tensorclass-flow") for line in (8, 9, 9, 12, 13, 14)]
 OTHER = ("nn.Linear(8, 8), in_fields=Hidden.g", "nn.Linear(64, 8), in_fields=Digits.image")
 """What makes `encode` of LAYERS read what the input has."""
@@ -227,6 +251,26 @@ def test_modules_of_other_files(tmp_path: Path) -> None:
     assert (8, "tensorclass-flow") not in _codes(_mypy(tmp_path, "project_use.py")[1])
     layers.write_text(original, "utf-8")
     assert _mypy(tmp_path, "project_use.py") == cold
+
+
+@pytest.mark.slow
+def test_classes_made_of_classes_of_other_files(tmp_path: Path) -> None:
+    """They come out of mypy's cache, and change with what they are made of, in the daemon too."""
+    schema, parts = _write(tmp_path, "project_schema.py", SCHEMA), _write(tmp_path, "project_parts.py", PARTS)
+    use = _write(tmp_path, "project_use.py", USE_OF_PARTS)
+    found = [*[(8, "attr-defined")] * 3, (10, "call-arg"), (10, "tensorclass-shape")]
+    assert _codes(_mypy(tmp_path, "project_use.py")[1]) == found
+    use.write_text(use.read_text("utf-8") + "\n# changed\n", "utf-8")
+    assert _codes(_mypy(tmp_path, "project_use.py")[1]) == found
+    declared, picked = schema.read_text("utf-8"), parts.read_text("utf-8")
+    with _daemon(tmp_path) as check:
+        assert check() == found
+        schema.write_text(declared.replace('"8 8"', '"9  9"'), "utf-8")
+        assert [row for row in check() if row[0] > 8] == [(9, "tensorclass-shape"), (10, "call-arg")]
+        schema.write_text(declared, "utf-8")
+        assert check() == found
+        parts.write_text(picked.replace('"image", "page"', '"image", "label"'), "utf-8")
+        assert {(6, "tensorclass-key"), (9, "call-arg"), (10, "tensorclass-shape")} <= {*check()}
 
 
 @contextmanager
