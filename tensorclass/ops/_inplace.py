@@ -118,7 +118,8 @@ class InplaceOps(IndexOps):
         for leaf in leaves:
             _require_writable(leaf, ())
         if leaves:
-            torch._foreach_zero_(leaves) if foreach_is_safe() else [leaf.zero_() for leaf in leaves]  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+            fused = foreach_is_safe() and True not in [leaf.is_nested for leaf in leaves]
+            torch._foreach_zero_(leaves) if fused else [leaf.zero_() for leaf in leaves]  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
         return self
 
     # ---- at an index ---------------------------------------------------------------------------------------------

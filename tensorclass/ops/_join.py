@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -19,6 +20,7 @@ from ..core._keys import Key, Path
 from ..errors import BatchDimError, BatchSizeError, StructureError
 from ._compare import same_object
 from ._inplace import InplaceOps
+from ._jagged import has_jagged, joined
 from ._mapping import MappingOps
 from ._names import unified
 from ._shape import ShapeOps
@@ -204,6 +206,8 @@ class JoinOps(ShapeOps):
             sizes = [as_int(n) for n in split_size]
             if any(n < 0 for n in sizes) or sum(sizes) != total:
                 raise BatchSizeError(f"split: sizes {sizes} do not add up to {total}, the size of batch dim {at}")
+        if has_jagged(self):
+            return tuple([self._index(slice(end - n, end)) for n, end in zip(sizes, accumulate(sizes), strict=True)])
         return self._cut(at, lambda leaf: leaf.split_with_sizes(sizes, at), self._names)
 
     def tensor_split(self, indices_or_sections: Any, dim: int | str = 0) -> tuple[Self, ...]:
@@ -272,6 +276,8 @@ class Join:
         first = values[0]
         if isinstance(first, Tensor):
             try:
+                if self.op == "cat" and not dim and all([isinstance(v, Tensor) and v.is_nested for v in values]):
+                    return joined(values)
                 return self.torch_fn(values, dim)
             except (RuntimeError, TypeError) as error:
                 raise self.mismatch(key, values) from error
@@ -328,6 +334,11 @@ class Join:
             if isinstance(first, Tensor) and isinstance(value, Tensor) and value.shape != first.shape:
                 what = f"shapes differ: {list(first.shape)} at position 0, {list(value.shape)} at position {position}"
                 return StructureError(f"{self.op}: field `{self.at(key)}`: {what}")
+        if isinstance(first, Tensor) and first.is_nested:
+            what = (
+                "is a nested tensor, which has one batch dim: `cat` joins it, `lazy_stack` and `RaggedTensor` stack it"
+            )
+            return StructureError(f"{self.op}: field `{self.at(key)}` {what}")
         devices = {str(getattr(value, "device", None)) for value in values}
         return StructureError(
             f"{self.op}: the values of field `{self.at(key)}` do not join (devices {sorted(devices)})"

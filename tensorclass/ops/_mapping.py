@@ -470,7 +470,10 @@ def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tens
         raise TypeError(f"clone() has no argument {unknown[0]!r}; it takes `recurse` and `memory_format`")
     tracked = torch.is_grad_enabled() and True in [leaf.requires_grad for leaf in leaves]
     if not kwargs and leaves and not tracked and foreach_is_safe():  # the foreach kernel's autograd refuses integers
-        return torch._foreach_clone(leaves)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+        try:
+            return torch._foreach_clone(leaves)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+        except NotImplementedError:  # of nested tensors
+            pass
     return [leaf.clone(**kwargs) for leaf in leaves]
 
 

@@ -400,7 +400,7 @@ class NonTensorOps(Container):
 
 def presented(holder: TensorCollection, value: Any) -> Any:
     """An entry as `get` gives it: a Python object in a `NonTensorData` with the batch size of its holder."""
-    if isinstance(value, (Tensor, TensorCollection, NonTensorStack)):
+    if isinstance(value, (Tensor, TensorCollection, NonTensorStack)) or hasattr(type(value), "__ragged_tensor__"):
         return value
     if isinstance(value, Unbatched):
         return value.tensor

@@ -11,9 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.data import DataLoader
 
-from tensorclass import NonTensorStack, TensorDict, equal, errors, lazy_stack, pad, tensorclass
-from tensorclass.errors import BatchIndexError, MissingKeyError, UnknownFieldError
+from tensorclass import NonTensorStack, RaggedTensor, TensorDict, equal, errors, lazy_stack, pad, tensorclass
+from tensorclass.errors import (
+    BatchIndexError,
+    MissingKeyError,
+    StructureError,
+    UnknownFieldError,
+    UnsupportedOperationError,
+)
 
 
 @tensorclass
@@ -282,3 +289,70 @@ def test_what_is_no_size_of_a_piece_is_named(size: object) -> None:
     """Neither "not iterable" nor a comparison of strings says what was wrong."""
     with pytest.raises(TypeError, match="split: pieces have a size, or a sequence of them, got"):
         batch().split(size)  # type: ignore[arg-type]  # the point of the test
+
+
+# ---- nested tensors of torch as entries ------------------------------------------------------------------------------
+
+
+def prompts() -> TensorDict:
+    """Three prompts of different lengths, each with a number and a name."""
+    rows = [torch.arange(3.0), torch.arange(1.0), torch.arange(2.0)]
+    ids = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+    return TensorDict(ids=ids, at=torch.arange(3), name=["a", "b", "c"], batch_size=[3])
+
+
+def lengths(data: TensorDict) -> list[int]:
+    """How long the prompts are."""
+    return [len(row) for row in data["ids"].unbind()]
+
+
+CUTS: dict[str, tuple[Callable[[TensorDict], TensorDict], list[int], list[str]]] = {
+    "slice": (lambda d: d[1:], [1, 2], ["b", "c"]),
+    "mask": (lambda d: d[torch.tensor([True, False, True])], [3, 2], ["a", "c"]),
+    "list": (lambda d: d[[2, 0]], [2, 3], ["c", "a"]),
+    "tensor": (lambda d: d[torch.tensor([2, 2])], [2, 2], ["c", "c"]),
+    "none": (lambda d: d[:0], [], []),
+    "everything": (lambda d: d[...], [3, 1, 2], ["a", "b", "c"]),
+    "clone": (lambda d: d.clone(), [3, 1, 2], ["a", "b", "c"]),
+    "cat": (lambda d: torch.cat([d, d[:1]]), [3, 1, 2, 3], ["a", "b", "c", "a"]),
+    "split": (lambda d: d.split(2)[1], [2], ["c"]),
+    "split sizes": (lambda d: d.split([0, 3])[1], [3, 1, 2], ["a", "b", "c"]),
+    "chunk": (lambda d: d.chunk(2)[0], [3, 1], ["a", "b"]),
+    "masked_select": (lambda d: d.masked_select(torch.tensor([False, True, False])), [1], ["b"]),
+    "loader": (lambda d: next(iter(DataLoader(d, batch_size=2))), [3, 1], ["a", "b"]),  # type: ignore[arg-type]  # a map-style data set
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_nested_tensors_are_cut_and_joined_by_rows(name: str) -> None:
+    """What torch's jagged layout lacks; the entries beside it stay beside it."""
+    cut, long, names = CUTS[name]
+    made = cut(prompts())
+    assert made.batch_size == (len(long),)
+    assert made["ids"].is_nested
+    assert lengths(made) == long
+    assert made["name"] == names
+    assert lengths(made.clone()) == long
+
+
+def test_nested_tensors_keep_gradients_and_refuse_a_second_batch_dim() -> None:
+    """Rows are views of the leaf; what would need two ragged dims says so."""
+    row = torch.ones(3, requires_grad=True)
+    ids = torch.nested.as_nested_tensor([row, torch.ones(1)], layout=torch.jagged)
+    data = TensorDict(ids=ids, at=torch.arange(2), batch_size=[2])
+    data[[1, 0]]["ids"].values().sum().backward()
+    assert row.grad is not None
+    assert row.grad.tolist() == [1.0, 1.0, 1.0]
+    assert prompts().zero_()["ids"].values().tolist() == [0.0] * 6
+    with pytest.raises(UnsupportedOperationError, match=r"one batch dim.*RaggedTensor"):
+        data[torch.tensor([[0, 1]])]
+    with pytest.raises(StructureError, match=r"`ids` is a nested tensor.*`cat` joins it"):
+        torch.stack([data, data])
+
+
+def test_get_gives_a_ragged_entry_as_it_is() -> None:
+    """It is neither a tensor nor an object: `get` wrapped it as one."""
+    ragged = RaggedTensor([torch.arange(3), torch.arange(1)])
+    data = TensorDict(ids=ragged, batch_size=[2])
+    assert isinstance(data.get("ids"), RaggedTensor)
+    assert data.get("ids").lengths.tolist() == [3, 1]
