@@ -120,8 +120,10 @@ def _level_effect(old: Schema, new: Schema, before: str, after: str) -> Effect:
     """Of another `validate=`: between "schema" and "values" lie the constraints on tensors."""
     if "off" in (before, after):
         return "widening" if after == "off" else "breaking"
-    strict = new if after == "values" else old
-    if not any(spec.spec is not None and constraint_rows(spec.metadata) for spec in strict):
+    strict, other = (new, old) if after == "values" else (old, new)
+    held = [spec for spec in strict if spec.spec is not None and constraint_rows(spec.metadata)]
+    names = [{spec.name, *spec.renamed_from, new.renamed.get(spec.name, spec.name)} for spec in held]
+    if not any(known & other.fields.keys() for known in names):
         return "compatible"
     return "breaking" if strict is new else "widening"
 

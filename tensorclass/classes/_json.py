@@ -51,18 +51,18 @@ def dump(batch: Any, lists: bool = False) -> dict[str, Any]:
     found: dict[str, Any] = {}
     problems: list[Problem] = []
     for name, spec in cls.__tensorclass_schema__.fields.items():
-        kind = spec.kind
+        value, kind = entries.get(name), spec.kind
         try:
-            if name not in entries:
-                if spec.optional and not spec.produced:
+            if value is None:
+                if name in entries or (spec.optional and not spec.produced):
                     found[name] = None
             elif kind == "tensor":
-                found[name] = encode_lists(entries[name], spec.spec.dtype) if lists else encode(entries[name])
+                found[name] = encode_lists(value, spec.dtype) if lists else encode(value)
             else:
-                found[name] = _OUT.get(kind, _any_out)(spec, entries[name], lists)
+                found[name] = _OUT.get(kind, _any_out)(spec, value, lists)
         except (PydanticSerializationError, NotImplementedError) as error:
             hint = f"JSON can't hold it ({error}); leave it out: `batch.replace({name}=...)`, or declare another type"
-            problems.append(Problem(name, str(spec), short(entries[name]), hint))
+            problems.append(Problem(name, str(spec), short(value), hint))
         except SchemaError as error:
             problems += [problem._replace(path=f"{name}.{problem.path}") for problem in error.problems]
     if problems:

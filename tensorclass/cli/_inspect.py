@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
 from .._schema import FieldSpec, Schema, is_tensorclass, schema
+from .._schema._accepted import validator_names
+from .._schema._constraints import flatten
 from ._main import CommandError
 from ._target import failed, load_target, members_of
 
@@ -62,17 +64,27 @@ def _document(cls: Any) -> str:
 
 def notes(spec: FieldSpec) -> str:
     """What is to be said about a field besides its type and default."""
-    marks = [str(mark) for mark in spec.metadata]
+    marks = [str(mark) for mark in flatten(spec.metadata)]
+    checks = [f"checked by {_names(validator_names(spec))}"] if spec.validators else []
+    policy = [f'coerce="{spec.coerce}"'] if spec.coerce else []
     join = [f'joins by "{spec.join}"'] if spec.join in ("fill", "pad") else []
     since = [f"since {spec.since}"] if spec.since else []
-    former = [f"formerly {', '.join(f'`{name}`' for name in spec.renamed_from)}"] if spec.renamed_from else []
-    return "; ".join([*([spec.doc] if spec.doc else []), *marks, *join, *since, *former])
+    former = [f"formerly {_names(spec.renamed_from)}"] if spec.renamed_from else []
+    return "; ".join([*([spec.doc] if spec.doc else []), *marks, *checks, *policy, *join, *since, *former])
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _facts(found: Schema) -> list[str]:
     """What is to be said about the whole class."""
     gone = [f"`{name}`{f' (until {when})' if when else ''}" for name, when in found.removed.items()]
-    return [f"No longer: {', '.join(gone)}"] if gone else []
+    policy = dict(found.policy)
+    checks = policy.pop("checks", ())
+    lines = [f"No longer: {', '.join(gone)}"] if gone else []
+    lines += [f"Checked by {_names(checks)}"] if checks else []
+    return lines + ([f"Options: {', '.join(f'{key}={value!r}' for key, value in policy.items())}"] if policy else [])
 
 
 def _table(cls: Any) -> str:

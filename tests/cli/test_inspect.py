@@ -74,6 +74,32 @@ def test_table(files, capsys):
     ]
 
 
+CHECKED = """
+from tensorclass import class_validator, field_validator
+
+class Checked(TensorClass, validate="values", nocast=True):
+    x: Annotated[Float32[Tensor, ""], Ge(0)] = field(coerce="cast")
+
+    @field_validator("x", mode="before")
+    def clean(cls, value):
+        return value
+
+    @class_validator
+    def agree(self):
+        pass
+"""
+
+
+def test_checks_are_shown(tmp_path, capsys):
+    """Constraints, validators, conversions, and the options of the class that say what is accepted."""
+    assert main(["inspect", program(tmp_path, "checked_module", HEAD + CHECKED) + ":Checked"]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        '  x      Float32[""]           Ge(ge=0); checked by `clean (before)`; coerce="cast"',
+        "  Checked by `agree`",
+        "  Options: validate='values', coerce='strict'",
+    ]
+
+
 def test_module(files, capsys):
     """Without a name, every class that the module defines."""
     assert main(["inspect", files["first_version"]]) == 0

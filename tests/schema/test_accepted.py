@@ -86,6 +86,28 @@ def test_constraints(old, new, there, back):
             assert diff.effect == (effect or "compatible")
 
 
+def test_constraints_that_begin_to_be_held():
+    """Those of fields that the old data has count, under a former name too; those of a new field do not."""
+    values = make(real(Ge(0)), VALUES)
+
+    class Other(TensorClass):
+        y: REAL
+        x: REAL | None = None
+
+    class Former(TensorClass):
+        y: REAL
+
+    class Renamed(TensorClass, validate="values"):
+        z: Annotated[REAL, Ge(0)] = field(renamed_from="y")
+
+    def effects(diff: Any) -> dict[str, str]:
+        return {change.field: change.effect for change in diff.changed}
+
+    assert effects(schema(Former).diff(values)) == {"class (validate)": "compatible"}
+    assert effects(schema(Other).diff(values))["class (validate)"] == "breaking"
+    assert effects(schema(Former).diff(schema(Renamed)))["class (validate)"] == "breaking"
+
+
 def test_texts_of_constraints():
     """The change says what was there and what is."""
     (change,) = make(real(Ge(0), Lt(5)), VALUES).diff(make(real(Gt(0)), VALUES)).changed
