@@ -241,7 +241,7 @@ class Checker:
         assert isinstance(ref, FieldRef)
         slot = Slot(ref)
         near = suggest(self.state, slot, scope.terms(spec.dims))
-        hint = f"add a module with `out_fields={slot.label}`, or make the field optional"
+        hint = f"add a module with `out_fields={slot.label}`, make the field optional, or give another `output`"
         if near is not None and near.writer != INPUT:
             hint = f"{self._who(near.writer)} writes `{near.name}`, did you mean `out_fields={slot.label}`? Else {hint}"
         message = f"nothing writes `{slot.label}`, which the output {self.output.__name__} needs"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, overload
 
 from ..core import TensorCollection, unravel_key_to_tuple
 from ..core._keys import Path
-from ..errors import ModuleError
+from ..errors import MissingKeyError, ModuleError
 from ..ops._apply import ApplyOps
 from ..store import TensorDict
 from ._keyed_base import DROPPED, as_keys
@@ -102,7 +102,15 @@ class Dispatch:
         title = f"{type(module).__name__}.{func.__name__}" if owner else func.__name__
         paths = list(dict.fromkeys(map(unravel_key_to_tuple, self.get_source(func, module))))
         data, others = self._packed(paths, args, dict(kwargs), title)
-        result = func(*owner, data, *args[len(paths) :], **others)
+        try:
+            result = func(*owner, data, *args[len(paths) :], **others)
+        except MissingKeyError as error:
+            if not others:
+                raise
+            known = ", ".join(f"`{self.separator.join(path)}`" for path in paths)
+            raise MissingKeyError(
+                f"{error}. No in keys: {', '.join(map(repr, others))}; as keywords they are {known}"
+            ) from None
         if not isinstance(result, TensorCollection):
             raise ModuleError(
                 f"{title} returned {type(result).__name__}; under @dispatch it returns the container that holds "

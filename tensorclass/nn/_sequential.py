@@ -352,6 +352,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         """
         kept: Sequence[int] = range(len(self._stages))
         wanted: list[Slot] | None = None
+        starts: list[Slot] = []
         given = [*leaves(self.input_class), *self._written()]
         if in_fields is not None:
             starts = slots_of(in_fields, "in_fields")
@@ -362,7 +363,9 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
             known_slots(self._title(), wanted, given, "out_fields")
             kept = needed(self._stages, kept, wanted)
         if not kept:
-            raise BuildError(f"no module of {self._title()} is left between these fields")
+            first = ", ".join(slot.label for slot in starts) or "the input"
+            last = ", ".join(slot.label for slot in wanted or ()) or "the output"
+            raise BuildError(f"no module of {self._title()} leads from {first} to {last}")
         brought = needs([self._stages[index] for index in kept], self._ends())
         if wanted is None and len(passed(self.input_class, brought)) < len(brought):
             wanted = finals(self._stages, kept, self.output_class)

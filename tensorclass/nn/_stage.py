@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import Self
 
+from ..core import TensorCollection
 from ..errors import BuildError
 from ._diagnostics import Location, location_of_caller
 from ._hooks import Hooked
@@ -132,9 +133,11 @@ class TensorClassModule(Hooked):
             SchemaError: when an output does not fit its declaration.
         """
         if not is_tensorclass_type(type(batch)):
+            owner = self._reads[0].owner.__name__ if self._reads else "Batch"
+            call = f"{owner}.from_tensordict" if isinstance(batch, (Mapping, TensorCollection)) else owner
             raise TypeError(
                 f"{self._label()} takes a batch that declares {', '.join(s.label for s in self._reads)}; got "
-                f"{type(batch).__name__}; build one from it, for example with `.from_tensordict(...)`"
+                f"{type(batch).__name__}; make one with `{call}(...)`"
             )
         values = [_read(batch, slot, self._label()) for slot in self._reads]
         try:

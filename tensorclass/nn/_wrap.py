@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..core import TensorCollection
-from ..errors import Problem, SchemaError
+from ..errors import Problem, SchemaError, UnsupportedOperationError
 from ._keyed import TensorDictModule
 from ._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys
 from ._results import describe, outputs
@@ -106,7 +106,15 @@ class WrapModule(TensorDictModuleBase):
 
     def forward(self, data: Any) -> Any:
         """Call the function on the container."""
-        result = self.func(data)
+        try:
+            result = self.func(data)
+        except UnsupportedOperationError as error:
+            if not isinstance(self.func, nn.Module) or isinstance(self.func, TensorDictModuleBase):
+                raise
+            raise UnsupportedOperationError(
+                f"{error}. {type(self.func).__name__} was called on the whole container; over tensors it is "
+                "`TensorDictModule(module, in_keys=..., out_keys=...)`"
+            ) from None
         if self.inplace and result is not data:
             return data.update(result)
         return result

@@ -136,3 +136,16 @@ def test_defaults():
     found = dispatch()
     assert (found.separator, found.source, found.dest, found.auto_batch_size) == ("_", "in_keys", "out_keys", True)
     assert dispatch(source="keys").get_source(None, type("M", (), {"keys": ["a"]})()) == ["a"]
+
+
+def test_keywords_that_are_no_in_keys():
+    """Where an in key is missing, the keywords that went to the function instead are named."""
+
+    @dispatch(source=["image", ("state", "x")], dest=["out"])
+    def double(tensordict, **options):
+        tensordict["out"] = tensordict["image"] * 2
+        return tensordict
+
+    assert double(image=torch.ones(1), flip=True).item() == 2
+    with pytest.raises(MissingKeyError, match=r"No in keys: 'imgae'; as keywords they are `image`, `state_x`"):
+        double(imgae=torch.ones(1))

@@ -12,12 +12,12 @@ import tensordict
 import tensordict.nn
 import torch
 import torch._dynamo
-from torch import Tensor
+from torch import Tensor, nn
 
 import tensorclass
 import tensorclass.nn
 from tensorclass import TensorClass, TensorDict
-from tensorclass.errors import BatchSizeError, MissingKeyError, ModuleError, SchemaError
+from tensorclass.errors import BatchSizeError, MissingKeyError, ModuleError, SchemaError, UnsupportedOperationError
 from tensorclass.nn import (
     TensorDictModule,
     TensorDictSequential,
@@ -371,3 +371,12 @@ def test_skip_existing_in_compiled_code():
     with set_skip_existing():
         assert around(data()).tolist() == [0, 0]
     assert around(data()).tolist() == [1, 1]
+
+
+def test_a_layer_that_nobody_wrapped():
+    """A layer over tensors in a keyed sequence is called on the container; the error says what to write."""
+    sequence = TensorDictSequential(_module(lambda x: x, ["x"], ["y"]), nn.Linear(2, 2))
+    with pytest.raises(
+        UnsupportedOperationError, match=r"Linear was called on the whole.*TensorDictModule\("
+    ):
+        sequence(TensorDict(x=torch.zeros(2)))

@@ -765,3 +765,12 @@ def test_class_modules_are_members():
     assert torch.equal(copy.deepcopy(outer)(batch).total, expected.total)
     assert "total_0" in str(outer.graph("svg"))
     assert outer.select_subsequence(out_fields=Sum.total).output_class is not Out
+
+
+def test_subsequence_of_nothing():
+    """The message says between which fields there is no module."""
+    pipeline = graph()
+    with pytest.raises(BuildError, match=r"no module of Wide -> Sum leads from the input to Wide\.a"):
+        pipeline.select_subsequence(out_fields=Wide.a)
+    with pytest.raises(BuildError, match=r"leads from Sum\.other to Sum\.total"):
+        pipeline.select_subsequence(in_fields=Sum.other, out_fields=Sum.total)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tensorclass import TensorClass, produced
+from tensorclass import TensorClass, TensorDict, produced
 from tensorclass.errors import BuildError, SchemaError
 from tensorclass.nn import TensorClassModule, module
 from tensorclass.typing import Float32, Int64
@@ -140,3 +140,13 @@ def test_optional_in_field():
         return label
 
     assert step(pick, (Digits.label, Digits.weight), Out.label)(digits()).label.shape == (6,)
+
+
+def test_what_is_no_batch():
+    """The message writes the call that makes one."""
+    module = TensorClassModule(nn.Linear(2, 2), in_fields=Hidden.h, out_fields=Hidden.h)
+    with pytest.raises(TypeError, match=r"got Tensor; make one with `Hidden\(\.\.\.\)`"):
+        module(torch.zeros(2))
+    for given in ({"a": torch.zeros(2)}, TensorDict(a=torch.zeros(2))):
+        with pytest.raises(TypeError, match=r"make one with `Hidden\.from_tensordict\(\.\.\.\)`"):
+            module(given)
