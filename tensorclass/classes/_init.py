@@ -72,6 +72,8 @@ class InitBuilder:
         self.lines: list[str] = []
         self.bound: set[str] = set()
         self.targets: dict[str, str] = {}
+        self.dtypes: dict[Any, str] = {}
+        self.alike: dict[str, list[str]] = {}
 
     def build(self, build: Callable[..., None]) -> Callable[..., None]:
         """The compiled `__init__`."""
@@ -124,6 +126,7 @@ class InitBuilder:
         ordered = ([sizer] if sizer else []) + [s for s in self.fields if s is not sizer]
         if not all(self._emit_field(spec) for spec in ordered):
             return False
+        self._emit_alike()
         self._emit_data()
         return True
 
@@ -170,16 +173,14 @@ class InitBuilder:
             self.lines.append(
                 f"if {name} is _DEFAULT: {name} = _d_{name}.expand((*_size, *_d_{name}.shape)).clone()"
             )  # fmt: skip
-        check = f"if _type({name}) is not _Tensor"
-        if tensor.dtype.exact is not None:
-            self.names[f"_t_{name}"] = tensor.dtype.exact
-            check += f" or {name}.dtype is not _t_{name}"
-        elif tensor.dtype.dtypes is not None:
-            self.names[f"_t_{name}"] = tensor.dtype.dtypes
-            check += f" or {name}.dtype not in _t_{name}"
+        check, exact, family = "_type({0}) is not _Tensor", tensor.dtype.exact, tensor.dtype.dtypes
+        if family is not None:
+            label = self.dtypes.setdefault(family, f"_t_{len(self.dtypes)}")
+            self.names[label] = family if exact is None else exact
+            check += f" or {{0}}.dtype {'not in' if exact is None else 'is not'} {label}"
         dims = tensor.dims
         if dims is None:
-            self.lines.append(f"{check} or {name}.shape[:_len(_size)] != _size: break")
+            self._emit_check(spec, f"{check} or {{0}}.shape[:_len(_size)] != _size")
             return True
         if dims.rank is None:
             return False
@@ -188,10 +189,30 @@ class InitBuilder:
             return False
         first, shape = expected
         if first:
-            self.lines += [f"{check} or {name}.ndim != _len(_size) + {dims.rank}: break", *first]
-            check = "if False"
-        self.lines.append(f"{check} or {name}.shape != {self._target(shape)}: break")
+            self.lines += [f"if {check.format(name)} or {name}.ndim != _len(_size) + {dims.rank}: break", *first]
+            check = "False"
+        self._emit_check(spec, f"{check} or {{0}}.shape != {self._target(shape)}")
         return True
+
+    def _emit_check(self, spec: FieldSpec, check: str) -> None:
+        """Give up where a condition on the value `{0}` holds; for required fields it is emitted with those alike."""
+        if spec.optional:
+            self.lines.append(f"if {check.format(spec.name)}: break")
+        else:
+            self.alike.setdefault(check, []).append(spec.name)
+
+    def _emit_alike(self) -> None:
+        """One loop over many fields of one check: a line for each would show in compile time."""
+        for check, names in self.alike.items():
+            if len(names) < WIDE:
+                self.lines += [f"if {check.format(name)}: break" for name in names]
+            else:
+                self.lines += [
+                    "_alike = False",
+                    f"for _v in ({', '.join(names)}):",
+                    f"    if {check.format('_v')}: break",
+                ]
+                self.lines += ["else: _alike = True", "if not _alike: break"]
 
     def _target(self, shape: list[str]) -> str:
         """The local that holds the full shape of an event shape; fields of one event shape share it."""

@@ -30,12 +30,11 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
     if size is None:
         return EMPTY
     if type(size) is list or type(size) is tuple:
-        try:
-            result = torch.Size(size)
-        except TypeError as error:
-            raise BatchSizeError(f"batch_size is an int or a sequence of ints, got {size!r}") from error
-        if not result or (min(result) >= 0 and all([type(n) is int for n in result])):
-            return result
+        for n in size:
+            if type(n) is not int or n < 0:
+                break
+        else:
+            return torch.Size(size)
     if isinstance(size, (int, torch.SymInt)) or (hasattr(type(size), "__index__") and not getattr(size, "ndim", 0)):
         size = (size,)  # type: ignore[assignment]  # an int of any library
     try:

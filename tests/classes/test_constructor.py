@@ -445,3 +445,24 @@ def test_hint_for_a_lacking_event_dim():
         Plane(x=torch.zeros(4, 5), batch_size=[4])
     with pytest.raises(SchemaError, match=r"spread it with `\.expand\(4, 5, 6\)`"):
         Plane(x=torch.zeros(5, 6), batch_size=[4])
+
+
+def test_a_class_of_many_fields_names_the_one_that_is_wrong() -> None:
+    """Many fields of one declaration are checked in a loop: each of them, the last one too, and in compiled code."""
+    names = [f"f{i}" for i in range(20)]
+    annotations = {**dict.fromkeys(names, Float32[Tensor, "5"]), "v": Float32[Tensor, "n"], "note": str}
+    wide: Any = type("Wide", (TensorClass,), {"__annotations__": annotations, "__module__": __name__})
+    given = {**{name: torch.rand(3, 5) for name in names}, "v": torch.rand(3, 2)}
+    batch = wide(**given, note="scan")
+    assert batch.batch_size == torch.Size([3])
+    assert all(getattr(batch, name) is value for name, value in given.items())
+    for wrong, said in ((torch.rand(3, 4), r"\[3, 4\]"), (torch.rand(3, 5).double(), "float64"), (None, "None")):
+        for name in ("f0", "f19"):
+            with pytest.raises(SchemaError, match=rf"{name}[\s\S]*{said}"):
+                wide(**{**given, name: wrong}, note="scan")
+    with pytest.raises(SchemaError, match="f19"):
+        wide(**{name: value for name, value in given.items() if name != "f19"}, note="scan")
+    made = torch.compile(lambda x: wide(**{**given, "f19": x}, note="scan"), fullgraph=True, backend="eager")(
+        given["f0"]
+    )
+    assert made.f19 is given["f0"]
