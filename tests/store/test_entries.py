@@ -237,3 +237,26 @@ def test_compiled_references():
     assert torch.equal(total, torch.full((3,), 2.0))
     assert present
     assert list(part.keys()) == ["a"]
+
+
+def test_apply_calls_once_for_each_nested_leaf():
+    """Whatever the results are: like the leaves, of another dtype, dropped, moved, or refused."""
+    inner = TensorDict(b=torch.ones(3, 2), batch_size=[3, 2], device="cpu")
+    data = TensorDict({"a": torch.zeros(3), "d": inner, "e": {"f": torch.ones(3)}}, batch_size=[3], names=["time"])
+    calls: list[Tensor] = []
+
+    def count(leaf: Tensor) -> Tensor:
+        calls.append(leaf)
+        return leaf + 1
+
+    same = data.apply(count)
+    assert [leaf.sum().item() for leaf in calls] == [0, 6, 3]
+    assert (same["d", "b"] == 2).all()
+    assert same["d"].batch_size == (3, 2)
+    assert (same.names, same["d"].names, same["d"].device) == (["time"], ["time", None], torch.device("cpu"))
+    assert data.apply(lambda leaf: count(leaf).double())["e", "f"].dtype is torch.float64
+    assert set(data.apply(lambda leaf: None if count(leaf).ndim == 2 else leaf).keys()) == {"a", "e"}
+    assert data.apply(lambda leaf: count(leaf).to("meta"))["d"].device is None
+    with pytest.raises(BatchSizeError, match=r"`d.b`.*\[3, 2\]"):
+        data.apply(lambda leaf: count(leaf)[:, 0] if leaf.ndim == 2 else leaf)
+    assert len(calls) == 13
