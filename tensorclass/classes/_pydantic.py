@@ -193,19 +193,36 @@ _PART = re.compile(r"[^.\[\]]+|\[\d+(?=\])")
 
 def _serialize(batch: Any, info: SerializationInfo) -> dict[str, Any]:
     """Plain data: JSON types in JSON mode, where the context `{"tensors": "lists"}` asks for lists, else the values."""
-    context, include, exclude = info.context, info.include, info.exclude
+    context = info.context
     lists = isinstance(context, dict) and context.get("tensors") == "lists"
     found = _json.dump(batch, lists) if info.mode_is_json() else _plain(batch)
-    if include is not None:
-        found = {key: value for key, value in found.items() if key in include or key == "batch_size"}
-    if exclude is not None:
-        dropped = {key for key in found if key in exclude and _is_whole(exclude, key)}
-        found = {key: value for key, value in found.items() if key not in dropped}
-    return {key: value for key, value in found.items() if value is not None} if info.exclude_none else found
+    if info.include is None and info.exclude is None and not info.exclude_none:
+        return found
+    return _chosen(type(batch), found, info.include, info.exclude, info.exclude_none)
 
 
-def _is_whole(exclude: Any, key: str) -> bool:
-    return not isinstance(exclude, dict) or exclude[key] in (True, ...)
+def _chosen(cls: Any, found: dict[str, Any], include: Any, exclude: Any, without_none: bool) -> dict[str, Any]:
+    """What the options of a dump leave, in nested classes too; the batch size stays, for a reader."""
+    fields, kept = cls.__tensorclass_schema__.fields, {}
+    for key, value in found.items():
+        left_out = include is not None and key not in include and key != "batch_size"
+        if left_out or _is_whole(exclude, key) or (without_none and value is None):
+            continue
+        nested = fields[key].nested if key in fields and isinstance(value, dict) else None
+        if nested is not None:
+            part = None if _is_whole(include, key) else _part(include, key)
+            value = _chosen(nested, value, part, _part(exclude, key), without_none)
+        kept[key] = value
+    return kept
+
+
+def _is_whole(chosen: Any, key: str) -> bool:
+    """Whether an option names all of a field, not parts of it."""
+    return chosen is not None and key in chosen and (not isinstance(chosen, dict) or chosen[key] in (True, ...))
+
+
+def _part(chosen: Any, key: str) -> Any:
+    return chosen.get(key) if isinstance(chosen, dict) else None
 
 
 def _plain(batch: Any) -> dict[str, Any]:

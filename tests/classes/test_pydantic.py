@@ -218,6 +218,32 @@ def test_options_of_dumps():
     assert "weight" not in json.loads(everything.dump_json(digits(), exclude_none=True))
 
 
+@pytest.mark.parametrize("mode", ["python", "json"])
+def test_options_of_dumps_reach_nested_classes(mode):
+    """Parts of a nested class are included and excluded, and its absent fields; the batch sizes stay."""
+
+    class Inner(TensorClass):
+        x: Float32[Tensor, ""]
+        y: Float32[Tensor, ""] | None = None
+
+    class Outer(TensorClass):
+        inner: Inner
+        z: Float32[Tensor, ""]
+
+    def keys(**options: Any) -> tuple[set[str], set[str]]:
+        found = TypeAdapter(Outer).dump_python(batch, mode=mode, **options)
+        return set(found), set(found.get("inner", ()))
+
+    batch = Outer(inner=Inner(x=torch.zeros(1)), z=torch.zeros(1))
+    size = {"batch_size"}
+    assert keys() == ({"inner", "z"} | size, {"x", "y"} | size)
+    assert keys(exclude_none=True) == ({"inner", "z"} | size, {"x"} | size)
+    assert keys(include={"inner": {"x"}}) == ({"inner"} | size, {"x"} | size)
+    assert keys(include={"inner": True}) == ({"inner"} | size, {"x", "y"} | size)
+    assert keys(include={"inner"}, exclude={"inner": {"x"}}) == ({"inner"} | size, {"y"} | size)
+    assert keys(exclude={"inner": True, "z": ...}) == (size, set())
+
+
 # ---- JSON Schema -------------------------------------------------------------------------------------------------
 
 TYPES = {"object", "array", "string", "number", "integer", "boolean", "null"}
