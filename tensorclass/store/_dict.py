@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import BATCHED, STORAGE, TensorCollection, as_batch_size, join_path, unravel_key_to_tuple
+from ..core import BATCHED, STORAGE, TensorCollection, as_batch_size, unravel_key_to_tuple
 from ..core._base import Kind, Names, check_names
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path, later
@@ -30,6 +30,7 @@ from ._bridges import BridgeOps
 from ._consolidate import PackLayout, block_of, hollow, restore
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import NonTensorData, NonTensorDataBase, UnbatchedTensor, presented, stays_one
+from ._values import as_tensor, stacked
 
 if TYPE_CHECKING:
 
@@ -319,10 +320,11 @@ class TensorDict(TensorDictBase):
         if value is not UNSET:
             return value if isinstance(value, Tensor) else presented(self, value)
         path = unravel_key_to_tuple(key)
-        holder: Any = super().get(path[:-1], _ABSENT) if len(path) > 1 else self
+        *outer, last = path
+        holder: Any = super().get(tuple(outer), _ABSENT) if outer else self
         if isinstance(holder, TensorDict):
-            if path[-1] in holder._data:
-                return presented(holder, holder._data[path[-1]])
+            if last in holder._data:
+                return presented(holder, holder._data[last])
             holder = _ABSENT
         if holder is _ABSENT and (default is not UNSET or get_defaults_to_none()):
             return None if default is UNSET else default
@@ -387,6 +389,8 @@ class TensorDict(TensorDictBase):
             value = value._make(value._leaves(STORAGE), value._batch_size, value._names, STORAGE)
             value._resize(size, (key,))
         if isinstance(value, TensorCollection):
+            if _within(self, value):
+                raise StructureError(f"field `{key}`: a container can't be put inside itself; put in a `value.clone()`")
             if self._device is not None and value._device != self._device:
                 value = value._on(self._device)  # type: ignore[attr-defined]  # every container has it
         elif self._device is not None and any(leaf.device != self._device for leaf in value._leaves(STORAGE)):
@@ -399,9 +403,10 @@ class TensorDict(TensorDictBase):
     def _check_object(self, key: str, value: Any) -> Any:
         """A mapping becomes a container, numbers become a tensor, a list of objects one object for each element."""
         if isinstance(value, Mapping):
-            return TensorDict(value, batch_size=self._batch_size, device=self._device)
+            return self._check_child(key, TensorDict(value, batch_size=self._batch_size, device=self._device))
         if isinstance(value, (bool, int, float, complex, np.ndarray, np.generic, list, tuple)):
-            tensor = as_tensor(value, self._device)
+            tensor: Any = stacked(value)
+            tensor = as_tensor(value, self._device) if tensor is None else tensor
             if tensor is not None:
                 return self._check(key, tensor)
             if isinstance(value, list) and list_to_stack():
@@ -547,22 +552,10 @@ def mismatch(key: str, shape: Sequence[int], size: torch.Size) -> BatchSizeError
     )
 
 
-def as_tensor(value: Any, device: torch.device | None) -> Tensor | None:
-    """A tensor from numbers, arrays and nested lists of numbers; None for anything else."""
-    if isinstance(value, (list, tuple)):
-        flat: list[Any] = [value]
-        while flat and isinstance(flat[0], (list, tuple)):
-            flat = [item for part in flat for item in (part if isinstance(part, (list, tuple)) else [part])]
-        if not flat or not all(isinstance(item, (bool, int, float, complex, Tensor, np.generic)) for item in flat):
-            return None
-        if any(isinstance(item, Tensor) and item.ndim for item in flat):
-            return None
-    elif isinstance(value, (np.ndarray, np.generic)):
-        return torch.as_tensor(value, device=device) if value.dtype.kind in "biufc" else None
-    try:
-        return torch.tensor(value, device=device)
-    except (ValueError, TypeError):  # ragged nested lists stay what they are
-        return None
+def _within(holder: TensorCollection, value: Any) -> bool:
+    """Whether a container is another or stands below it."""
+    store = getattr(value, "_store", value)
+    return store is holder or any(_within(holder, child) for child in children(store))
 
 
 def _fits(value: TensorCollection, size: torch.Size) -> bool:
@@ -601,11 +594,6 @@ def named_like(value: TensorCollection, names: tuple[str | None, ...], key: str)
     twin = value._twin()
     twin._set_names(check_names((*names, *mine[ndim:]), len(mine)))
     return twin
-
-
-def path_of(key: Key) -> str:
-    """A key as it is printed in messages."""
-    return join_path(unravel_key_to_tuple(key))
 
 
 PackLayout._dense = TensorDict

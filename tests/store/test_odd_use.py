@@ -35,6 +35,14 @@ class Row:
         return self.nothing  # type: ignore[attr-defined, no-any-return]  # the point of the test
 
 
+@tensorclass
+class Node:
+    """A recursive class."""
+
+    x: Tensor
+    child: "Node | None" = None
+
+
 def batch(**entries: object) -> TensorDict:
     """Three rows."""
     return TensorDict({"a": torch.arange(6.0).reshape(3, 2), "b": {"c": torch.ones(3)}, **entries}, batch_size=[3])
@@ -356,3 +364,68 @@ def test_get_gives_a_ragged_entry_as_it_is() -> None:
     data = TensorDict(ids=ragged, batch_size=[2])
     assert isinstance(data.get("ids"), RaggedTensor)
     assert data.get("ids").lengths.tolist() == [3, 1]
+
+
+# ---- values of all kinds ---------------------------------------------------------------------------------------------
+
+
+def test_arrays_of_numpy_in_any_layout() -> None:
+    """Reversed views, another byte order, arrays that can't be written: torch refuses the first two."""
+    fixed = np.arange(3)
+    fixed.flags.writeable = False
+    data = TensorDict(
+        reverse=np.arange(3)[::-1], big=np.arange(3, dtype=">f4"), fixed=fixed, one=np.broadcast_to(np.array(1), (3,)),
+        batch_size=[3],
+    )  # fmt: skip
+    assert data["reverse"].tolist() == [2, 1, 0]
+    assert data["big"].dtype is torch.float32
+    assert data["big"].tolist() == [0.0, 1.0, 2.0]
+    data["fixed"].zero_()
+    assert fixed.tolist() == [0, 1, 2]
+    assert data["one"].tolist() == [1, 1, 1]
+
+
+def test_a_list_of_tensors_is_stacked() -> None:
+    """As in the constructor of the original, gradients included; what has no one shape stays a list of objects."""
+    part = torch.ones(2, requires_grad=True)
+    data = TensorDict(rows=[part, torch.zeros(2)], pairs=[(part, part), (part, part)], batch_size=[2])
+    assert data["rows"].tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    assert data["pairs"].shape == (2, 2, 2)
+    assert data["rows"].requires_grad
+    assert TensorDict(x=[part.sum(), part.sum()], batch_size=[2])["x"].requires_grad
+    uneven = TensorDict(rows=[torch.ones(2), torch.ones(3)], batch_size=[2])
+    assert [len(row) for row in uneven["rows"]] == [2, 3]
+    nested = TensorDict(steps=[batch(), batch()], batch_size=[2])
+    assert nested["steps", "b", "c"].shape == (2, 3)
+    assert TensorDict(steps=[batch(), batch(d=torch.ones(3))], batch_size=[2])["steps"][1]["d"].shape == (3,)
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda d: d.set("self", d),
+        lambda d: d.set(("new", "self"), d),
+        lambda d: d["b"].set("up", d),
+        lambda d: d.update({"x": {"y": d}}),
+        lambda d: d.set("x", TensorDict(up=d, batch_size=[3])),
+        lambda d: lazy_stack([d, d.clone()]).set("x", lazy_stack([d, d])),
+    ],
+)
+def test_a_container_does_not_hold_itself(put: Callable[[TensorDict], Any]) -> None:
+    """Every later operation on it would run until the stack is full."""
+    data = batch()
+    with pytest.raises(StructureError, match="a container can't be put inside itself"):
+        put(data)
+    assert sorted(data.keys()) == ["a", "b"]
+    assert sorted(data["b"].keys()) == ["c"]
+
+
+def test_an_instance_does_not_hold_itself() -> None:
+    """Classes may be recursive, instances may not."""
+    node = Node(x=torch.zeros(2), batch_size=[2])
+    with pytest.raises(StructureError, match="inside itself"):
+        node.child = node
+    node.child = Node(x=torch.zeros(2), batch_size=[2])
+    with pytest.raises(StructureError, match="inside itself"):
+        node.child.child = node
+    assert node.child.child is None
