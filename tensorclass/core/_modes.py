@@ -8,7 +8,7 @@ from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
-import torch
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 T = TypeVar("T")
@@ -36,11 +36,11 @@ class Setting(Generic[T]):
         """The value in force here."""
         if self.traced:
             return self.traced[-1]
-        return self.variable.get() if self.open else self.default
+        return self.variable.get() if self.open or not is_dynamo_compiling() else self.default
 
     def enter(self, value: T) -> Entered[T]:
         """Start a block."""
-        if torch.compiler.is_compiling():
+        if is_dynamo_compiling():
             self.traced.append(value)
             return None
         return self.begin(value)

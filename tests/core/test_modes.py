@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
@@ -70,6 +71,20 @@ def test_threads_with_other_values():
     with Loud(True):
         assert _elsewhere(lambda: (Loud.current(), Loud(True)(Loud.current)())) == (False, True)
         assert Loud.current() is True
+
+
+def test_tasks_keep_what_they_started_with():
+    """A task has the value of the block in which it was made, also after the end of that block."""
+
+    async def read():
+        return Loud.current()
+
+    async def main():
+        with Loud(True):
+            task = asyncio.create_task(read())
+        return Loud.current(), await task
+
+    assert asyncio.run(main()) == (False, True)
 
 
 def test_defaults_to_none_hold_from_the_call_on(monkeypatch):
