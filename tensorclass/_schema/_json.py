@@ -232,9 +232,13 @@ def _from_lists(value: Any, family: DTypeFamily, cast: bool) -> Tensor:
     target: torch.dtype = family.exact or _implied(family, kind)
     if kind == "f" and target in INTEGERS:
         array = _whole(value, array, target)
-    if array.size and (kind == "b") != (target is torch.bool) and not cast:
-        given = "booleans" if kind == "b" else "numbers"
-        raise Inexact(f'{given} are no {family}; nothing is converted without `coerce="cast"`')
+    if array.size and not cast:
+        if (kind == "b") != (target is torch.bool):
+            given = "booleans" if kind == "b" else "numbers"
+            raise Inexact(f'{given} are no {family}; nothing is converted without `coerce="cast"`')
+        # numpy takes a boolean among numbers for 0 or 1
+        if kind != "b" and b"\1" in ((array == 0) | (array == 1)).tobytes() and _holds_booleans(value):
+            raise Inexact('booleans stand among the numbers; nothing is converted without `coerce="cast"`')
     if not array.size:
         return torch.zeros(array.shape, dtype=target)
     if target.is_complex:
@@ -306,6 +310,14 @@ def _odd(value: Any) -> str:
         return f"{part!r:.40}{_place(path)} is no number; nan and infinities are {', '.join(WORDS)}"
 
     return search(value, ()) or "numbers in nested lists are expected, up to 64 bits each and 64 lists deep"
+
+
+def _holds_booleans(value: Any) -> bool:
+    """Whether there is a boolean in nested lists."""
+    if not isinstance(value, list | tuple):
+        return type(value) is bool
+    kinds = set(map(type, value))
+    return bool in kinds or (not kinds.isdisjoint((list, tuple)) and any(map(_holds_booleans, value)))
 
 
 def _spelt(value: Any) -> bool:

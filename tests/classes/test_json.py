@@ -389,6 +389,17 @@ def test_the_first_wrong_number_is_named(values, hint):
     assert hint in caught.value.problems[0].hint
 
 
+@pytest.mark.parametrize("values", [[1, True], [[0.5], [False]], ["NaN", True], [[2, 3], [4, True]]])
+def test_booleans_among_numbers(values):
+    """A boolean is no number, also beside numbers, unless the field casts."""
+    for family in (family_of(torch.int64), family_of(torch.float32)):
+        with pytest.raises(Inexact, match="booleans stand among the numbers"):
+            decode(values, family)
+    assert decode(values, family_of(torch.float32), cast=True).dtype is torch.float32
+    with pytest.raises(Inexact, match="no Bool"):
+        decode(values, family_of(torch.bool))
+
+
 def test_large_integers_among_floats():
     """Integers are read exactly beside floats that are whole; of other dtypes what they round to."""
     large = 2**62 + 1
