@@ -82,6 +82,8 @@ def from_modules(
     """See `tensorclass.from_modules`."""
     if not modules:
         raise StructureError("from_modules: give at least one module")
+    if isinstance(modules[0], (list, tuple)):
+        raise TypeError("from_modules: give each module as an argument: `from_modules(*modules)`")
     if lazy_stack and as_module:
         raise StructureError(
             "from_modules: a lazy stack can't be held by a module, since its parameters belong to others already; "

@@ -140,6 +140,16 @@ def test_entropy_by_sampling():
         ),
         (lambda p: CompositeDistribution(p, {("cont", "loc"): D.Normal}), TypeError, "keyword arguments"),
         (
+            lambda p: CompositeDistribution(p, {"cont": D.Categorical}),
+            TypeError,
+            "component `cont`, made of loc, scale",
+        ),
+        (
+            lambda p: CompositeDistribution(p.apply(torch.neg), {"cont": D.Normal}),
+            ValueError,
+            "component `cont`, made of loc, scale: Expected parameter scale",
+        ),
+        (
             lambda p: CompositeDistribution(p, MAKERS).log_prob(TensorDict(cont=torch.zeros(3, 4), batch_size=[3])),
             MissingKeyError,
             "nested.disc",

@@ -60,7 +60,7 @@ class CompositeDistribution(D.Distribution):
         makers = {unravel_key(name): maker for name, maker in distribution_map.items()}
         extra = _known(extra_kwargs or {}, makers, "extra_kwargs")
         _known(name_map or {}, makers, "name_map")
-        dists = {name: maker(**_arguments(params, name), **extra.get(name, {})) for name, maker in makers.items()}
+        dists = {name: _made(params, name, maker, extra.get(name, {})) for name, maker in makers.items()}
         self._take(params, dists, name_map, log_prob_key, entropy_key)
 
     @classmethod
@@ -279,6 +279,16 @@ def suffixed(key: NestedKey, suffix: str) -> Key:
     """
     *outer, last = unravel_key_to_tuple(key)
     return unravel_key((*outer, last + suffix))
+
+
+def _made(params: Any, name: Key, maker: Callable[..., D.Distribution], extra: Mapping[str, Any]) -> D.Distribution:
+    arguments = {**_arguments(params, name), **extra}
+    try:
+        return maker(**arguments)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        message = f"CompositeDistribution: component `{_text(name)}`, made of {', '.join(arguments)}: {error}"
+        raise kind(message) from error
 
 
 def _arguments(params: Any, name: Key) -> dict[str, Any]:

@@ -113,7 +113,8 @@ def mappings(key: str) -> Mapping:
     if key in _MAPPINGS:
         return _MAPPINGS[key]
     if not key.startswith("biased_softplus_"):
-        raise NotImplementedError(f"no mapping is named {key!r}{did_you_mean(key, _MAPPINGS)}")
+        hint = did_you_mean(key, _MAPPINGS) or f"; there are {', '.join(_MAPPINGS)}"
+        raise NotImplementedError(f"no mapping is named {key!r}{hint}")
     parts = key.removeprefix("biased_softplus_").split("_")
     try:
         numbers = [float(part) for part in parts]
