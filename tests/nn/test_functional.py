@@ -488,6 +488,8 @@ def test_from_modules_refuses_what_does_not_stack() -> None:
         from_modules(nn.Linear(3, 4), lazy_stack=True, as_module=True)
     with pytest.raises(StructureError, match="at least one"):
         from_modules()
+    with pytest.raises(TypeError, match=r"from_modules\(\*modules\)"):
+        from_modules([nn.Linear(3, 4)])  # type: ignore[arg-type]  # what the test is about
 
 
 def test_from_modules_as_module_trains() -> None:
