@@ -183,7 +183,9 @@ def test_classes_that_hold_one_another(tmp_path: Path) -> None:
 def test_parents_in_other_files(tmp_path: Path) -> None:
     """A child contradicts a parent that was imported; an alias may stand for anything."""
     (tmp_path / "parents.py").write_text(HEAD + 'Image = Float32[Tensor, "3"]\nclass Base(Parent): pass\n', "utf-8")
-    text = 'from parents import Base, Image\nclass A(Base):\n    x: Float32[Tensor, "3"]\nclass B(Base):\n    x: Image\n'
+    text = (
+        'from parents import Base, Image\nclass A(Base):\n    x: Float32[Tensor, "3"]\nclass B(Base):\n    x: Image\n'
+    )
     (found,) = findings(tmp_path, text)
     assert found.message == '"x" widens the field of Parent: the shape "3" is not within "3 h w"'
 

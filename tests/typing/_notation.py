@@ -146,7 +146,7 @@ def sections(program: Program) -> list[Section]:
     """The programs of a file, in order."""
     lines = program.text.splitlines()
     heads = [(number, found) for number, line in enumerate(lines, 1) if (found := HEADING.match(line))]
-    ends = [number for number, _ in heads[1:]] + [len(lines) + 1]
+    ends = [number for number, _ in heads[1:]] + [len(lines) + 1] * bool(heads)
     return [
         Section(program.path.stem, found["kind"], found["title"], range(number, end))
         for (number, found), end in zip(heads, ends, strict=True)

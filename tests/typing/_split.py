@@ -63,13 +63,15 @@ def wrong_declarations(files: Iterable[Path], *options: str) -> Iterator[tuple[P
 
 
 def _statements(program: Program) -> tuple[list[ast.ClassDef], list[ast.stmt]]:
-    """The typed classes that move, and what they need."""
+    """The typed classes that move, with their parents, and what else they need."""
     stubs = Stubs()
     file = stubs.project.open(program.path)
     end = next((part.lines.start for part in sections(program)), len(program.text))
-    typed = [n for n in file.tree.body if isinstance(n, ast.ClassDef) and stubs.declarations.is_typed(file, n)]
+    classes = [node for node in file.tree.body if isinstance(node, ast.ClassDef) and node.lineno < end]
+    typed = [node for node in classes if stubs.declarations.is_typed(file, node)]
+    bases = {ast.unparse(base) for node in typed for base in node.bases}
     needed = [n for n in file.tree.body if isinstance(n, (ast.Import, ast.ImportFrom)) or _is_alias(n)]
-    return [node for node in typed if node.lineno < end], needed
+    return [node for node in classes if node in typed or node.name in bases], needed
 
 
 def _is_alias(node: ast.stmt) -> bool:
