@@ -130,7 +130,7 @@ class TensorClassPlugin(Plugin):
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         """Methods of typed classes, by the class of the instance."""
         if fullname == TYPED_CALL:
-            return guarded(members.known_elsewhere, _return_type)
+            return guarded(members.decorated, _return_type)
         owner, _, name = fullname.rpartition(".")
         if not access.wants(name) or not is_batch_class(self._class(owner)):
             return None
@@ -171,8 +171,7 @@ def _field(ctx: AttributeContext, name: str) -> Type:
 
 
 def _wrapped(ctx: FunctionContext) -> Type:
-    stages.wrapped(ctx)
-    return members.known_elsewhere(ctx)
+    return members.known_elsewhere(ctx, stages.wrapped(ctx))
 
 
 _FUNCTIONS: dict[str, Callable[[FunctionContext], Type]] = {

@@ -14,7 +14,7 @@ from .._dims import DimMap
 from . import _plugin_brackets as brackets
 from ._plugin_annotations import Reader, WrongAnnotation
 from ._plugin_codes import DECLARATION
-from ._plugin_facts import ROOT, Declared, fields_of, is_below_root, option, own_fields, record
+from ._plugin_facts import ROOT, Declared, fields_of, is_below_root, lineage, option, own_fields, record
 from ._rules import (
     LEVELS,
     OPTIONS,
@@ -65,7 +65,7 @@ def declared(ctx: ClassDefContext) -> None:
     _refuse_keywords(ctx)
     fields = dict(_fields(ctx))
     record(info)["fields"] = {name: field.to_json() for name, field in fields.items()}
-    inherited = {n: f for base in reversed(info.mro[1:]) for n, f in own_fields(base).items()}
+    inherited = {n: f for base in reversed(lineage(info)[1:]) for n, f in own_fields(base).items()}
     table = redeclared(fields, inherited)
     for name, field in fields.items():
         _check_field(ctx, name, field, table)
@@ -136,7 +136,7 @@ def _check_field(ctx: ClassDefContext, name: str, field: Declared, table: DimMap
         _fail(ctx, no_tensor(name, field), statement)
     if isinstance(_default(statement.rvalue), nodes.ListExpr | nodes.DictExpr | nodes.SetExpr):
         _fail(ctx, shared_default(name), statement)
-    parent = next((base for base in cls.info.mro[1:] if name in own_fields(base)), None)
+    parent = next((base for base in lineage(cls.info)[1:] if name in own_fields(base)), None)
     if parent is not None:
         _fail(ctx, widens(name, parent.name, widening(field, own_fields(parent)[name], table)), statement)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from mypy.expandtype import expand_type_by_instance
@@ -73,14 +74,19 @@ def own_fields(info: TypeInfo) -> dict[str, Declared]:
 def fields_of(info: TypeInfo) -> dict[str, Declared]:
     """Every field of a class, parents first."""
     found: dict[str, Declared] = {}
-    for base in reversed(info.mro):
+    for base in reversed(lineage(info)):
         found.update(own_fields(base))
     return found
 
 
+def lineage(info: TypeInfo) -> list[TypeInfo]:
+    """A class and its parents below the root, behind which there are many and none of them declares fields."""
+    return list(takewhile(lambda base: base.fullname != ROOT, info.mro))
+
+
 def option(info: TypeInfo, name: str) -> object:
     """An option of a class, inherited like the run time does; None when it is not given."""
-    records = (base.metadata[KEY]["options"] for base in info.mro if KEY in base.metadata)
+    records = (base.metadata[KEY]["options"] for base in lineage(info) if KEY in base.metadata)
     return next((options[name] for options in records if name in options), None)
 
 

@@ -17,7 +17,7 @@ from mypy.types import Instance, Type
 from .._dims import Dim
 from ._plugin_codes import FLOW
 from ._plugin_facts import Declared, attributes, batch_members, field_type, fields_of, is_below_root
-from ._plugin_members import REORDERING, known_elsewhere, members
+from ._plugin_members import REORDERING, between, known_elsewhere, members
 from ._plugin_refs import Ref, class_of
 from ._plugin_source import source_of
 from ._plugin_stages import Stage
@@ -168,9 +168,13 @@ def pipeline(ctx: FunctionContext) -> Type:
     if not modules:
         ctx.api.fail("A pipeline needs at least one module", ctx.context, code=FLOW)
     start = classes.get("input")
-    if start is not None and modules:
-        _follow(ctx.api, start, classes.get("output", start), list(_stages(ctx, modules, kinds)), ctx.context)
-    return known_elsewhere(ctx)
+    if start is None or not modules:
+        return ctx.default_return_type
+    end, stages = classes.get("output", start), list(_stages(ctx, modules, kinds))
+    _follow(ctx.api, start, end, stages, ctx.context)
+    options = [name for name, values in given.items() if values[0] and name not in (None, "modules")]
+    made = None if end is None else between(start, end, [stage for stage, _ in stages], options)
+    return known_elsewhere(ctx, made)
 
 
 def _stages(

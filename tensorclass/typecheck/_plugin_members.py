@@ -6,7 +6,7 @@ for is read from its type, see `_plugin_carried`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,8 +37,6 @@ class Pipeline:
     stages: list[Stage | None]
     returned: frozenset[str]
     ends: Ends | None
-    flat: bool
-    """Whether no module of it is a pipeline."""
 
     def inlined(self) -> Iterator[Stage | None]:
         """The modules as those of an outer pipeline, to which fields that this one does not return are nothing."""
@@ -50,7 +48,7 @@ class Pipeline:
             reads = [None if ref is None or _touches(hidden, ref.path) else ref for ref in stage.reads]
             writes = [ref if ref is not None and ref.path[0] in self.returned else None for ref in stage.writes]
             hidden |= {ref.path for ref in stage.writes if ref is not None and ref.path[0] not in self.returned}
-            yield replace(stage, reads=reads, writes=writes)
+            yield replace(stage, reads=reads, writes=writes, inner=True)
 
 
 def members(api: Any, expr: nodes.Expression, depth: int = 0) -> list[Stage | None]:
@@ -93,17 +91,19 @@ def _of_call(api: Any, call: nodes.CallExpr, depth: int) -> Pipeline | None:
     start, end = class_of(named["input"]), class_of(named.get("output", named["input"]))
     if start is None or end is None:
         return None
-    plain = named.keys() <= {"input", "output", "probe", "name"}
-    stages, flat = list[Stage | None](), True
+    stages: list[Stage | None] = []
     for _, value, kind in rows:
         if kind in (nodes.ARG_POS, nodes.ARG_STAR):
             items = source_of(api).items(value) if kind.is_star() else [value]
-            stages += [None] if items is None else []
-            for item in items or ():
-                flat = flat and pipeline_of(api, item, depth + 1) is None
-                stages += members(api, item, depth + 1)
-    stages = [stage and replace(stage, plain=stage.plain and plain) for stage in stages]
-    return Pipeline(stages, frozenset(fields_of(end.type)), (start, end), flat)
+            stages += [None] if items is None else [one for item in items for one in members(api, item, depth + 1)]
+    return between(start, end, stages, named.keys())
+
+
+def between(start: Instance, end: Instance, stages: list[Stage | None], options: Collection[str | None]) -> Pipeline:
+    """A pipeline of modules from one class to another."""
+    if not {*options} <= {"input", "output", "probe", "name"}:
+        stages = [stage and replace(stage, plain=False) for stage in stages]
+    return Pipeline(stages, frozenset(fields_of(end.type)), (start, end))
 
 
 def _part(api: Any, whole: Pipeline, given: dict[str, nodes.Expression] | None) -> Pipeline | None:
@@ -112,13 +112,15 @@ def _part(api: Any, whole: Pipeline, given: dict[str, nodes.Expression] | None) 
     wanted = {ref.path for ref in refs or () if ref is not None}
     kept, needed = list[Stage | None](), wanted
     for stage in reversed(whole.stages):
-        if stage is None or stage.reads is None or stage.writes is None or not (stage.plain and whole.flat and wanted):
+        if stage is None or stage.reads is None or stage.writes is None or stage.inner:
+            return None
+        if not stage.plain or not wanted:
             return None
         written = {ref.path for ref in stage.writes if ref is not None}
         if any(_touches([path], other) or _touches([other], path) for path in written for other in needed):
             kept.insert(0, stage)
             needed = (needed - written) | {ref.path for ref in stage.reads if ref is not None}
-    return Pipeline(kept, frozenset(path[0] for path in wanted), None, True)
+    return Pipeline(kept, frozenset(path[0] for path in wanted), None)
 
 
 def _touches(paths: Iterable[Path], path: Path) -> bool:
@@ -162,30 +164,29 @@ def _fields(owner: Instance) -> Iterator[Ref | None]:
 # ---- other files -----------------------------------------------------------------------------------------------------
 
 
-def known_elsewhere(ctx: FunctionContext | MethodContext) -> Type:
+def known_elsewhere(ctx: FunctionContext | MethodContext, made: Pipeline | Stage | None) -> Type:
     """The type of a module or a pipeline, with its fields when it has a name that other files may use."""
-    typ, where = ctx.default_return_type, ctx.context
-    if source_of(ctx.api).name_of(where) is None:
-        return typ
-    value = where.original_decorators[0] if isinstance(where, nodes.Decorator) else where
-    assert isinstance(value, nodes.Expression)  # a call
-    pipeline, stage = pipeline_of(ctx.api, value), stage_of(ctx.api, value)
-    if pipeline is None and stage is None:
-        return typ
+    if made is None or source_of(ctx.api).name_of(ctx.context) is None:
+        return ctx.default_return_type
+    whole = made if isinstance(made, Pipeline) else Pipeline([made], frozenset(), None)
     classes: list[Instance] = []
-    whole = pipeline or Pipeline([stage], frozenset(), None, True)
-    known = {
-        "stages": [one and _row(one, classes) for one in whole.stages], "returned": sorted(whole.returned),
-        "flat": whole.flat, "ends": len(whole.ends or ()),
-    }  # fmt: skip
-    return carry(ctx.api, typ, where, known, [*(whole.ends or ()), *classes])
+    known = {"stages": [one and _row(one, classes) for one in whole.stages], "returned": sorted(whole.returned)}
+    known["ends"] = len(whole.ends or ())
+    return carry(ctx.api, ctx.default_return_type, ctx.context, known, [*(whole.ends or ()), *classes])
+
+
+def decorated(ctx: MethodContext) -> Type:
+    """The second step of `module(in_fields=..., out_fields=...)(function)`, also above a function."""
+    where = ctx.context
+    value = where.original_decorators[0] if isinstance(where, nodes.Decorator) else where
+    return known_elsewhere(ctx, stage_of(ctx.api, value) if isinstance(value, nodes.Expression) else None)
 
 
 def _row(stage: Stage, classes: list[Instance]) -> list[Any] | None:
     if stage.reads is None or stage.writes is None:
         return None
     sides = [[ref and to_row(ref, classes) for ref in refs] for refs in (stage.reads, stage.writes)]
-    return [*sides, stage.update, stage.plain]
+    return [*sides, stage.update, stage.plain, stage.inner]
 
 
 def _stage(row: list[Any] | None, classes: list[Instance]) -> Stage | None:
@@ -193,7 +194,7 @@ def _stage(row: list[Any] | None, classes: list[Instance]) -> Stage | None:
         return None
     reads, writes = [[ref and from_row(ref, classes) for ref in refs] for refs in row[:2]]
     gone = [*map(bool, row[0] + row[1])] != [*map(bool, reads + writes)]
-    return None if gone else Stage(reads, writes, row[2], row[3])
+    return None if gone else Stage(reads, writes, *row[2:])
 
 
 def _recorded(expr: nodes.Expression) -> Pipeline | None:
@@ -204,5 +205,4 @@ def _recorded(expr: nodes.Expression) -> Pipeline | None:
     known, classes = found
     count: int = known["ends"]
     stages = [_stage(row, classes[count:]) for row in known["stages"]]
-    ends = (classes[0], classes[1]) if count else None
-    return Pipeline(stages, frozenset(known["returned"]), ends, known["flat"])
+    return Pipeline(stages, frozenset(known["returned"]), (classes[0], classes[1]) if count else None)

@@ -32,6 +32,9 @@ _OPAQUE: dict[type[nodes.Node], Callable[[Any], Iterable[nodes.Expression | None
     StarredPattern: lambda node: (node.capture,),
     MappingPattern: lambda node: (node.rest,),
 }
+_NOTED = {
+    nodes.AssignmentStmt, nodes.AssignmentExpr, nodes.Argument, nodes.FuncDef, nodes.Decorator, *_OPAQUE,
+}  # fmt: skip
 _RESHAPING = {"resize_", "resize_as_", "unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_", "set_"}
 _HARMLESS = ("tensorclass.", "torch.", "builtins.")
 _DEPTH = 10
@@ -59,7 +62,8 @@ class Source:
                 if node.node is not None:
                     self.uses.setdefault(node.node, []).append(parent)
                 continue
-            self._note(node)
+            if type(node) in _NOTED:
+                self._note(node)
             for part in _parts(node):
                 if isinstance(part, nodes.Node):
                     stack.append((part, node))

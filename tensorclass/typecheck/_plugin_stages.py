@@ -34,6 +34,8 @@ class Stage:
     update: bool
     plain: bool
     """Whether no option is given that this plugin does not know."""
+    inner: bool = False
+    """Whether it is a module of a pipeline in this one."""
 
 
 def stage_of(api: Any, expr: nodes.Expression, env: Env | None = None, depth: int = 0) -> Stage | None:
@@ -84,17 +86,16 @@ def _stage(api: Any, given: dict[str, nodes.Expression] | None, env: Env) -> Sta
 # ---- one module ------------------------------------------------------------------------------------------------------
 
 
-def wrapped(ctx: FunctionContext) -> Type:
+def wrapped(ctx: FunctionContext) -> Stage | None:
     """`TensorClassModule(module, in_fields=..., out_fields=...)`."""
     named = {n: v[0] for n, v in zip(ctx.callee_arg_names, ctx.args, strict=True) if n is not None and len(v) == 1}
     stage = _references(ctx.api, named)
-    if stage is None or stage.reads is None or None in stage.reads or not stage.plain or "module" not in named:
-        return ctx.default_return_type
-    typ = get_proper_type(ctx.arg_types[ctx.callee_arg_names.index("module")][0])
-    reads = [ref for ref in stage.reads if ref is not None]
-    _compare(ctx.api, typ, reads, stage.writes, named["module"])
-    _linear(ctx.api, source_of(ctx.api).follow(named["module"]), reads, stage.writes)
-    return ctx.default_return_type
+    if stage is not None and stage.reads is not None and None not in stage.reads and stage.plain and "module" in named:
+        typ = get_proper_type(ctx.arg_types[ctx.callee_arg_names.index("module")][0])
+        reads = [ref for ref in stage.reads if ref is not None]
+        _compare(ctx.api, typ, reads, stage.writes, named["module"])
+        _linear(ctx.api, source_of(ctx.api).follow(named["module"]), reads, stage.writes)
+    return stage
 
 
 def two_step(ctx: FunctionContext) -> Type:
