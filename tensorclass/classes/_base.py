@@ -16,6 +16,7 @@ from ..core import TensorCollection
 from ..core._base import Kind, Names
 from ..core._keys import Path
 from ..core._locks import refuse
+from ..core._pytree import trusted
 from ..errors import FrozenError
 from ..ops import Container, Join
 from ..ops._nesting import as_entries
@@ -590,6 +591,7 @@ def _dtypes(leaves: Sequence[Tensor]) -> list[torch.dtype]:
     return [leaf.dtype for leaf in leaves]
 
 
+@trusted
 def _restore(cls: Any, store: Any) -> Any:
     """Unpickle: a class, or a generic class and its arguments, around a store."""
     if isinstance(cls, tuple):

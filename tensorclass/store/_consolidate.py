@@ -15,6 +15,7 @@ from ..core import STORAGE, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path
+from ..core._pytree import trusted
 from ..core._repr import is_typed
 from ..errors import BatchDimError, BatchSizeError, StructureError, UnsupportedOperationError
 from ._non_tensor import NonTensorOps
@@ -311,6 +312,7 @@ def hollow(collection: Any, leaves: Sequence[Tensor]) -> tuple[Any, list[Shape]]
     return collection._make(blank, collection._batch_size, names, STORAGE), shapes
 
 
+@trusted
 def restore(shell: Any, block: Tensor, shapes: Sequence[Shape]) -> Any:
     """A container around the leaves of a block."""
     return shell._make(cut(block, shapes), shell._batch_size, shell._names, STORAGE)

@@ -15,6 +15,7 @@ from ..core import STORAGE, VALUES, TensorCollection, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._device import Device
 from ..core._keys import Key
+from ..core._pytree import trusted
 from ..core._views import KeysView, LeafTest
 from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
 from ..ops import Join
@@ -30,6 +31,7 @@ from ._lazy_shape import LazyShapes
 from ._lazy_tensors import as_nested, densified
 
 
+@trusted
 class LazyStackedTensorDict(LazyShapes):
     """A stack of containers that keeps them as they are, and stacks an entry when it is read.
 

@@ -17,6 +17,7 @@ from ..core import BATCHED, TensorCollection, as_batch_size, batch_dim
 from ..core._base import Kind, Names, check_names
 from ..core._device import Device, as_device
 from ..core._locks import Owners, acquire, refuse, release
+from ..core._pytree import new_object
 from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
 from ..ops._operands import Layout
 from . import _lazy_entries as entries
@@ -317,7 +318,7 @@ class LazyBase(TensorDictBase):
             self._set_lock(None)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return object.__new__, (type(self),), self.__getstate__()
+        return new_object, (type(self),), self.__getstate__()
 
     def _become(self, other: Any) -> Any:
         raise UnsupportedOperationError(

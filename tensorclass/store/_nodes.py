@@ -17,6 +17,7 @@ from typing_extensions import Self
 from ..core import BATCHED, VALUES, Path, join_path
 from ..core._base import Kind, Names
 from ..core._batch import broadcasts_to, over_events
+from ..core._pytree import trusted
 from ..core._repr import describe_entry
 from ..errors import BatchSizeError, StructureError
 from ..ops import Join, LinkedList
@@ -345,6 +346,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
         return _restore_stack, compact(self._table, self._index)
 
 
+@trusted
 class Unbatched(Node):
     """A tensor without batch dims, shared by all elements: skipped by shape and index operations."""
 
@@ -503,6 +505,7 @@ def _look_up(index: Any, table: Sequence[Any]) -> Any:
     return [_look_up(part, table) for part in index] if isinstance(index, list) else table[index]
 
 
+@trusted
 def _restore_stack(table: Sequence[Any], index: Tensor) -> NonTensorStack[Any]:
     return NonTensorStack._of(table, index)
 

@@ -18,6 +18,7 @@ from ..core import TensorCollection, as_batch_size, join_path, unravel_key_to_tu
 from ..core._base import Kind, Names, check_names
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path
+from ..core._pytree import trusted
 from ..core._repr import is_typed
 from ..core._views import View
 from ..errors import BatchSizeError, MissingKeyError, StructureError
@@ -200,6 +201,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
         return NonTensorStack._join_many([node.maybe_to_stack() for node in nodes], dim, op)
 
 
+@trusted
 class NonTensorData(NonTensorDataBase[T]):
     """One Python object that every element of the batch has.
 
@@ -230,6 +232,7 @@ class NonTensorData(NonTensorDataBase[T]):
         return stays_one([node.data for node in nodes], how)
 
 
+@trusted
 class MetaData(NonTensorDataBase[T]):
     """One Python object that belongs to the batch as a whole, and stays one when batches that hold it are joined.
 
@@ -269,6 +272,7 @@ class MetaData(NonTensorDataBase[T]):
         return all(node.data is nodes[0].data for node in nodes)
 
 
+@trusted
 class UnbatchedTensor(Tensor):
     """A tensor entry without batch dims: shape, index and join operations of its holder leave it as it is.
 
@@ -415,5 +419,6 @@ def stays_one(values: Sequence[Any], how: Join) -> bool:
     return all(same_object(value, values[0]) for value in values)
 
 
+@trusted
 def _restore(cls: Any, data: Any, size: tuple[int, ...]) -> Any:
-    return cls(data, batch_size=size)
+    return (MetaData if cls is MetaData else NonTensorData)(data, batch_size=size)

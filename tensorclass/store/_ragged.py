@@ -19,6 +19,7 @@ from typing_extensions import Self
 from ..core import BATCHED, VALUES, Path, join_path
 from ..core._base import Kind, Names
 from ..core._batch import broadcasts_to, over_events
+from ..core._pytree import trusted
 from ..core._repr import short_dtype
 from ..errors import BatchSizeError, StructureError
 from ..ops import Join
@@ -450,6 +451,7 @@ def _flat(node: RaggedTensor) -> list[Tensor]:
     return list(table.split(spans[..., 1].reshape(-1).tolist()))
 
 
+@trusted
 def _restore(table: Tensor, spans: Tensor) -> RaggedTensor:
     return RaggedTensor._of(table, spans, True)
 

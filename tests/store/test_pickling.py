@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 import torch
 import torch.multiprocessing as mp
+from torch import Tensor
 from torch.utils.data import DataLoader
 
-from tensorclass import TensorDict, collate, equal
+from tensorclass import MetaData, RaggedTensor, TensorDict, UnbatchedTensor, collate, equal, lazy_stack, tensorclass
 from tests.contract._invariants import check
 from tests.contract._kinds import mixed
 from tests.contract._model import Model, assert_same
@@ -110,3 +112,44 @@ def test_data_loader_workers():
     """Workers hand batches over."""
     loader = DataLoader(rows(), batch_size=5, num_workers=2, multiprocessing_context="fork")
     assert equal(torch.cat(list(loader)), rows())
+
+
+def reloaded(value: Any) -> Any:
+    """What `torch.load` gives, with its default of no pickled code."""
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def test_containers_in_checkpoints_load_as_weights() -> None:
+    """`torch.load` with its default takes containers of every kind, as it takes tensors."""
+    data = TensorDict(
+        a=torch.arange(2), b={"c": torch.ones(2)}, name=["x", "y"], one="s", shared=UnbatchedTensor(torch.ones(3)),
+        ragged=RaggedTensor([torch.ones(2), torch.ones(1)]), meta=MetaData({"k": 1}), batch_size=[2], names=["t"],
+        lock=True,
+    )  # fmt: skip
+    made = reloaded({"buffer": data, "step": 3})["buffer"]
+    assert equal(made, data)
+    assert made.is_locked
+    assert made.names == ["t"]
+    assert made["name"] == ["x", "y"]
+    assert equal(reloaded(data.select("a", "b").consolidate()), data.select("a", "b"))
+    stack = lazy_stack([TensorDict(a=torch.ones(1)), TensorDict(a=torch.ones(2))])
+    assert [len(part["a"]) for part in reloaded(stack)] == [1, 2]
+
+
+@tensorclass
+class Saved:
+    """A class of a user."""
+
+    x: Tensor
+
+
+def test_a_class_of_the_user_is_named_before_it_loads_as_weights() -> None:
+    """As torch asks of every class; nothing but the class is to be allowed."""
+    batch = Saved(x=torch.arange(2), batch_size=[2])
+    with pytest.raises(pickle.UnpicklingError, match="Saved"):
+        reloaded(batch)
+    with torch.serialization.safe_globals([Saved]):
+        assert equal(reloaded(batch), batch)
