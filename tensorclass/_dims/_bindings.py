@@ -127,8 +127,8 @@ class Bindings:
             self._waiting.append(equation)
             return ""
         name, slope, rest = solution
-        value, remainder = divmod(equation.actual - rest, slope)
-        if remainder or value < 0:
+        value = (equation.actual - rest) // slope
+        if value * slope + rest != equation.actual or value < 0:
             return f"no size `{name}` makes `{equation.text}` {equation.actual}{self._known(equation.size)}"
         self.sizes[name] = value
         self.origin[name] = equation.path

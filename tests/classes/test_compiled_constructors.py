@@ -180,6 +180,28 @@ def test_constructors_trace_whole(name: str) -> None:
     assert (result.batch_size, result.names) == (expected.batch_size, expected.names)
 
 
+class Sizes(TensorClass):
+    """Event sizes that nobody knows before."""
+
+    x: Float32[Tensor, "2*n m"]
+    y: Float32[Tensor, "n n*m-1"]
+
+
+@pytest.mark.slow
+def test_sizes_that_vary_trace_whole() -> None:
+    """Dims are solved for in terms of sizes that stay symbols."""
+    torch._dynamo.reset()
+
+    def make(x: Tensor, y: Tensor) -> Sizes:
+        return Sizes(x + 1, y)
+
+    traced = torch.compile(make, fullgraph=True, dynamic=True, backend="eager")
+    for n, m in ((2, 3), (3, 4), (5, 7)):
+        x, y = torch.randn(4, 2 * n, m), torch.randn(4, n, n * m - 1)
+        assert equal(traced(x, y), make(x, y))
+    assert traced(x, y).x.shape == (4, 10, 7)
+
+
 @pytest.mark.slow
 def test_writes_trace_whole() -> None:
     """What is written into an instance is held to the dims of the others."""
