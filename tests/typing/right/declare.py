@@ -21,7 +21,8 @@ Plane = Annotated[Tensor, torch.float32, Shape("h w")]
 
 # ---- a shape under a name, aliases, marks in any order
 class Spelt(TensorClass):
-    named: Annotated[Tensor, Shape(SHAPE)]
+    named: Float32[Tensor, SHAPE]
+    called: Annotated[Tensor, Shape(SHAPE)]
     alias: Image
     plane: Plane
     marked: Annotated[Float[Tensor, "n"], Ge(0)]
@@ -29,7 +30,8 @@ class Spelt(TensorClass):
     count: Annotated[int, Ge(0)] = 3
 
 
-assert_type(Spelt(torch.zeros(3, 4, 4), torch.zeros(3, 4, 4), torch.zeros(4, 4), torch.zeros(2)).later, Spelt | None)
+maps = torch.zeros(3, 4, 4)
+assert_type(Spelt(maps, maps, maps, torch.zeros(4, 4), torch.zeros(2)).later, Spelt | None)
 
 
 # ---- defaults of each kind
@@ -64,9 +66,12 @@ class Wide(TensorClass):
     note: Any
 
 
+Points = Annotated[Tensor, torch.float32, Shape("n 2")]
+
+
 class Narrow(Wide):
     image: Float32[Tensor, "3 2*k w"]
-    points: Annotated[Tensor, torch.float32, Shape("n 2")]
+    points: Points
     mask: Annotated[Tensor, Shape("2*k w"), torch.float32]
     note: str
 
