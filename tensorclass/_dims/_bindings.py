@@ -117,8 +117,8 @@ class Bindings:
             size = equation.size.value(self.sizes)
             solution = equation.size.linear(self.sizes) if size is None else None
             if size is None and solution is None:  # sizes that are known may leave less than they promise
-                rest = equation.size.substitute(self.sizes)
-                size, solution = rest.constant, rest.linear({})
+                left = equation.size.substitute(self.sizes)
+                size, solution = left.constant, left.linear({})
         except ZeroDivisionError:
             return f"`{equation.text}` divides by zero{self._known(equation.size)}"
         if size is not None:
