@@ -103,7 +103,7 @@ def wrong_dtype() -> None:
 def unproduced_output() -> None:
     """Nothing writes the word, and the last module got two fields for its one parameter."""
     confused = TensorClassModule(
-        most_likely, in_fields=(Word.logits, Clip.speaker), out_fields=Clip.speaker, name="decide"
+        most_likely, in_fields=[Word.logits, Clip.speaker], out_fields=Clip.speaker, name="decide"
     )
     build(ENCODER, POOL, HEAD, confused)
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias, TypedDict, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from ..core import TensorCollection
 from ..errors import BuildError
@@ -19,6 +19,26 @@ from ._hooks import Hooked
 from ._how import How, as_device, by_keyword
 from ._results import build_alone, outputs, reraise
 from ._slots import Slot, as_slots, is_tensorclass_type
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
+Several: TypeAlias = (
+    "list[Any] | Mapping[str, Any] | tuple[()] | tuple[Any, Any, Any, Any, Any, Any, Unpack[tuple[Any, ...]]]"
+)
+"""In fields that are not compared with parameters."""
+
+
+class Options(TypedDict, total=False):
+    """What else a typed module takes."""
+
+    name: str | None
+    update: bool
+    device: torch.device | str | int | None
+    checkpoint: bool
 
 
 @dataclass(frozen=True)
@@ -58,7 +78,7 @@ class TensorClassModule(Hooked):
             by position, tensors of shape `[*batch, *event]`, and returns the value of `out_fields`: one value, a tuple
             in their order, or a mapping with their last names as keys.
         in_fields: What is read: `Digits.image`, a sequence of fields, or a mapping from the names of parameters to
-            fields, which are then passed by keyword.
+            fields, which are then passed by keyword. Checkers compare one field and tuples with the parameters.
         out_fields: What is written; in a sequence, None drops an output.
         name: The name in a sequence; by default the name of the function or class with its index.
         update: Whether the module may overwrite fields of the input or of modules before it.
@@ -81,6 +101,48 @@ class TensorClassModule(Hooked):
     torch.Size([5, 8])
     """
 
+    @overload
+    def __init__(
+        self, module: Callable[[A], Any], in_fields: tuple[A | None],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, module: Callable[[A, B], Any], in_fields: tuple[A | None, B | None],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, module: Callable[[A, B, C], Any], in_fields: tuple[A | None, B | None, C | None],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, module: Callable[[A, B, C, D], Any], in_fields: tuple[A | None, B | None, C | None, D | None],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, module: Callable[[A, B, C, D, E], Any],
+        in_fields: tuple[A | None, B | None, C | None, D | None, E | None],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, module: Callable[[A, B, C, D, E, F], Any],
+        in_fields: tuple[A | None, B | None, C | None, D | None, E | None, F | None],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, module: Callable[..., Any], in_fields: Several,
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, module: Callable[[A], Any], in_fields: A | None,
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
     def __init__(
         self, module: Callable[..., Any], in_fields: Any, out_fields: Any, *, name: str | None = None,
         update: bool = False, device: torch.device | str | int | None = None, checkpoint: bool = False,

@@ -1,27 +1,20 @@
 """`module(in_fields=..., out_fields=...)`: fields first, callable second, so that a checker compares the two.
 
-Checkers see `Digits.image` as the type of its value. Two steps are needed: with one call, a checker widens the type of
-the out fields until the callable fits.
+Checkers see `Digits.image` as the type of its value. For the out fields two steps are needed: with one call, a checker
+widens their type until the callable fits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypedDict, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
-import torch
 from typing_extensions import Unpack
 
 from ._how import by_keyword
 from ._slots import as_slots
-from ._stage import TensorClassModule
+from ._stage import A, B, C, D, E, F, Options, Several, TensorClassModule
 
-A = TypeVar("A")
-B = TypeVar("B")
-C = TypeVar("C")
-D = TypeVar("D")
-E = TypeVar("E")
-F = TypeVar("F")
 R = TypeVar("R")
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
@@ -36,15 +29,6 @@ Dropping = (
     | tuple[None, Any, None]
     | tuple[Any, None, None]
 )
-
-
-class Options(TypedDict, total=False):
-    """What else a typed module takes."""
-
-    name: str | None
-    update: bool
-    device: torch.device | str | int | None
-    checkpoint: bool
 
 
 class Typed(Generic[Fn]):
@@ -65,9 +49,7 @@ def module(
     *, in_fields: Any, out_fields: Dropping | list[Any], **options: Unpack[Options]
 ) -> Typed[Callable[..., Any]]: ...
 @overload
-def module(
-    *, in_fields: list[Any] | dict[str, Any] | tuple[()], out_fields: R, **options: Unpack[Options]
-) -> Typed[Callable[..., R]]: ...
+def module(*, in_fields: Several, out_fields: R, **options: Unpack[Options]) -> Typed[Callable[..., R]]: ...
 @overload
 def module(*, in_fields: tuple[A], out_fields: R, **options: Unpack[Options]) -> Typed[Callable[[A], R]]: ...
 @overload

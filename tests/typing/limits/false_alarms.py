@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader
 from typing_extensions import assert_type
 
 from tensorclass import FrozenTensorClass, PerElement, TensorClass, field, tensorclass
-from tensorclass.nn import TensorClassModule
 from tensorclass.typing import Float32, Int64
 
 
@@ -60,10 +59,6 @@ assert_type(batch[Digits.label], Digits)  # E: - | - | - | mypy+plugin: assert-t
 batch.tag = ["a", "b", "c", "d"]  # E: - | - | - | ty: invalid-assignment | pyrefly: bad-assignment
 batch.tag = None  # E: - | reportAttributeAccessIssue | - | ty: invalid-assignment
 Digits(x, y, "a")  # E: arg-type | reportArgumentType | - | mypy+plugin: - | ty: invalid-argument-type | pyrefly: bad-argument-type
-
-# ---- lambdas in the one-step form, in pyright's strict mode
-TensorClassModule(lambda z: z * 2, in_fields=Digits.image, out_fields=Digits.image)  # E: - | reportUnknownLambdaType | -
-
 
 # ---- a class without options of its own below the frozen base
 class Reading(FrozenTensorClass):  # E: - | - | - | pyrefly: invalid-inheritance

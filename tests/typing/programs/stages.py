@@ -77,16 +77,16 @@ TensorClassModule(one, in_fields=Digits.imgae, out_fields=Hidden.h)  # E: attr-d
 TensorClassModule(one, in_fields=Digits.image, out_fields=Hidden.hidden)  # E: attr-defined | reportAttributeAccessIssue | UnknownFieldError | ty: missing-attribute | pyrefly: missing-attribute
 # anchor: TensorDictModule(one, in_keys=["image"], out_keys=["hidden"])  # E
 # ---- wrong: a name for a field
-TensorClassModule(one, in_fields="image", out_fields=Hidden.h)  # E: - | - | BuildError | mypy+plugin: tensorclass-reference
+TensorClassModule(one, in_fields="image", out_fields=Hidden.h)  # E: arg-type | reportArgumentType, reportCallIssue | BuildError | mypy+plugin: arg-type, tensorclass-reference | ty: no-matching-overload | pyrefly: no-matching-overload
 # anchor: none
 # ---- wrong: no out fields
-TensorClassModule(one, in_fields=Digits.image)  # E: call-arg | reportCallIssue | TypeError | ty: missing-argument | pyrefly: missing-argument
+TensorClassModule(one, in_fields=Digits.image)  # E: call-overload | reportCallIssue | TypeError | ty: no-matching-overload | pyrefly: no-matching-overload
 # anchor: TensorDictModule(one, in_keys=["image"])  # E
 # ---- wrong: an option that is not there
-TensorClassModule(one, in_field=Digits.image, out_fields=Hidden.h)  # E: call-arg | reportCallIssue | TypeError | ty: missing-argument, unknown-argument | pyrefly: missing-argument, unexpected-keyword
+TensorClassModule(one, in_field=Digits.image, out_fields=Hidden.h)  # E: call-overload | reportCallIssue | TypeError | ty: no-matching-overload | pyrefly: no-matching-overload
 # anchor: TensorDictModule(one, in_key=["image"], out_keys=["h"])  # E
 # ---- wrong: what cannot be called
-TensorClassModule(3, in_fields=Digits.image, out_fields=Hidden.h)  # E: arg-type | reportArgumentType | BuildError | ty: invalid-argument-type | pyrefly: bad-argument-type
+TensorClassModule(3, in_fields=Digits.image, out_fields=Hidden.h)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError | ty: no-matching-overload | pyrefly: no-matching-overload
 # anchor: TensorDictModule(3, in_keys=["image"], out_keys=["h"])  # E
 # ---- wrong: fewer fields than parameters
 module(in_fields=Digits.image, out_fields=Hidden.h)(two)  # E: arg-type | reportArgumentType | - | ty: invalid-argument-type | pyrefly: bad-argument-type
@@ -110,10 +110,10 @@ module(in_fields=Digits.image, out_fields=(Hidden.h, Digits.label))(one)  # E: a
 module(in_fields=Digits.image, out_fields=Hidden.h)(lambda image, label: image)  # E: arg-type, misc | reportArgumentType | - | ty: invalid-argument-type | pyrefly: bad-argument-type
 # anchor: TensorDictModule(lambda image, label: image, in_keys=["image"], out_keys=["h"])  # E
 # ---- wrong: more fields than parameters, in one step
-TensorClassModule(one, in_fields=(Digits.image, Digits.label), out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
+TensorClassModule(one, in_fields=(Digits.image, Digits.label), out_fields=Hidden.h)  # E: arg-type | reportArgumentType, reportCallIssue | - | mypy+plugin: arg-type, tensorclass-callable | ty: no-matching-overload | pyrefly: no-matching-overload
 # anchor: TensorDictModule(one, in_keys=["image", "label"], out_keys=["h"])  # E
 # ---- wrong: a field of another type than the parameter, in one step
-TensorClassModule(text, in_fields=Digits.image, out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
+TensorClassModule(text, in_fields=Digits.image, out_fields=Hidden.h)  # E: arg-type | reportArgumentType, reportCallIssue | - | mypy+plugin: arg-type, tensorclass-callable | ty: no-matching-overload | pyrefly: no-matching-overload
 # anchor: TensorDictModule(text, in_keys=["image"], out_keys=["h"])  # E
 # ---- wrong: a batch of another class
 Encoder()(hidden)  # E: arg-type | reportArgumentType | SchemaError | ty: invalid-argument-type | pyrefly: bad-argument-type

@@ -1,6 +1,7 @@
 # pyright: strict
 """Typed modules and pipelines that fit, and those about which nothing is certain."""
 
+import functools
 import random
 from collections.abc import Callable
 
@@ -72,6 +73,10 @@ def as_dict(h: Tensor) -> dict[str, Tensor]:
     return {"digit": logits.argmax(-1), "logits": logits}
 
 
+def seven(a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor, f: Tensor, note: str) -> Tensor:
+    return (a + b + c + d + e + f) * len(note)
+
+
 def largest(logits: Tensor) -> Tensor:
     return logits.argmax(-1)
 
@@ -84,6 +89,14 @@ choose = TensorClassModule(largest, in_fields=[Prediction.logits], out_fields=[P
 two = TensorClassModule(both, in_fields=Hidden.h, out_fields=(Prediction.logits, Prediction.digit))
 one = TensorClassModule(both, in_fields=Hidden.h, out_fields=(None, Prediction.digit))
 named = TensorClassModule(as_dict, in_fields=Hidden.h, out_fields=(Prediction.logits, Prediction.digit))
+masked = TensorClassModule(torch.where, in_fields=(Digits.weight, Digits.image, Digits.image), out_fields=Hidden.h)
+bound = TensorClassModule(Block().forward, in_fields=(Digits.image,), out_fields=Hidden.h, checkpoint=True)
+partly = TensorClassModule(functools.partial(torch.add, 1), in_fields=Hidden.h, out_fields=Hidden.h, update=True)
+inline = TensorClassModule(lambda h, more: h + more, in_fields=(Hidden.h, Hidden.more), out_fields=Hidden.h)
+wide = TensorClassModule(
+    seven, out_fields=Hidden.h,
+    in_fields=(Hidden.h, Hidden.h, Hidden.h, Hidden.h, Hidden.h, Hidden.h, Prediction.note),
+)  # fmt: skip
 free = TensorClassModule(torch.relu, in_fields=Digits.image, out_fields=Hidden.h, name="free")
 stacked = TensorClassModule(
     nn.Sequential(nn.Linear(64, 8), nn.ReLU()), in_fields=Digits.image, out_fields=Hidden.h, name="stacked"

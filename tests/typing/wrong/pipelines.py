@@ -34,9 +34,9 @@ TensorClassModule(nn.Linear(64, 8), in_fields=Digits.imgae, out_fields=Hidden.h)
 TensorClassModule(nn.Linear(64, 8), in_fields=Digits.image, out_fields=Hidden.hidden)  # E: attr-defined | reportAttributeAccessIssue | UnknownFieldError
 
 # ---- arguments
-TensorClassModule(3, in_fields=Digits.image, out_fields=Hidden.h)  # E: arg-type | reportArgumentType | BuildError
-TensorClassModule(nn.Linear(64, 8), in_fields=Digits.image)  # E: call-arg | reportCallIssue | TypeError
-TensorClassModule(nn.Linear(64, 8), in_field=Digits.image, out_fields=Hidden.h)  # E: call-arg | reportCallIssue | TypeError
+TensorClassModule(3, in_fields=Digits.image, out_fields=Hidden.h)  # E: call-overload | reportArgumentType, reportCallIssue | BuildError
+TensorClassModule(nn.Linear(64, 8), in_fields=Digits.image)  # E: call-overload | reportCallIssue | TypeError
+TensorClassModule(nn.Linear(64, 8), in_field=Digits.image, out_fields=Hidden.h)  # E: call-overload | reportCallIssue | TypeError
 TensorClassSequential(nn.Linear(64, 8), input=Digits, output=Hidden)  # E: call-overload | reportArgumentType | BuildError
 TensorClassSequential(encode, head, output=Prediction)  # E: call-overload | reportCallIssue | TypeError
 TensorClassSequential(encode, head, input=digits, output=Prediction)  # E: call-overload | reportArgumentType | BuildError

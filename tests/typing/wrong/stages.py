@@ -53,30 +53,30 @@ digits = Digits(torch.zeros(2, 64), torch.zeros(2, dtype=torch.int64))
 x = torch.zeros(2, 64)
 
 # ---- what is no field
-TensorClassModule(one, in_fields="image", out_fields=Hidden.h)  # E: - | - | BuildError | mypy+plugin: tensorclass-reference
+TensorClassModule(one, in_fields="image", out_fields=Hidden.h)  # E: arg-type | reportArgumentType, reportCallIssue | BuildError | mypy+plugin: arg-type, tensorclass-reference
 TensorClassModule(one, in_fields=Digits.image, out_fields="h")  # E: - | - | BuildError | mypy+plugin: tensorclass-reference
 TensorClassModule(one, in_fields=["image"], out_fields=Hidden.h)  # E: - | - | BuildError | mypy+plugin: tensorclass-reference
 TensorClassModule(one, in_fields=digits.image, out_fields=Hidden.h)  # E: - | - | BuildError | mypy+plugin: tensorclass-reference
 TensorClassModule(one, in_fields=x, out_fields=Hidden.h)  # E: - | - | BuildError | mypy+plugin: tensorclass-reference
 TensorClassModule(one, in_fields=torch.zeros(3), out_fields=Hidden.h)  # E: - | - | BuildError | mypy+plugin: tensorclass-reference
-TensorClassModule(one, in_fields=Digits, out_fields=Hidden.h)  # E: - | - | BuildError | mypy+plugin: tensorclass-reference
+TensorClassModule(one, in_fields=Digits, out_fields=Hidden.h)  # E: arg-type | reportArgumentType, reportCallIssue | BuildError | mypy+plugin: arg-type, tensorclass-reference
 TensorClassModule(one, in_fields=Digits.image, out_fields=None)  # E: - | - | BuildError | mypy+plugin: tensorclass-reference
 TensorClassModule(one, in_fields=[None], out_fields=Hidden.h)  # E: - | - | BuildError | mypy+plugin: tensorclass-reference
 module(in_fields="image", out_fields=Hidden.h)  # E: - | - | BuildError | mypy+plugin: tensorclass-reference
 module(in_fields=Digits.image, out_fields=(Hidden.h, "extra"))  # E: - | - | BuildError | mypy+plugin: arg-type, tensorclass-reference
 
 # ---- the number of parameters; found at run time when the pipeline is built
-TensorClassModule(two, in_fields=Digits.image, out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
-TensorClassModule(one, in_fields=(Digits.image, Digits.label), out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
+TensorClassModule(two, in_fields=Digits.image, out_fields=Hidden.h)  # E: arg-type | reportArgumentType, reportCallIssue | - | mypy+plugin: arg-type, tensorclass-callable
+TensorClassModule(one, in_fields=(Digits.image, Digits.label), out_fields=Hidden.h)  # E: arg-type | reportArgumentType, reportCallIssue | - | mypy+plugin: arg-type, tensorclass-callable
 TensorClassModule(nn.Linear(64, 8), in_fields=[Digits.image, Digits.label], out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
 TensorClassModule(Block(), in_fields=Digits.image, out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
-TensorClassModule(lambda a, b: a, in_fields=Digits.image, out_fields=Hidden.h)  # E: - | reportUnknownLambdaType | - | mypy+plugin: tensorclass-callable
-TensorClassModule(named, in_fields=Digits.image, out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
+TensorClassModule(lambda a, b: a, in_fields=Digits.image, out_fields=Hidden.h)  # E: arg-type, misc | reportArgumentType, reportCallIssue | - | mypy+plugin: arg-type, misc, tensorclass-callable
+TensorClassModule(named, in_fields=Digits.image, out_fields=Hidden.h)  # E: arg-type | reportArgumentType, reportCallIssue | - | mypy+plugin: arg-type, tensorclass-callable
 
 # ---- the types of the parameters
-TensorClassModule(text, in_fields=Digits.image, out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
-TensorClassModule(one, in_fields=Digits.source, out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
-TensorClassModule(Block(), in_fields=(Digits.image, Digits.source), out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
+TensorClassModule(text, in_fields=Digits.image, out_fields=Hidden.h)  # E: arg-type | reportArgumentType, reportCallIssue | - | mypy+plugin: arg-type, tensorclass-callable
+TensorClassModule(one, in_fields=Digits.source, out_fields=Hidden.h)  # E: arg-type | reportArgumentType, reportCallIssue | - | mypy+plugin: arg-type, tensorclass-callable
+TensorClassModule(Block(), in_fields=(Digits.image, Digits.source), out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: arg-type, tensorclass-callable
 
 # ---- what is returned
 TensorClassModule(count, in_fields=Digits.image, out_fields=Hidden.h)  # E: - | - | - | mypy+plugin: tensorclass-callable
