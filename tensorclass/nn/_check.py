@@ -68,6 +68,13 @@ class Report:
     probed: Probed | None = None
     """What running the modules on fake tensors showed; None with `probe=False`."""
 
+    def __repr__(self) -> str:
+        return f"Report({self})"
+
+    def __str__(self) -> str:
+        probed = "checked" if self.probed is None else "checked and probed"
+        return "\n\n".join(map(str, self.diagnostics)) or f"modules {probed}: {len(self.reads)}, nothing found"
+
 
 def check(stages: Sequence[Stage], modules: Sequence[Callable[..., Any]], input: type, output: type) -> Report:
     """Check a pipeline on its declarations alone.

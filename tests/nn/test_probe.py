@@ -155,6 +155,7 @@ def test_no_probe():
     built = pipeline(nn.Linear(8, 5), ("f 8",), ("f 4",), probe=False)
     assert built.diagnostics == ()
     assert built.check().probed is None
+    assert str(built.check()) == "modules checked: 1, nothing found"
 
 
 @pytest.mark.parametrize("call", [lambda x: x * x.sum().item(), lambda x: x if x.sum() > 0 else -x])
@@ -190,6 +191,7 @@ def test_without_fake_tensors(monkeypatch):
 def test_report_holds_what_was_seen():
     """Concrete dtypes and shapes of everything that was written, for a batch of two."""
     report = classifier().check()
+    assert str(report) == "modules checked and probed: 4, nothing found"
     assert report.probed is not None
     seen = [(str(v.dtype), v.shape) for row in report.probed.seen for v in row if v is not None]
     assert seen == [("torch.float32", (64,)), ("torch.float32", (16,)), ("torch.float32", (10,)), ("torch.int64", ())]
