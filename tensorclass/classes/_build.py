@@ -249,7 +249,7 @@ def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
     new = self._twin()
     data = new._store._live()
     rest = {}
-    quick = type(data) is dict and new._device is None and not type(self).__tensorclass_checked__
+    quick = type(data) is dict and new._store._device is None and not type(self).__tensorclass_checked__
     for name, value in changes.items():
         old = data.get(name)
         if quick and like(old, value):

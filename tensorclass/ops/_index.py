@@ -94,7 +94,7 @@ def _consumes(part: Any) -> int:
 def _check_bounds(parts: Sequence[Any], size: torch.Size, index: Any) -> None:
     dim = 0
     for part in parts:
-        if type(part) is slice:
+        if type(part) is slice or (type(part) is int and -size[dim] <= part < size[dim]):
             dim += 1
             continue
         if isinstance(part, Tensor) and part.dtype is torch.bool:
@@ -164,31 +164,34 @@ def _made(parts: tuple[Any, ...], advanced: list[int], names: tuple[str | None, 
 
 def rows(leaves: list[Tensor], index: Tensor) -> list[Tensor]:
     """Gather rows of the first dim; `index_select` is several times faster than advanced indexing on the CPU."""
-    if index.numel() >= 16 and index.device.type == "cpu" and not torch.compiler.is_compiling():
+    if index.numel() >= 16 and index.is_cpu and not torch.compiler.is_compiling():
         try:
             return [leaf.index_select(0, index) for leaf in leaves]
         except (IndexError, RuntimeError):  # negative entries, functorch wrappers: the general path says what is wrong
             pass
-    return [leaf[near(index, leaf)] for leaf in leaves]
+    return [leaf[index] for leaf in leaves] if index.is_cpu else [leaf[near(index, leaf)] for leaf in leaves]
 
 
 def near(part: Any, leaf: Tensor) -> Any:
     """An index where a leaf takes it: on the leaf's own device, or on the CPU."""
-    if not isinstance(part, Tensor) or part.device.type == "cpu" or part.device == leaf.device:
+    if not isinstance(part, Tensor) or part.is_cpu or part.device == leaf.device:
         return part
     return part.to(leaf.device)
 
 
 def apply_index(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
     """Index each leaf with the same parts."""
-    if any([isinstance(part, Tensor) and part.device.type != "cpu" for part in parts]):
+    if True in [isinstance(part, Tensor) and not part.is_cpu for part in parts]:
         return [leaf[tuple([near(part, leaf) for part in parts])] for leaf in leaves]
     if len(parts) == 1:
         part = parts[0]
-        if isinstance(part, Tensor) and part.ndim == 1:
-            if part.dtype is torch.bool and not torch.compiler.is_compiling():
-                return rows(leaves, part.nonzero().reshape(-1)) if is_plain(part) else [v[part] for v in leaves]
-            if part.dtype is torch.int64:
+        if isinstance(part, Tensor) and part.ndim:
+            mask = part.dtype is torch.bool and not torch.compiler.is_compiling() and is_plain(part)
+            if mask and part.ndim == 1:
+                return rows(leaves, part.nonzero().reshape(-1))
+            if mask and len(leaves) > 2:
+                part = part.nonzero(as_tuple=True)  # once for all leaves
+            elif part.dtype is torch.int64 and part.ndim == 1:
                 return rows(leaves, part)
         return [leaf[part] for leaf in leaves]
     return [leaf[parts] for leaf in leaves]
@@ -239,8 +242,8 @@ class IndexOps(NameOps):
             if leaves:
                 new = rows(leaves, index)
                 return self._make(new, torch.Size((index.shape[0], *size[1:])), self._names)
-        simple = type(index) is tuple and len(index) <= len(size) and all([type(part) is slice for part in index])
-        parts: Any = index if simple else normalise(index, size)
+        mask = type(index) is Tensor and index.dtype is torch.bool and 0 < index.ndim <= len(size)
+        parts: Any = (index,) if mask and index.shape == size[: index.ndim] else normalise(index, size)
         leaves = self._leaves()
         new = apply_index(leaves, parts)
         new_size = indexed_size(parts, size, leaves[0] if leaves else None, new[0] if new else None)
