@@ -420,7 +420,7 @@ class RaggedTensor(Node):
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
         try:
             alone = isinstance(value, Tensor) and not value.is_nested
-            value = self._read(value, torch.Size([]) if alone else None, self.values[:0])
+            value = self._read(value, torch.Size([]) if alone else None, self._parts[0][:0])
         except (StructureError, BatchSizeError) as error:
             raise type(error)(f"in-place write: `{join_path(path)}`: {error}") from None
         if not broadcasts_to(value.shape, size):
@@ -438,12 +438,13 @@ class RaggedTensor(Node):
 
     def _commit(self, plan: Any) -> None:
         value, parts = plan
-        (table, spans), (new, new_spans) = self._packed(), value._packed()
+        (table, spans, _), (new, new_spans) = self._parts, value._packed()
         changed = spans.clone()
         changed[parts] = new_spans.to(spans.device) + spans.new_tensor([len(table), 0])
         if len(new) or new.shape[1:] == table.shape[1:]:
             table = torch.cat([table, new.to(table)])
-        self._parts = *pack(table, changed), True
+        crowded = spans.is_meta or len(table) > 2 * int(changed[..., 1].sum())
+        self._parts = (*pack(table, changed), True) if crowded else (table, changed, False)
 
 
 def _flat(node: RaggedTensor) -> list[Tensor]:

@@ -429,3 +429,18 @@ def test_an_instance_does_not_hold_itself() -> None:
     with pytest.raises(StructureError, match="inside itself"):
         node.child.child = node
     assert node.child.child is None
+
+
+def test_a_buffer_of_ragged_elements_is_written_an_element_at_a_time() -> None:
+    """What is overwritten stays for a while, and is let go before it is more than what is there."""
+    data = TensorDict(ids=RaggedTensor([torch.full((2,), float(i)) for i in range(50)]), batch_size=[50])
+    early = data[3:5]
+    for round in range(6):
+        for i in range(50):
+            data[i] = TensorDict(ids=RaggedTensor([torch.full((1 + i % 3,), float(round * 100 + i))])[0])
+    assert data["ids"][7].item().tolist() == [507.0, 507.0]
+    assert data["ids"].lengths.tolist() == [1 + i % 3 for i in range(50)]
+    assert early["ids"][0].item().tolist() == [3.0, 3.0]
+    rows = int(data["ids"].lengths.sum())
+    assert len(data.get("ids")._parts[0]) <= 2 * rows + 3
+    assert len(data["ids"].values) == rows
