@@ -78,7 +78,11 @@ def bound(ctx: DynamicClassDefContext, kind: str) -> None:
     request = _request(kind, sources, ctx.call.args[len(sources) :], ctx.call)
     if request is None or not request.kept or api.is_func_scope() or api.type is not None:
         return
-    symbol = api.modules[api.cur_mod_id].names.get(ctx.name)
+    file: nodes.MypyFile = api.modules[api.cur_mod_id]
+    bindings = [one for one in file.defs if isinstance(one, nodes.AssignmentStmt) and _binds(one, ctx.name)]
+    if len(bindings) != 1 or bindings[0].rvalue is not ctx.call:
+        return
+    symbol = file.names.get(ctx.name)
     info = symbol.node if symbol is not None and symbol.plugin_generated else None
     if not isinstance(info, nodes.TypeInfo):
         info = _empty(api, api.cur_mod_id, ctx.name, ctx.name, request)
@@ -97,10 +101,8 @@ def made(ctx: FunctionContext, kind: str) -> Type:
         return ctx.default_return_type
     sources = [class_of(source_of(ctx.api).follow(expr)) for expr in _classes(kind, call.args)]
     request = _request(kind, sources, call.args[len(sources) :], call)
-    if request is None or not _known(ctx.api, request):
+    if request is None or not _known(ctx.api, request) or _is_taken(ctx.api, call):
         return ctx.default_return_type
-    if any(isinstance(node, nodes.TypeInfo) and call in found for node, found in source_of(ctx.api).bindings.items()):
-        return ctx.default_return_type  # of the class that it is bound to
     info = _unnamed(ctx.api, request)
     typ = type_object_type(info)
     return with_fields(typ, Instance(info, [])) if isinstance(typ, CallableType) else ctx.default_return_type
@@ -116,9 +118,19 @@ def part(ctx: MethodContext, kind: str) -> Type:
         request = _request(kind, [own, *map(batch_instance, others)], [], call)
     else:
         request = _request(kind, [own], call.args, call)
-    if request is None or not _known(ctx.api, request):
+    if request is None or not _known(ctx.api, request) or _is_taken(ctx.api, call):
         return ctx.default_return_type
     return Instance(_unnamed(ctx.api, request), [])
+
+
+def _binds(statement: nodes.AssignmentStmt, name: str) -> bool:
+    return any(isinstance(target, nodes.NameExpr) and target.name == name for target in statement.lvalues)
+
+
+def _is_taken(api: Any, call: nodes.CallExpr) -> bool:
+    """Whether a call is bound to a class of its name, or to a variable that has other values too."""
+    rows = source_of(api).bindings.items()
+    return any(call in found and (len(found) > 1 or isinstance(node, nodes.TypeInfo)) for node, found in rows)
 
 
 def _classes(kind: str, args: Sequence[nodes.Expression]) -> Sequence[nodes.Expression]:

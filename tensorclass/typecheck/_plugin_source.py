@@ -35,7 +35,10 @@ _OPAQUE: dict[type[nodes.Node], Callable[[Any], Iterable[nodes.Expression | None
 _NOTED = {
     nodes.AssignmentStmt, nodes.AssignmentExpr, nodes.Argument, nodes.FuncDef, nodes.Decorator, *_OPAQUE,
 }  # fmt: skip
-_RESHAPING = {"resize_", "resize_as_", "unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_", "set_"}
+_CHANGING = {
+    "resize_", "resize_as_", "unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_", "set_",
+    "select_out_fields", "reset_out_fields",
+}  # fmt: skip
 _HARMLESS = ("tensorclass.", "torch.", "builtins.")
 _DEPTH = 10
 
@@ -111,7 +114,8 @@ class Source:
         """The full name at the top of the file that an expression is the only value of; None for any other one."""
         if self._names is None:
             once = ((node, values[0]) for node, values in self.bindings.items() if self.bound_once(node))
-            self._names = {value: getattr(node, "fullname", "") for node, value in once if value is not None}
+            kept = ((node, value) for node, value in once if value is not None and self._stays(node, value))
+            self._names = {value: getattr(node, "fullname", "") for node, value in kept}
             self._names |= {row: row.fullname for var, row in self.decorated.items() if var not in self.bindings}
         name = self._names.get(expr, "")
         return name if name.rpartition(".")[0] == self._module else None
@@ -163,7 +167,7 @@ class Source:
 
 def _keeps(use: nodes.Node, variable: nodes.Node, is_list: bool) -> bool:
     if isinstance(use, nodes.MemberExpr):
-        return not is_list and use.name not in _RESHAPING and use.name != "data"
+        return not is_list and use.name not in _CHANGING and use.name != "data"
     if not is_list:
         return True
     if isinstance(use, nodes.CallExpr):

@@ -31,6 +31,9 @@ Both = merge(Digits, Weights)
 Maybe = partial(Digits)
 Smaller = omit(Small, "source")
 
+Twice = pick(Digits, "image")
+Twice = pick(Digits, "label")
+
 image, label = torch.zeros(4, 64), torch.zeros(4, dtype=torch.int64)
 digits = Digits(image, label, tag=["a", "b", "c", "d"])
 
@@ -84,6 +87,11 @@ def local(names: list[str]) -> Tensor:
     assert_type(inner(image).image, Tensor)
     chosen = pick(Digits, *names)
     print(chosen(image, batch_size=[4]), digits.pick(*names), omit(Digits, names[0]))
+    either = pick(Digits, "image")
+    either = either if len(names) > 3 else pick(Digits, "label")
+    piece = digits.pick("image")
+    piece = digits.pick("label")
+    print(either, piece)
     found: Tensor = digits.pick("image").image
     return found
 

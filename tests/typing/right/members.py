@@ -87,6 +87,12 @@ TensorClassSequential(hidden, head, input=Digits, output=Prediction)
 TensorClassSequential(encode, head[:1], choose, input=Digits, output=Prediction)
 
 
+# ---- a pipeline that comes to return less
+less = TensorClassSequential(score, choose, input=Hidden, output=Prediction, name="less")
+less.select_out_fields(Prediction.logits)
+TensorClassSequential(encode, less, choose, input=Digits, output=Prediction)
+
+
 # ---- what is not known is left to the build check
 def build(
     first: TensorClassModuleBase[Digits, Hidden], last: TensorClassSequential[Hidden, Prediction]
