@@ -57,7 +57,8 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
     if statics:
         order = tuple(entries)
     for position, value in enumerate(values):
-        if is_child(value) and (isinstance(value, _BATCHED) or value._batch_shape is not None):
+        # Placeholders that vmap puts into a node have no shape to ask for.
+        if is_child(value) and (isinstance(value, _BATCHED) or getattr(value, "_batch_shape", None) is not None):
             return values, Context(cls, keys, order, statics, position, value.ndim - len(size), (), device, names)
     return values, Context(cls, keys, order, statics, -1, -1, tuple(size), device, names)
 

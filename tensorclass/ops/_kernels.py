@@ -405,8 +405,11 @@ def torch_handlers() -> tuple[dict[Any, Function], dict[str, Function]]:
             mirrored = [row.forward.replace("__", "__r", 1), *(["__rdiv__"] if row.name == "div" else [])]
             named.update({name: _operator_handler(row.forward) for name in mirrored})
     for item in UNSUPPORTED:
-        if hasattr(torch, item.name):
-            builtins[getattr(torch, item.name)] = _refusal(item.name, item.instead)
+        found: Any = torch
+        for part in item.name.split("."):
+            found = getattr(found, part, None)
+        if found is not None:
+            builtins[found] = _refusal(item.name, item.instead)
     return builtins, named
 
 

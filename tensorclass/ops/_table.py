@@ -236,6 +236,12 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported("allclose", "compare with `((a - b).abs() < tolerance).all()`"),
     Unsupported("divmod", "call `batch // other` and `batch % other`"),
     Unsupported("argsort", "sort one field, and index the batch with the order: `batch[batch['key'].argsort()]`"),
+    *(Unsupported(name, "join them with `torch.cat` or `torch.stack`") for name in ("hstack", "vstack", "dstack")),
+    Unsupported("index_select", "index the batch: `batch[index]`"),
+    Unsupported("numel", "call `batch.numel()`"),
+    Unsupported("detach", "call `batch.detach()`"),
+    Unsupported("autograd.grad", "give `list(batch.values(True, True))`, or read `batch.grad` after `backward()`"),
+    Unsupported("nn.functional.pad", "call `batch.pad(pad_size)`, which pads the batch dims"),
     Unsupported("sort", "sort one field, and index the batch with the order: `batch[batch['key'].argsort()]`"),
 )
 """Operations left out on purpose: the message for each names the way out."""

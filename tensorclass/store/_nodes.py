@@ -515,7 +515,15 @@ def _flatten_stack(node: NonTensorStack[Any]) -> tuple[list[Any], Any]:
 
 
 def _unflatten_stack(children: Iterable[Any], table: Any) -> NonTensorStack[Any]:
-    return NonTensorStack._of(table, next(iter(children)))
+    index = next(iter(children))
+    if isinstance(index, Tensor) and is_plain(index) and not torch.compiler.is_compiling():
+        whole = index.dtype is torch.int64
+        if not whole or (index.numel() and not 0 <= int(index.min()) <= int(index.max()) < len(table)):
+            raise StructureError(
+                "tree_map: the index of objects of elements is a leaf too, so that vmap can map over it, and a "
+                "function that computes or casts breaks it; `batch.apply(fn)` gives the function tensors alone"
+            )
+    return NonTensorStack._of(table, index)
 
 
 def _flatten_unbatched(node: Unbatched) -> tuple[list[Any], Any]:

@@ -444,3 +444,40 @@ def test_a_buffer_of_ragged_elements_is_written_an_element_at_a_time() -> None:
     rows = int(data["ids"].lengths.sum())
     assert len(data.get("ids")._parts[0]) <= 2 * rows + 3
     assert len(data["ids"].values) == rows
+
+
+# ---- trees and functions of torch ------------------------------------------------------------------------------------
+
+
+def test_objects_of_elements_go_through_vmap() -> None:
+    """With a tensor before them, after them, and nested."""
+    for entries in ({"a": torch.zeros(3)}, {}):
+        data = TensorDict({**entries, "name": ["x", "y", "z"], "b": {"of": ["u", "v", "w"]}, "c": torch.ones(3)}, [3])
+        made = torch.vmap(lambda row: row)(data)
+        assert made["name"] == ["x", "y", "z"]
+        assert made["b", "of"] == ["u", "v", "w"]
+
+
+@pytest.mark.parametrize("function", [lambda leaf: leaf + 1, lambda leaf: leaf.double(), lambda leaf: leaf - 9])
+def test_a_tree_map_that_computes_does_not_change_objects(function: Callable[[Tensor], Tensor]) -> None:
+    """It read other objects than before, or failed when they were read."""
+    data = TensorDict(a=torch.zeros(2), name=["x", "y"], batch_size=[2])
+    with pytest.raises(StructureError, match=r"tree_map: the index of objects.*batch\.apply"):
+        torch.utils._pytree.tree_map(function, data)
+    assert torch.utils._pytree.tree_map(lambda leaf: leaf.flip(0), data)["name"] == ["y", "x"]
+
+
+@pytest.mark.parametrize(
+    ("call", "instead"),
+    [
+        (lambda d: torch.hstack([d, d]), "torch.cat"),
+        (lambda d: torch.index_select(d, 0, torch.tensor([0])), r"batch\[index\]"),
+        (lambda d: torch.autograd.grad(torch.zeros(()), d), "torch.autograd.grad .*values"),
+        (lambda d: torch.nn.functional.pad(d, [0, 1]), "batch.pad"),
+        (torch.detach, "batch.detach"),
+    ],
+)
+def test_torch_functions_that_have_another_name_here(call: Callable[[Any], Any], instead: str) -> None:
+    """The way out that was given, `apply` with the function, is none for these."""
+    with pytest.raises(UnsupportedOperationError, match=instead):
+        call(batch())
