@@ -158,8 +158,7 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         self._store._names = names
 
     def _leaves(self, kind: Kind = 0) -> list[Tensor]:
-        leaves: list[Tensor] = self._store._leaves(kind)
-        return leaves
+        return self._store._leaves(kind)  # type: ignore[no-any-return]  # a list
 
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = 0) -> Self:
         new = object.__new__(type(self))
@@ -173,8 +172,7 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
 
     @property
     def _stacked(self) -> bool:  # type: ignore[override]  # of a class over a store, the store's
-        stacked: bool = self._store._stacked
-        return stacked
+        return self._store._stacked  # type: ignore[no-any-return]  # a bool
 
     def _through(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return self._rewrap(getattr(self._store, name)(*args, **kwargs))
@@ -217,7 +215,13 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         self._store._set_device(device)
 
     def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
-        return self._wrap(self._store._consume(leaves, batch_size, names, kind))
+        store = self._store._consume(leaves, batch_size, names, kind)
+        return self if store is self._store else self._wrap(store)
+
+    def _open(self, leaves: list[Tensor], kind: Kind = 0) -> Self:
+        new = object.__new__(type(self))
+        object.__setattr__(new, "_store", self._store._open(leaves, kind))
+        return new
 
     def _entries(self) -> dict[str, Any]:
         entries: dict[str, Any] = self._store._entries()
@@ -227,8 +231,7 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         return entries
 
     def _tensors_by_key(self) -> dict[str, Tensor] | None:
-        found: dict[str, Tensor] | None = self._store._tensors_by_key()
-        return found
+        return self._store._tensors_by_key()  # type: ignore[no-any-return]  # a dict
 
     def _declared_alike(self, other: Any) -> bool:
         return type(other) is type(self) and type(self).__tensorclass_rigid__
@@ -253,15 +256,13 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         return super()._side_by_side(other, mine, theirs, whole, write)
 
     def _spread(self, leaves: list[Tensor], other: Tensor, op: str) -> list[Tensor]:
-        spread: list[Tensor] = self._store._spread(leaves, other, op)
-        return spread
+        return self._store._spread(leaves, other, op)  # type: ignore[no-any-return]  # a list
 
     def _arrange(self, other: Any) -> Any:
         return self._store._arrange(other)
 
     def _layout(self) -> Layout:
-        layout: Layout = self._store._layout()
-        return layout
+        return self._store._layout()  # type: ignore[no-any-return]  # a tuple
 
     def _live(self) -> dict[str, Any]:
         entries: dict[str, Any] = self._store._live()
@@ -302,10 +303,14 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
     def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str, other: object = ...) -> None:
         cls = type(self)
         keeps_shape = other is None or type(other) in (cls, int, float, bool)
-        if cls.__tensorclass_rigid__ and keeps_shape and (cls.__tensorclass_floats__ or _dtypes(old) == _dtypes(new)):
+        if (
+            cls.__tensorclass_rigid__
+            and keeps_shape
+            and (cls.__tensorclass_floats__ or _checks.dtypes(old) == _checks.dtypes(new))
+        ):
             return
         before, after = [v.numel() for v in old], [v.numel() for v in new]
-        alike = before == after and 0 not in before and _dtypes(old) == _dtypes(new)
+        alike = before == after and 0 not in before and _checks.dtypes(old) == _checks.dtypes(new)
         if not alike:  # ranks agree already, so that equal counts mean equal shapes
             _checks.accept(self, new, op)
 
@@ -585,10 +590,6 @@ class FrozenTensorClass(TensorClass, frozen=True, metaclass=FrozenMeta):
     __slots__ = ()
     __tensorclass_options__: ClassVar[Options] = Options(frozen=True)
     __tensorclass_root__: ClassVar[bool] = True
-
-
-def _dtypes(leaves: Sequence[Tensor]) -> list[torch.dtype]:
-    return [leaf.dtype for leaf in leaves]
 
 
 @trusted

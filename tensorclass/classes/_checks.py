@@ -224,6 +224,11 @@ def _casts_freely(value: Any, dtype: torch.dtype) -> bool:
     return all([_casts_freely(v, dtype) for v in value._live().values() if isinstance(v, TensorCollection)])
 
 
+def dtypes(leaves: Sequence[Tensor]) -> list[torch.dtype]:
+    """The dtype of each leaf."""
+    return [leaf.dtype for leaf in leaves]
+
+
 def castable(self: Any, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
     """Which leaves a cast touches: floating ones, as `nn.Module.to` does; a declared dtype refuses."""
     if _casts_freely(self, dtype):
@@ -269,7 +274,7 @@ def mapped(self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str
     cls = type(self)
     old = self._store._live()
     alike = size == self._batch_size and list(entries) == list(old)
-    if not (alike and all(map(_alike, old.values(), entries.values()))):
+    if not (alike and all(map(_alike, list(old.values()), entries.values()))):
         state = _state(cls.__tensorclass_schema__, readable(entries))
         try:
             checked, _ = check_fields(

@@ -71,6 +71,18 @@ class TensorCollection:
     ) -> Self:
         raise NotImplementedError
 
+    def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
+        """A twin, whose leaves are added to a list."""
+        twin = self._twin()
+        leaves += twin._leaves(kind)
+        return twin
+
+    def _refill(
+        self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
+    ) -> Self:
+        """As `_make`, of a twin that nobody else has: it becomes the result, and is of no other use afterwards."""
+        return self._consume(iter(leaves), batch_size, names, kind)
+
     def _entries(self) -> dict[str, Any]:
         raise NotImplementedError
 
@@ -165,7 +177,10 @@ class TensorCollection:
         return [True] * len(leaves)
 
     def _twin(self) -> Self:
-        """A new container around the same tensors; nested containers are new as well."""
+        """A new container around the same tensors; nested containers are new as well.
+
+        What an operation works on from its beginning to its end: other threads may write to this container meanwhile.
+        """
         raise NotImplementedError
 
     def _quick(self, index: int | slice) -> Self | None:
@@ -173,7 +188,7 @@ class TensorCollection:
         return None
 
     def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
-        """As `_make`, from an iterator that containers side by side share."""
+        """As `_refill`, from an iterator that containers side by side share."""
         raise NotImplementedError
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:

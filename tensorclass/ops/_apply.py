@@ -133,6 +133,7 @@ class ApplyOps(KeyOps):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).apply(lambda leaf: leaf + 1)["a"]
         tensor([1., 1.])
         """
+        own = self
         if (
             batch_size is None
             and device is names is default is UNSET
@@ -141,18 +142,19 @@ class ApplyOps(KeyOps):
             and filter_empty is None
         ):
             plain = not (others or inplace or propagate_lock or constructor_kwargs)
-            table = self._tensors_by_key() if plain else None
+            own = self._twin() if plain else self  # other threads may write meanwhile
+            table = own._tensors_by_key() if plain else None
             if table is not None:
-                return self._map_plain(table, fn)  # type: ignore[no-any-return]  # None when nothing is left
+                return own._map_plain(table, fn)  # type: ignore[no-any-return]  # None when nothing is left
             leaves: list[Tensor] = []
-            if plain and not call_on_nested and self._side_by_side(self, leaves, [], True):
+            if plain and not call_on_nested and own._side_by_side(own, leaves, [], True):
                 new = [fn(leaf) for leaf in leaves]
                 if _alike(leaves, new, True):
-                    return self._make(new, self._batch_size, self._names, VALUES)
+                    return own._refill(new, self._batch_size, self._names, VALUES)
                 fn = partial(next, iter(new))  # the results again, in the same order
         mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, False, False)
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
-        return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None when nothing is left
+        return own._run(mapper, others, *options)  # type: ignore[no-any-return]  # None when nothing is left
 
     def named_apply(
         self, fn: Callable[..., Any], *others: Any, nested_keys: bool = False, batch_size: Sequence[int] | None = None,
@@ -220,7 +222,7 @@ class ApplyOps(KeyOps):
         new = [fn(leaf) for leaf in leaves]
         imposed = self._device is not None
         if _alike(leaves, new, imposed) if self._layered else not imposed and _batched(new, self._batch_size):
-            return self._make(new, self._batch_size, self._names, VALUES)
+            return self._refill(new, self._batch_size, self._names, VALUES)
         entries = dict(zip(table, new, strict=False))
         if not all([isinstance(value, Tensor) for value in entries.values()]):
             entries = {key: _leaf(value) for key, value in entries.items() if value is not None}

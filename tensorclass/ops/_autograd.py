@@ -75,7 +75,7 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> TensorDict(a=torch.ones(2), batch_size=[2]).requires_grad_().data["a"]
         tensor([1., 1.])
         """
-        return self._twin_of([leaf.data for leaf in self._leaves(VALUES)])
+        return self._with_each(lambda leaf: leaf.data)
 
     @data.setter
     def data(self, other: TensorCollection) -> None:
@@ -96,11 +96,12 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> TensorDict(a=torch.ones(2), batch_size=[2]).requires_grad_().detach().requires_grad
         False
         """
-        return self._twin_of([leaf.detach() for leaf in self._leaves(VALUES)])
+        return self._with_each(Tensor.detach)
 
-    def _twin_of(self, leaves: list[Tensor]) -> Self:
-        twin: Self = self._lock_alike(self._make(leaves, self._batch_size, self._names, VALUES))
-        return twin
+    def _with_each(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        leaves: list[Tensor] = []
+        twin = self._open(leaves, VALUES)._refill([fn(leaf) for leaf in leaves], self._batch_size, self._names, VALUES)
+        return self._lock_alike(twin)  # type: ignore[no-any-return]  # the twin
 
     def detach_(self) -> Self:
         """Cut every leaf off from the autograd graph, in place: all of them or none.
@@ -208,8 +209,9 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> x.grad
         tensor([3., 3., 3.])
         """
-        paths = [show(path) for path in self._layout()]
-        outputs = {p: leaf for p, leaf in zip(paths, self._leaves(VALUES), strict=True) if leaf.requires_grad}
+        leaves: list[Tensor] = []
+        paths = [show(path) for path in self._open(leaves, VALUES)._layout()]
+        outputs = {p: leaf for p, leaf in zip(paths, leaves, strict=True) if leaf.requires_grad}
         if not outputs:
             raise StructureError(
                 f"backward: no leaf of this {type(self).__name__} requires grad; its leaves are {paths}"
@@ -261,8 +263,10 @@ def _counterparts(self: Pointwise, other: Any, op: str) -> list[tuple[str, Tenso
         raise TypeError(f"{op}: give a container of the same keys, got {type(other).__name__}: {other!r:.60}")
     if self._stacked:
         other = self._arrange(other)
-    mine = {show(path): leaf for path, leaf in zip(self._layout(), self._leaves(VALUES), strict=True)}
-    theirs = {show(path): leaf for path, leaf in zip(other._layout(), other._leaves(VALUES), strict=True)}
+    left: list[Tensor] = []
+    right: list[Tensor] = []
+    mine = {show(path): leaf for path, leaf in zip(self._open(left, VALUES)._layout(), left, strict=True)}
+    theirs = {show(path): leaf for path, leaf in zip(other._open(right, VALUES)._layout(), right, strict=True)}
     for path in theirs:
         if path not in mine:
             raise StructureError(f"{op}: no tensor is at `{path}`{did_you_mean(path, mine)}; nothing was set")

@@ -29,7 +29,7 @@ def equal(a: Any, b: Any) -> bool:
         return False
     if a._stacked or b._stacked:
         return _equal_stacks(a, b)
-    mine, theirs = a._live(), b._live()
+    mine, theirs = a._live().copy(), b._live().copy()  # other threads may write meanwhile
     if mine.keys() != theirs.keys():
         return False
     for key, value in mine.items():

@@ -44,34 +44,35 @@ class DeviceOps(CastMethods, ApplyOps):
         """A twin whose leaves live on a device; None imposes none and moves nothing."""
         if device == self._device:
             return self._twin()
-        leaves = self._leaves(STORAGE)
-        here = device is None or _all_on(leaves, device)
-        if here:
+        leaves: list[Tensor] = []
+        twin = self._open(leaves, STORAGE)
+        if device is None or _all_on(leaves, device):
             result = self._twin()
         else:
             moved = [v if v.device == device else v.to(device, non_blocking=non_blocking) for v in leaves]
-            result = self._make(moved, self._batch_size, self._names, STORAGE)
+            result = twin._refill(moved, self._batch_size, self._names, STORAGE)
         result._set_device(device)
         return result
 
     def _cast(self, dtype: torch.dtype, cast_filter: CastFilter = None) -> Self:
         """A twin whose leaves have a dtype; a filter of path and leaf says which ones are cast."""
-        leaves = self._leaves(VALUES)
+        leaves: list[Tensor] = []
+        twin = self._open(leaves, VALUES)
         if False not in [leaf.dtype is dtype for leaf in leaves]:
             return self._twin()
         if cast_filter is not None and self._stacked:
             return self._cast_members("_cast", dtype, cast_filter)
         if cast_filter is None:
-            wanted = self._castable(leaves, dtype)
+            wanted = twin._castable(leaves, dtype)
         else:
-            wanted = [bool(cast_filter(path, leaf)) for path, leaf in zip(self._paths(), leaves, strict=True)]
+            wanted = [bool(cast_filter(path, leaf)) for path, leaf in zip(twin._paths(), leaves, strict=True)]
         convert = _CONVERSIONS.get(dtype)
         if convert is None:
             convert = partial(Tensor.to, dtype=dtype)
         new = [convert(v) if cast else v for v, cast in zip(leaves, wanted, strict=True)]
         if cast_filter is not None:  # the filter alone decides, so that the declaration is asked about the result
-            self._accept(leaves, new, "a cast")
-        return self._make(new, self._batch_size, self._names, VALUES)
+            twin._accept(leaves, new, "a cast")
+        return twin._refill(new, self._batch_size, self._names, VALUES)
 
     def _paths(self) -> list[Path]:
         return [(path,) if isinstance(path, str) else path for path in self._layout()]
@@ -90,11 +91,12 @@ class DeviceOps(CastMethods, ApplyOps):
         """A twin whose leaves have the device and dtype that stand under their paths; others stay as they are."""
         if self._stacked:
             return self._cast_members("_cast_each", attrs, non_blocking)
-        leaves = self._leaves(VALUES)
-        wanted = [attrs.get(path) for path in self._paths()]
+        leaves: list[Tensor] = []
+        twin = self._open(leaves, VALUES)
+        wanted = [attrs.get(path) for path in twin._paths()]
         new = [v if to is None else to._cast(v, non_blocking) for v, to in zip(leaves, wanted, strict=True)]
-        self._accept(leaves, new, "a cast")
-        result = self._make(new, self._batch_size, self._names, VALUES)
+        twin._accept(leaves, new, "a cast")
+        result = twin._refill(new, self._batch_size, self._names, VALUES)
         if self._device is not None and not _all_on(new, self._device):
             result._set_device(None)
         return result
@@ -148,8 +150,10 @@ class DeviceOps(CastMethods, ApplyOps):
                 result = DeviceOps.pin_memory(result, num_threads)
             result = result._on(target, bool(non_blocking))
         if memory_format is not None:
-            leaves = [v.to(memory_format=memory_format) if v.ndim in (4, 5) else v for v in result._leaves(VALUES)]
-            result = result._make(leaves, result._batch_size, result._names, VALUES)
+            leaves: list[Tensor] = []
+            result = result._open(leaves, VALUES)
+            leaves = [v.to(memory_format=memory_format) if v.ndim in (4, 5) else v for v in leaves]
+            result = result._refill(leaves, result._batch_size, result._names, VALUES)
         if batch_size is not None:
             result = MappingOps.copy(result)
             result._resize(as_batch_size(batch_size), ())
@@ -178,8 +182,10 @@ class DeviceOps(CastMethods, ApplyOps):
             num_threads: accepted for compatibility; pinning releases the GIL in torch itself.
             inplace: take the result over instead of making a new container.
         """
-        pinned = [leaf if leaf.is_pinned() else leaf.pin_memory() for leaf in self._leaves(STORAGE)]
-        result = self._make(pinned, self._batch_size, self._names, STORAGE)
+        leaves: list[Tensor] = []
+        twin = self._open(leaves, STORAGE)
+        pinned = [leaf if leaf.is_pinned() else leaf.pin_memory() for leaf in leaves]
+        result = twin._refill(pinned, self._batch_size, self._names, STORAGE)
         return self._become(result) if inplace else result
 
     def pin_memory_(self, num_threads: int = 0) -> Self:
@@ -239,8 +245,10 @@ class DeviceOps(CastMethods, ApplyOps):
 
     def as_tensor(self) -> Self:
         """A container whose tensor subclasses are plain tensors."""
-        plain = [leaf.as_subclass(Tensor) if type(leaf) is not Tensor else leaf for leaf in self._leaves(STORAGE)]
-        return self._make(plain, self._batch_size, self._names, STORAGE)
+        leaves: list[Tensor] = []
+        twin = self._open(leaves, STORAGE)
+        plain = [leaf.as_subclass(Tensor) if type(leaf) is not Tensor else leaf for leaf in leaves]
+        return twin._refill(plain, self._batch_size, self._names, STORAGE)
 
     def bytes(self, *, count_duplicates: bool = True) -> int:
         """The memory of the leaves in bytes.

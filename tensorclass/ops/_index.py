@@ -227,27 +227,29 @@ class IndexOps(NameOps):
         if self._stacked:
             return self._through("_index", index)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
+        leaves: list[Tensor] = []
         if type(index) is int:
             if not size or not -size[0] <= index < size[0]:
                 normalise(index, size)
             names = self._names
-            return self._make([v[index] for v in self._leaves()], size[1:], names and names[1:])
+            twin = self._open(leaves)
+            return twin._refill([v[index] for v in leaves], size[1:], names and names[1:])
         if type(index) is slice and size:
-            leaves = self._leaves()
+            twin = self._open(leaves)
             if leaves:
                 new = [v[index] for v in leaves]
-                return self._make(new, torch.Size((new[0].shape[0], *size[1:])), self._names)
+                return twin._refill(new, torch.Size((new[0].shape[0], *size[1:])), self._names)
         if type(index) is Tensor and size and index.ndim == 1 and index.dtype is torch.int64:
-            leaves = self._leaves()
+            twin = self._open(leaves)
             if leaves:
                 new = rows(leaves, index)
-                return self._make(new, torch.Size((index.shape[0], *size[1:])), self._names)
+                return twin._refill(new, torch.Size((index.shape[0], *size[1:])), self._names)
         mask = type(index) is Tensor and index.dtype is torch.bool and 0 < index.ndim <= len(size)
         parts: Any = (index,) if mask and index.shape == size[: index.ndim] else normalise(index, size)
-        leaves = self._leaves()
+        twin = self._open(leaves)
         new = apply_index(leaves, parts)
         new_size = indexed_size(parts, size, leaves[0] if leaves else None, new[0] if new else None)
-        return self._make(new, new_size, indexed_names(parts, self._names, len(new_size)))
+        return twin._refill(new, new_size, indexed_names(parts, self._names, len(new_size)))
 
     def __getitems__(self, index: list[int]) -> Self:
         """Gather several elements of the first batch dim at once; what a DataLoader calls.
@@ -312,12 +314,13 @@ class IndexOps(NameOps):
                 f"gather takes an int64 index with {len(size)} dims, one for each batch dim; got dtype {index.dtype} "
                 f"and shape {list(index.shape)}"
             )
-        new = []
-        for leaf in self._leaves():
+        leaves: list[Tensor] = []
+        new, twin = [], self._open(leaves)
+        for leaf in leaves:
             event = leaf.shape[len(size) :]
             wide = over_events(index, len(event)).expand(index.shape + event)
             new.append(leaf.gather(at, near(wide, leaf)))
-        result = self._make(new, index.shape, self._names)
+        result = twin._refill(new, index.shape, self._names)
         if out is not None:
             out._update_in_place(result._entries(), False)
             return out

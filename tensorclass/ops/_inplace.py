@@ -320,7 +320,7 @@ class InplaceOps(IndexOps):
         self._refuse_frozen("masked_fill_")
         if self._stacked:
             return self._through("masked_fill_", mask, value)  # type: ignore[no-any-return]  # a stack of this class
-        masked = [(leaf, wide) for leaf, wide in self._masked(mask) if wide is not None]
+        masked = [(leaf, wide) for leaf, wide in self._twin()._masked(mask) if wide is not None]
         for leaf, _ in masked:
             _scalar_like(value, leaf)
             _require_writable(leaf, ())
@@ -332,11 +332,12 @@ class InplaceOps(IndexOps):
         """A copy in which the elements where a mask over leading batch dims is true hold a number."""
         if self._stacked:
             return self._through("masked_fill", mask, value)  # type: ignore[no-any-return]  # a stack of this class
-        masked = self._masked(mask)
+        twin = self._twin()
+        masked = twin._masked(mask)
         for leaf, _ in masked:
             _scalar_like(value, leaf)
         new = [leaf if wide is None else leaf.masked_fill(wide, value) for leaf, wide in masked]
-        return self._make(new, self._batch_size, self._names, VALUES)
+        return twin._refill(new, self._batch_size, self._names, VALUES)
 
     def _masked(self, mask: Tensor) -> list[tuple[Tensor, Tensor | None]]:
         """Each `VALUES` leaf with the mask over it; shared tensors have none."""
@@ -384,7 +385,8 @@ class InplaceOps(IndexOps):
         """
         if self._stacked:
             return self._through("where", condition, other, out=out, pad=pad, update_batch_size=update_batch_size)  # type: ignore[no-any-return]  # a stack of this class
-        left, right = self._pair(other, "where", pad)
+        other = other._twin() if isinstance(other, TensorCollection) else other
+        left, right = self._twin()._pair(other, "where", pad)
         dims = len(self._batch_size)
         shape = condition.shape + (1,) * (dims - condition.ndim)
         if condition.dtype is not torch.bool or not broadcasts_to(shape, self._batch_size):
@@ -401,8 +403,8 @@ class InplaceOps(IndexOps):
             for i, holder in enumerate(holders(left[0])):
                 if holder is not None:
                     new[i] = torch.where(holder._over_values(wide, self._batch_size), left[1][i], right[i])
-        self._accept(left[1], new, "where")
-        result: Self = left[0]._make(new, self._batch_size, self._names, VALUES)
+        left[0]._accept(left[1], new, "where")
+        result: Self = left[0]._refill(new, self._batch_size, self._names, VALUES)
         if isinstance(other, TensorCollection):
             _choose_nodes(result, other, wide)
         if out is None:

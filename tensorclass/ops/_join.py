@@ -173,13 +173,14 @@ class JoinOps(ShapeOps):
     def _cut(self, dim: int, cut: Callable[[Tensor], Sequence[Tensor]], names: Names) -> tuple[Self, ...]:
         """Containers from the pieces of every leaf; the batch sizes come from the pieces of an empty tensor."""
         size = self._batch_size
-        leaves = self._leaves()
+        leaves: list[Tensor] = []
+        twin = self._open(leaves)
         probe = leaves[0] if leaves else torch.empty((*size, 0))
         extra = probe.ndim - len(size)
         pieces = [cut(leaf) for leaf in (leaves or [probe])]
         sizes = [piece.shape[: piece.ndim - extra] for piece in pieces[0]]
         columns = list(zip(*pieces, strict=True)) if leaves else [()] * len(sizes)
-        return tuple(self._make(column, part, names) for column, part in zip(columns, sizes, strict=True))
+        return tuple(twin._make(column, part, names) for column, part in zip(columns, sizes, strict=True))
 
     def split(self, split_size: int | Sequence[int], dim: int | str = 0) -> tuple[Self, ...]:
         """Cut a batch dim into pieces of a size, or of given sizes, as views.
@@ -251,11 +252,12 @@ class JoinOps(ShapeOps):
         at = self._dim(dim, "unbind")
         names = self._names and (*self._names[:at], *self._names[at + 1 :])
         size = torch.Size((*self._batch_size[:at], *self._batch_size[at + 1 :]))
-        leaves = self._leaves()
+        leaves: list[Tensor] = []
+        twin = self._open(leaves)
         if not leaves:
-            return tuple(self._make([], size, names) for _ in range(self._batch_size[at]))
+            return tuple(twin._make([], size, names) for _ in range(self._batch_size[at]))
         columns = zip(*[leaf.unbind(at) for leaf in leaves], strict=True)
-        return tuple([self._make(column, size, names) for column in columns])
+        return tuple([twin._make(column, size, names) for column in columns])
 
 
 class Join:
@@ -404,7 +406,7 @@ def _join_plain(items: list[Any], torch_fn: Joiner, at: int, new_dim: bool) -> A
     if first._stacked:
         return None
     size = first._batch_size
-    tables = []
+    tables: list[dict[str, Any]] = []
     for item in items:
         if item._names is not None or (new_dim and item._batch_size != size):
             return None
@@ -423,8 +425,9 @@ def _join_tables(tables: list[dict[str, Any]], torch_fn: Joiner, at: int, new_di
     if any([len(table) != len(first) for table in tables]):
         return None
     try:
-        for key, value in first.items():
+        for key in list(first):  # other threads may write meanwhile
             column = [table[key] for table in tables]
+            value = column[0]
             if isinstance(value, Tensor):  # dim 0 is the default, and naming it costs a tenth
                 joined[key] = torch_fn(column, at) if at else torch_fn(column)
             elif isinstance(value, JoinOps):
@@ -468,7 +471,7 @@ def stack(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
         if plain is not None:
             return plain
     how = Join("stack", torch.stack, True)
-    items = how.of_one_class(items)
+    items = how.of_one_class(_stills(items))
     size = joined_size([item._batch_size for item in items], at, how)
     names = joined_names(items, at, how)
     result: C = _deliver(type(items[0])._join(items, at, size, names, how), out)
@@ -494,10 +497,16 @@ def cat(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
         if plain is not None:
             return plain
     how = Join("cat", torch.cat, False)
-    items = how.of_one_class(items)
+    items = how.of_one_class(_stills(items))
     size = joined_size([item._batch_size for item in items], at, how)
     result: C = _deliver(type(items[0])._join(items, at, size, joined_names(items, at, how), how), out)
     return result
+
+
+def _stills(items: list[Any]) -> list[Any]:
+    """The containers as they are now, each read once: other threads may write meanwhile."""
+    twins = {id(item): item._twin() for item in items}
+    return [twins[id(item)] for item in items]
 
 
 def _deliver(result: Any, out: Any) -> Any:

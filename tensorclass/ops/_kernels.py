@@ -98,7 +98,8 @@ REFLECTED: Final[Mapping[str, Kernel]] = {row.name: _reflected(row) for row in R
 
 def unary(self: C, kernel: Kernel) -> C:
     """Apply a function to every leaf."""
-    leaves = self._leaves(VALUES)
+    leaves: list[Tensor] = []
+    self = self._open(leaves, VALUES)
     try:
         if kernel.foreach is not None and leaves and interpreters() is None:
             new: Sequence[Tensor] = _foreach_or_loop(kernel, leaves)
@@ -108,11 +109,13 @@ def unary(self: C, kernel: Kernel) -> C:
         raise _explained(self, kernel, leaves, (), {}, error) from error
     if kernel.checked:
         self._accept(leaves, new, kernel.name, None)
-    return self._make(new, self._batch_size, self._names, VALUES)
+    return self._refill(new, self._batch_size, self._names, VALUES)
 
 
 def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, default: Default = None) -> C:
     """Combine every leaf with a container, a tensor over the batch, or a number."""
+    leaves: list[Tensor] = []
+    self = self._open(leaves, VALUES)
     template: Any = self
     right: Right
     alike = self._alike_leaves(other) if type(other) is type(self) else None
@@ -121,7 +124,6 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
     elif default is not None and isinstance(other, TensorCollection):
         (template, leaves), right = merged(self, other, kernel.name, default)
     else:
-        leaves = self._leaves(VALUES)
         right = operand(self, leaves, other, kernel.name)
     options = {} if alpha is None else {"alpha": alpha}
     try:
@@ -130,7 +132,7 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
         raise _explained(template, kernel, leaves, (right,), options, error) from error
     if kernel.checked:
         template._accept(leaves, new, kernel.name, other)
-    return template._make(new, self._batch_size, self._names, VALUES)  # type: ignore[no-any-return]  # a twin of self
+    return template._refill(new, self._batch_size, self._names, VALUES)  # type: ignore[no-any-return]  # a twin of self
 
 
 def dunder(self: C, other: object, kernel: Kernel) -> C:
@@ -142,7 +144,8 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
 
 def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | None = None) -> C:
     """Combine every leaf with two operands."""
-    leaves = self._leaves(VALUES)
+    leaves: list[Tensor] = []
+    self = self._open(leaves, VALUES)
     rights = operand(self, leaves, first, kernel.name), operand(self, leaves, second, kernel.name)
     options = {} if value is None else {"value": value}
     try:
@@ -154,7 +157,7 @@ def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | N
     except RuntimeError as error:
         raise _explained(self, kernel, leaves, rights, options, error) from error
     self._accept(leaves, new, kernel.name)
-    return self._make(new, self._batch_size, self._names, VALUES)
+    return self._refill(new, self._batch_size, self._names, VALUES)
 
 
 def clamp(self: C, low: Any, high: Any, out: Any, in_place: bool = False) -> C:
@@ -175,16 +178,17 @@ def clamp(self: C, low: Any, high: Any, out: Any, in_place: bool = False) -> C:
 def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **given: complex | None) -> C:
     """The in-place form: every leaf is checked before the first is written."""
     self._refuse_frozen(f"{kernel.name}_")
-    leaves = self._leaves(VALUES)
-    paths: Layout | None = None
+    leaves: list[Tensor] = []
+    own, paths = _targets(self, operands, leaves)
     if default is not None and isinstance(operands[0], TensorCollection):
-        paths, leaves, rights = partial(self, leaves, operands[0], kernel.name, default)
+        own = self._open(leaves := [], VALUES)
+        paths, leaves, rights = partial(own, leaves, operands[0], kernel.name, default)
     else:
-        rights = tuple(operand(self, leaves, other, kernel.name) for other in operands)
+        rights = tuple([operand(own, leaves, other, kernel.name, paths) for other in operands])
     options = {key: value for key, value in given.items() if value is not None}
     surely = _surely_writable(leaves, (*rights, *options.values()))
     if not surely:
-        _require_writable(self, kernel, leaves, _columns(kernel, leaves, rights), options, paths)
+        _require_writable(own, kernel, leaves, _columns(kernel, leaves, rights), options, paths)
     listable = kernel.foreach_write is not None and _listable(kernel, leaves, rights, options)
     if kernel.foreach_write is not None and listable and (surely or not _tracks_integers(leaves)):
         kernel.foreach_write(leaves, *rights, **options)
@@ -192,6 +196,18 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
         for row in zip(leaves, *_columns(kernel, leaves, rights), strict=True):
             kernel.write(*row, **options)
     return self
+
+
+def _targets(self: C, operands: tuple[Any, ...], leaves: list[Tensor]) -> tuple[C, Layout | None]:
+    """What an operation in place reads keys from, its leaves, and their layout where that is at hand."""
+    if not any([isinstance(other, (Tensor, TensorCollection)) for other in operands]):
+        leaves += self._leaves(VALUES)
+        return self, None
+    table = None if isinstance(operands[0], Tensor) or len(operands) > 1 else self._tensors_by_key()
+    if table is None:
+        return self._open(leaves, VALUES), None
+    leaves += table.values()
+    return self, tuple(table)
 
 
 def write_dunder(self: C, other: object, kernel: Kernel) -> C:

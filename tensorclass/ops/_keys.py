@@ -72,10 +72,11 @@ class KeyOps(LazyOps):
         if self._stacked and not inplace:
             return self._untyped("select", *keys, strict=strict)
         found: list[tuple[Path, Any]] = []
+        source = self if strict else self._twin()  # other threads may write meanwhile
         for key in keys:
             path = unravel_key_to_tuple(key)
-            if strict or path in self:
-                found.append((path, _shallow(self._raw(path))))
+            if strict or path in source:
+                found.append((path, _shallow(source._raw(path))))
         result = self._relaid(found)
         return self._adopt(result) if inplace else result
 

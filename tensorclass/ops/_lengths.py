@@ -19,7 +19,7 @@ def any_lengths(collection: Any) -> bool:
     store = getattr(collection, "_store", collection)
     if store._stacked:
         return any([any_lengths(part) for part in store._parts()])
-    for value in store._live().values():
+    for value in list(store._live().values()):
         if type(value) is Tensor:
             continue
         if not isinstance(value, TensorCollection):

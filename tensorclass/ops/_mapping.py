@@ -363,8 +363,9 @@ class MappingOps(ReadingOps):
         """
         if not recurse:
             return self._twin()
-        leaves = _clone_leaves(self._leaves(STORAGE), kwargs)
-        return self._make(leaves, self._batch_size, self._names, STORAGE)
+        leaves: list[Tensor] = []
+        new = self._open(leaves, STORAGE)
+        return new._refill(_clone_leaves(leaves, kwargs), self._batch_size, self._names, STORAGE)
 
     def copy(self) -> Self:
         """A new container around the same tensors."""

@@ -30,7 +30,9 @@ class NewOps(DeviceOps):
             return self._through("_fresh", size, make, device)  # type: ignore[no-any-return]  # of this class
         target = as_batch_size(size)
         dims = len(self._batch_size)
-        leaves, carry = self._leaves(VALUES), self._carry_batch()
+        leaves: list[Tensor] = []
+        twin = self._open(leaves, VALUES)
+        carry = twin._carry_batch()
         new = [
             make(leaf, target + leaf.shape[dims:] if batched else leaf.shape)
             for leaf, batched in zip(leaves, carry, strict=True)
@@ -39,16 +41,16 @@ class NewOps(DeviceOps):
             shapes = [
                 torch.empty(v.shape, dtype=made.dtype, device="meta") for v, made in zip(leaves, new, strict=True)
             ]
-            self._accept(leaves, shapes, "new")  # event shapes are the old ones, whatever the batch size is now
-        if self._tensors_by_key() is not None:
-            result = self._make(new, target)
+            twin._accept(leaves, shapes, "new")  # event shapes are the old ones, whatever the batch size is now
+        if twin._tensors_by_key() is not None:
+            result = twin._refill(new, target)
         else:  # the index of objects has the batch dims and is no value: every element gets the object that all have
             if target == self._batch_size:
-                result = self._twin()
+                result = twin
             else:
-                _require_one_object(self, target)
-                result = self._make([_repeated(leaf, target + leaf.shape[dims:]) for leaf in self._leaves()], target)
-            result = result._make(new, target, None, VALUES)
+                _require_one_object(twin, target)
+                result = twin._make([_repeated(leaf, target + leaf.shape[dims:]) for leaf in twin._leaves()], target)
+            result = result._refill(new, target, None, VALUES)
         if device is not UNSET:
             result._set_device(as_device(device))
         return result
@@ -191,10 +193,11 @@ def like(fn: Callable[..., Tensor]) -> Callable[..., Any]:
     """A torch function such as `zeros_like`, mapped over the leaves."""
 
     def handler(input: NewOps, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
-        leaves = input._leaves(VALUES)
+        leaves: list[Tensor] = []
+        input = input._open(leaves, VALUES)
         new = [fn(leaf, *args, dtype=dtype or leaf.dtype, **kwargs) for leaf in leaves]
         input._accept(leaves, new, fn.__name__)
-        return input._make(new, input._batch_size, input._names, VALUES)
+        return input._refill(new, input._batch_size, input._names, VALUES)
 
     return handler
 

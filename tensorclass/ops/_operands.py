@@ -84,10 +84,13 @@ def operation(receiver: TensorCollection, name: str) -> Any:
     return next(member for member in members if isinstance(member, FunctionType))
 
 
-def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str) -> Right:
-    """An operand aligned with the leaves: a list with one tensor each, a 0-d tensor or a number."""
+def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: Layout | None = None) -> Right:
+    """An operand aligned with the leaves: a list with one tensor each, a 0-d tensor or a number.
+
+    The layout is that of the leaves, where another thread may have changed the container's meanwhile.
+    """
     if isinstance(other, TensorCollection):
-        return aligned(self, leaves, other, op)
+        return aligned(self, leaves, other, op, layout)
     if isinstance(other, Tensor):
         return self._spread(leaves, other, op) if other.ndim else other
     if isinstance(other, NUMBERS):
@@ -130,7 +133,7 @@ def _spread(self: Pointwise, leaves: list[Tensor], other: Tensor, op: str) -> li
 def arranged(mine: Any, other: Any) -> Any:
     """A dense container, in which nested ones are arranged as those of `mine` are."""
     other = other._unstacked()
-    for key, value in mine._outline().items():
+    for key, value in mine._outline().copy().items():
         partner = other._outline().get(key)
         if isinstance(value, Pointwise) and isinstance(partner, Pointwise) and value._layout() != partner._layout():
             other = other._twin()
@@ -151,20 +154,25 @@ def _batchless(collection: TensorCollection) -> list[bool]:
     return flags
 
 
-def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str) -> list[Tensor]:
+def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: Layout | None = None) -> list[Tensor]:
     """The other container's leaves in the order of one's own, by key."""
-    theirs: list[Tensor] = other._leaves(VALUES)
-    mine, layout = self._layout(), other._layout()
-    if mine != layout:
+    mine = self._layout() if layout is None else layout
+    table = other._tensors_by_key()
+    theirs: list[Tensor] = [] if table is None else list(table.values())
+    if table is None:
+        other = other._open(theirs, VALUES)
+    there: Layout = other._layout() if table is None else tuple(table)
+    if mine != there:
+        other = other._twin()
         other = self._arrange(other)
-        theirs, layout = other._leaves(VALUES), other._layout()
-    if mine != layout:
-        _require_same_keys(self, other, mine, layout, op)
-        found = dict(zip(layout, theirs, strict=True))
+        theirs, there = other._leaves(VALUES), other._layout()
+    if mine != there:
+        _require_same_keys(self, other, mine, there, op)
+        found = dict(zip(there, theirs, strict=True))
         theirs = [found[path] for path in mine]
     if self._batch_size != other._batch_size or [v.ndim for v in leaves] != [v.ndim for v in theirs]:
         _require_aligned(self, other, mine, leaves, theirs, op)
-    if self._tensors_by_key() is None and op != "where":  # which takes whole elements
+    if table is None and op != "where":  # which takes whole elements
         require_same_lengths(self, other, op)
     return theirs
 
@@ -218,7 +226,9 @@ def merged(
 ) -> tuple[tuple[Pointwise, list[Tensor]], list[Tensor]]:
     """Operands with absent entries filled in or dropped, and a container of the resulting structure."""
     left = dict(zip(self._layout(), self._leaves(VALUES), strict=True))
-    right = dict(zip(other._layout(), other._leaves(VALUES), strict=True))
+    theirs: list[Tensor] = []
+    other = other._open(theirs, VALUES)
+    right = dict(zip(other._layout(), theirs, strict=True))
     common = [path for path in left if path in right]
     if left.keys() != right.keys() and (self._stacked or other._stacked):
         return merged(self._unstacked(), other._unstacked(), op, default)
@@ -243,7 +253,9 @@ def partial(
 ) -> tuple[Layout, list[Tensor], tuple[Right, ...]]:
     """What an in-place operation with a default writes: own leaves only."""
     left = dict(zip(self._layout(), leaves, strict=True))
-    right = dict(zip(other._layout(), other._leaves(VALUES), strict=True))
+    theirs: list[Tensor] = []
+    other = other._open(theirs, VALUES)
+    right = dict(zip(other._layout(), theirs, strict=True))
     common = [path for path in left if path in right]
     _require_aligned(self, other, tuple(common), [left[p] for p in common], [right[p] for p in common], op)
     require_same_lengths(self, other, op)

@@ -236,7 +236,7 @@ class ReadingOps(TensorCollection):
 
     def is_empty(self) -> bool:
         """Whether there is no leaf at any depth."""
-        return all(isinstance(v, ReadingOps) and ReadingOps.is_empty(v) for v in self._outline().values())
+        return all(isinstance(v, ReadingOps) and ReadingOps.is_empty(v) for v in list(self._outline().values()))
 
     def entry_class(self, key: Key) -> type:
         """The class of an entry: that of what `get` gives.
@@ -255,7 +255,7 @@ class ReadingOps(TensorCollection):
     @property
     def depth(self) -> int:
         """How many levels of containers lie below this one."""
-        inner = [ReadingOps.depth.__get__(v) for v in self._outline().values() if isinstance(v, ReadingOps)]
+        inner = [ReadingOps.depth.__get__(v) for v in list(self._outline().values()) if isinstance(v, ReadingOps)]
         return 1 + max(inner) if inner else 0
 
     def _raw(self, path: Path) -> Any:

@@ -56,7 +56,7 @@ def total(
 ) -> Any:  # fmt: skip
     """One number for all that is reduced."""
     if not (reduce and dim is None):  # one number takes the members' leaves as they are
-        self = self._unstacked()
+        self = self._unstacked()._twin()
     options = {key: value for key, value in given.items() if value is not None}
     if reduce:
         return together(self, reducer, dim, keepdim, options)
@@ -86,7 +86,7 @@ def indexed(
     self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, reduce: bool | None, return_indices: bool
 ) -> Any:
     """An element of what is reduced, and its position where one dim is given."""
-    self = self._unstacked()
+    self = self._unstacked()._twin()
     name = reducer.name
     if dim is None:
         if keepdim:
@@ -104,7 +104,7 @@ def indexed(
 
 def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, return_indices: bool) -> Any:
     """An element for each prefix along one batch dim, and its position."""
-    self = self._unstacked()
+    self = self._unstacked()._twin()
     at = one_dim(self, dim, reducer.name, "call it once for each dim")
     if reduce:
         return _pair(reducer.function(joined(self, (at,), reducer.name), at), return_indices)
@@ -114,7 +114,7 @@ def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, re
 
 def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
     """Whether all or any elements are true: a bool for everything, bool leaves for given dims."""
-    self = self if dim is None else self._unstacked()
+    self = self if dim is None else self._unstacked()._twin()
     if dim is None:
         if keepdim:
             raise TypeError(f"{reducer.name}: keepdim=True needs a dim; without one the result is a Python bool")
@@ -126,14 +126,14 @@ def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
 
 def logsumexp(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, out: Any) -> Any:
     """Over batch dims only, all of them when none is given."""
-    self = self._unstacked()
+    self = self._unstacked()._twin()
     dims = named_dims(self, range(len(self._batch_size)) if dim is None else dim, reducer.name)
     return _delivered(_over_batch(self, reducer, dims, keepdim, {}, self), out)
 
 
 def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | None) -> Any:
     """Along one batch dim; shapes stay."""
-    self = self._unstacked()
+    self = self._unstacked()._twin()
     at = one_dim(self, dim, reducer.name, "call it once for each dim, or merge the dims first with `flatten`")
     plain = dtype is None  # torch reads a keyword more slowly than none
     function: Function = (lambda leaf: leaf.softmax(at)) if plain else (lambda leaf: leaf.softmax(at, dtype))
@@ -141,7 +141,7 @@ def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | No
     new = each(self, reducer.name, leaves, functions)
     if dtype is not None:
         _require_declared(self, leaves, new, reducer.name)
-    return self._make(new, self._batch_size, self._names, VALUES)
+    return self._refill(new, self._batch_size, self._names, VALUES)
 
 
 def norm(
@@ -211,11 +211,11 @@ def _pairs(
     found = each(self, op, leaves, functions)
     reduced = [True] * len(leaves) if callable(functions) else [given is not None for given in functions]
     values = [pair[0] if given else pair for pair, given in zip(found, reduced, strict=True)]
-    twin = self._make(values, size, names, VALUES)
     if not return_indices:
-        return twin
+        return self._refill(values, size, names, VALUES)
     indices = [pair[1] for pair, given in zip(found, reduced, strict=True) if given]
-    return Extrema(twin, untyped(self, tensors_only=True)._make(indices, size, names, VALUES))
+    places = untyped(self, tensors_only=True)._make(indices, size, names, VALUES)
+    return Extrema(self._refill(values, size, names, VALUES), places)
 
 
 def _pair(found: Any, return_indices: bool) -> Any:
@@ -231,7 +231,7 @@ def _lead(options: Options) -> torch.Size:
 def _stand(structure: Any, new: Sequence[Tensor], size: torch.Size, names: Names, lead: torch.Size) -> Any:
     if lead:
         size, names = lead + size, None if names is None else (None,) * len(lead) + names
-    return structure._make(new, size, names, VALUES)
+    return structure._refill(new, size, names, VALUES)
 
 
 def _require_declared(self: Pointwise, old: list[Tensor], new: Sequence[Tensor], op: str) -> None:

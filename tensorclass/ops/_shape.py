@@ -30,18 +30,21 @@ class ShapeOps(InplaceOps):
 
     def _reshaped(self, fn: Callable[[Tensor], Tensor], size: torch.Size, names: Names = None) -> Self:
         """A twin whose leaves went through `fn`; without leaves the given size stands."""
-        return self._make([fn(leaf) for leaf in self._leaves()], size, names)
+        leaves: list[Tensor] = []
+        new = self._open(leaves)
+        return new._refill([fn(leaf) for leaf in leaves], size, names)
 
     def _like_torch(self, fn: Callable[[Tensor], Tensor], names: Names = None) -> Self:
         """A twin whose batch size is what `fn` does to a tensor of the batch shape."""
         dims = len(self._batch_size)
-        leaves = self._leaves()
+        leaves: list[Tensor] = []
+        twin = self._open(leaves)
         if not leaves:
-            return self._make(
+            return twin._refill(
                 [], fn(torch.empty((*self._batch_size, 0)).expand(*self._batch_size, 0)).shape[:-1], names
             )
         new = [fn(leaf) for leaf in leaves]
-        return self._make(new, new[0].shape[: new[0].ndim - leaves[0].ndim + dims], names)
+        return twin._refill(new, new[0].shape[: new[0].ndim - leaves[0].ndim + dims], names)
 
     # ---- another arrangement of the same elements ----------------------------------------------------------------
 
@@ -64,12 +67,13 @@ class ShapeOps(InplaceOps):
             return self._through("reshape", *shape)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         new = infer_shape(_sizes(shape), size.numel(), op="reshape")
-        leaves = self._leaves()
+        leaves: list[Tensor] = []
+        twin = self._open(leaves)
         shapes = targets(leaves, new, len(size))
         reshaped = [
             leaf.reshape(*shape) if shape else leaf.reshape(()) for leaf, shape in zip(leaves, shapes, strict=True)
         ]
-        return self._make(reshaped, new, self._names if new == size else None)
+        return twin._refill(reshaped, new, self._names if new == size else None)
 
     @RESHAPED
     def view(
@@ -93,18 +97,19 @@ class ShapeOps(InplaceOps):
         """
         if self._stacked:
             return self._through("view", *shape, size=size, batch_size=batch_size)  # type: ignore[no-any-return]  # a stack of this class
+        leaves: list[Tensor] = []
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
-            leaves = self._leaves()
+            twin = self._open(leaves)
             new = [leaf.view(shape[0]) for leaf in leaves]
-            self._accept(leaves, new, "view")
-            return self._make(new, self._batch_size, self._names)
+            twin._accept(leaves, new, "view")
+            return twin._refill(new, self._batch_size, self._names)
         target = infer_shape(_sizes(shape) if size is None else size, self._batch_size.numel(), op="view")
         if batch_size is not None and as_batch_size(batch_size) != target:
             raise BatchSizeError(f"view: batch_size {list(batch_size)} is not the shape {list(target)}")
         dims = len(self._batch_size)
-        leaves = self._leaves()
+        twin = self._open(leaves)
         viewed = [leaf.view(shape) for leaf, shape in zip(leaves, targets(leaves, target, dims), strict=True)]
-        return self._make(viewed, target, self._names if target == self._batch_size else None)
+        return twin._refill(viewed, target, self._names if target == self._batch_size else None)
 
     @RESHAPED
     def flatten(
@@ -181,8 +186,9 @@ class ShapeOps(InplaceOps):
         at = self._dim(dim, "unsqueeze", extra=1)
         size = self._batch_size
         names = self._names and (*self._names[:at], None, *self._names[at:])
-        leaves = [leaf.unsqueeze(at) for leaf in self._leaves()]
-        return self._make(leaves, torch.Size((*size[:at], 1, *size[at:])), names)
+        leaves: list[Tensor] = []
+        twin = self._open(leaves)
+        return twin._refill([leaf.unsqueeze(at) for leaf in leaves], torch.Size((*size[:at], 1, *size[at:])), names)
 
     @RESHAPED
     def squeeze(self, dim: int | str | None = None) -> Self:
@@ -226,12 +232,13 @@ class ShapeOps(InplaceOps):
             raise BatchDimError(f"permute takes each of the {ndim} batch dims once, got {list(given)}")
         names = self._names and tuple(self._names[d] for d in order)
         full = order
-        leaves = []
-        for leaf in self._leaves():
+        leaves: list[Tensor] = []
+        twin = self._open(leaves)
+        for i, leaf in enumerate(leaves):
             if leaf.ndim != len(full):
                 full = (*order, *range(ndim, leaf.ndim))
-            leaves.append(leaf.permute(*full) if full else leaf.permute(()))  # faster than one tuple, several times
-        return self._make(leaves, torch.Size([size[d] for d in order]), names)
+            leaves[i] = leaf.permute(*full) if full else leaf.permute(())  # faster than one tuple, several times
+        return twin._refill(leaves, torch.Size([size[d] for d in order]), names)
 
     @PERMUTED
     def transpose(self, dim0: int | str, dim1: int | str) -> Self:
@@ -359,10 +366,11 @@ class ShapeOps(InplaceOps):
         new = _expanded(_sizes(shape), size)
         dims = len(size)
         names = self._names and ((None,) * (len(new) - dims) + self._names)
-        leaves = self._leaves()
+        leaves: list[Tensor] = []
+        twin = self._open(leaves)
         shapes = targets(leaves, new, dims)
         expanded = [leaf.expand(*shape) if shape else leaf for leaf, shape in zip(leaves, shapes, strict=True)]
-        return self._make(expanded, new, names)
+        return twin._refill(expanded, new, names)
 
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
         """Broadcast to the batch size of another container, or to the shape of a tensor."""

@@ -67,7 +67,8 @@ class PackOps(NonTensorOps):
                 "consolidate: filename, return_early and use_buffer are refused: the block lives in memory and is "
                 "there when the call returns; pickle the result, or write it with a file format"
             )
-        leaves = self._leaves(STORAGE)
+        leaves: list[Tensor] = []
+        twin = self._open(leaves, STORAGE)
         target = _one_device(leaves, as_device(device))
         if PackOps.is_consolidated(self) and leaves[0].device == target and not (share_memory or pin_memory):
             return self
@@ -78,7 +79,7 @@ class PackOps(NonTensorOps):
         views = cut(block, shapes)
         for view, leaf in zip(views, leaves, strict=True):
             view.copy_(leaf.detach(), non_blocking=non_blocking)
-        result = self._make(views, self._batch_size, self._names, STORAGE)
+        result = twin._refill(views, self._batch_size, self._names, STORAGE)
         if device is not None:
             result._set_device(target)
         result = self._become(result) if inplace else result

@@ -28,6 +28,7 @@ from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ._bridges import BridgeOps
 from ._consolidate import PackLayout, block_of, hollow, restore
+from ._fitting import fits, inner_names, named_like
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import NonTensorData, NonTensorDataBase, UnbatchedTensor, presented, stays_one
 from ._values import as_tensor, stacked
@@ -172,10 +173,11 @@ class TensorDict(TensorDictBase):
     # ---- the primitives ------------------------------------------------------------------------------------------
 
     def _leaves(self, kind: Kind = BATCHED) -> list[Tensor]:
+        values = list(self._data.values())
         if self._plain:
-            return list(self._data.values())
+            return values
         leaves: list[Tensor] = []
-        for value in list(self._data.values()):
+        for value in values:
             if type(value) is Tensor:
                 leaves.append(value)
             elif isinstance(value, (TensorCollection, Node)):
@@ -188,7 +190,7 @@ class TensorDict(TensorDictBase):
         self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
     ) -> Self:
         if not self._plain:
-            return self._rebuilt(iter(leaves), batch_size, names, kind)
+            return self._twin()._refill(leaves, batch_size, names, kind)
         new = object.__new__(type(self))
         new._data = data = dict(zip(self._data, leaves, strict=False))  # several times cheaper than strict
         if len(data) != len(leaves) or len(data) != len(self._data):
@@ -214,6 +216,40 @@ class TensorDict(TensorDictBase):
                     data[key] = value._twin()
         return new
 
+    def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
+        data = self._data.copy()
+        new = object.__new__(type(self))
+        new._data = data
+        new._batch_size = self._batch_size
+        new._device = self._device
+        new._names = self._names
+        new._plain = plain = self._plain  # after the copy: a write of something else than a tensor says so first
+        new._lock = None
+        if plain:
+            leaves += data.values()
+            return new
+        for key, value in data.items():
+            if type(value) is Tensor:
+                leaves.append(value)
+            elif isinstance(value, TensorCollection):
+                data[key] = value._open(leaves, kind)
+            elif isinstance(value, Tensor):
+                leaves.append(value)
+            elif isinstance(value, Node):
+                data[key] = still = value._still()
+                leaves += still._leaves(kind)
+        return new
+
+    def _refill(
+        self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
+    ) -> Self:
+        if self._plain:
+            self._data = dict(zip(self._data, leaves, strict=False))  # several times cheaper than strict
+            self._batch_size = batch_size
+            self._names = names or None  # no batch dim has no name
+            return self
+        return self._consume(iter(leaves), batch_size, names, kind)
+
     def _quick(self, index: int | slice) -> Self | None:
         """The elements at an int or slice, of plain tensors and containers alone; None leaves it to the general way."""
         size, rows = self._batch_size, self._data.copy()
@@ -236,39 +272,38 @@ class TensorDict(TensorDictBase):
         length = (first.shape if isinstance(first, Tensor) else first._batch_size)[0]
         return self._of(rows, torch.Size((length, *size[1:])), self._device, None, self._plain)
 
-    def _rebuilt(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
-        try:
-            new = self._consume(leaves, batch_size, names, kind)
-        except StopIteration:
-            raise StructureError(_CHANGED) from None
-        if next(leaves, None) is not None:
-            raise StructureError(_CHANGED)
-        return new
-
     def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
-        data = dict(self._data)
-        batch_dims = len(self._batch_size)
-        for key, value in data.items():
-            if type(value) is Tensor:
-                data[key] = next(leaves)
-            elif isinstance(value, TensorCollection):
-                own, size, inner = value._batch_size, batch_size, names
-                if len(own) > batch_dims:
-                    size = batch_size + own[batch_dims:]
-                    inner = _inner_names(names, value._names, batch_dims, size)
-                data[key] = value._consume(leaves, size, inner, kind)
-            elif isinstance(value, Node):
-                count = len(value._leaves(kind))
-                data[key] = value._make([next(leaves) for _ in range(count)], batch_size, names, kind)
-            elif isinstance(value, Tensor):
-                data[key] = next(leaves)
-        return self._of(data, batch_size, self._device, names, self._plain)
+        data = self._data
+        if self._plain:
+            self._data = dict(zip(data, leaves, strict=False))  # takes as many as there are keys
+        else:
+            dims = len(self._batch_size)
+            for key, value in data.items():
+                if type(value) is Tensor:
+                    data[key] = next(leaves)
+                elif isinstance(value, TensorCollection):
+                    own, size, inner = value._batch_size, batch_size, names
+                    if len(own) > dims:
+                        size = batch_size + own[dims:]
+                        inner = inner_names(names, value._names, dims, size)
+                    data[key] = value._consume(leaves, size, inner, kind)
+                elif isinstance(value, Tensor):
+                    data[key] = next(leaves)
+                elif isinstance(value, Node):
+                    count = len(value._leaves(kind))
+                    data[key] = value._make([next(leaves) for _ in range(count)], batch_size, names, kind)
+        self._batch_size = batch_size
+        self._names = names or None  # no batch dim has no name
+        return self
 
     def _entries(self) -> dict[str, Any]:
         return self._data.copy()
 
     def _tensors_by_key(self) -> dict[str, Tensor] | None:
-        return self._data if self._plain else None
+        if not self._plain:
+            return None
+        table = self._data.copy()
+        return table if self._plain else None  # a write of something else than a tensor says so first
 
     def _set_device(self, device: torch.device | None) -> None:
         self._device = device
@@ -353,8 +388,8 @@ class TensorDict(TensorDictBase):
         return super()._update_tensors(source)
 
     def _fill(self, entries: dict[str, Any]) -> None:
-        self._data = entries
         self._plain = all([isinstance(value, Tensor) for value in entries.values()])
+        self._data = entries
 
     def _drop(self, key: str) -> None:
         try:
@@ -384,7 +419,7 @@ class TensorDict(TensorDictBase):
         size = self._batch_size
         shape = getattr(value, "_batch_shape", None) if isinstance(value, Node) else value._batch_size
         if shape is not None and shape[: len(size)] != size:
-            if isinstance(value, Node) or not _fits(value, size):
+            if isinstance(value, Node) or not fits(value, size):
                 raise mismatch(key, shape, size)
             value = value._make(value._leaves(STORAGE), value._batch_size, value._names, STORAGE)
             value._resize(size, (key,))
@@ -477,7 +512,7 @@ class TensorDict(TensorDictBase):
     def _deepcopy(self, memo: dict[int, Any]) -> Self:
         new = self._of({}, self._batch_size, self._device, self._names, self._plain)
         memo[id(self)] = new
-        new._data = {key: deepcopy(value, memo) for key, value in self._data.items()}
+        new._data = {key: deepcopy(value, memo) for key, value in self._data.copy().items()}
         return new
 
     def _placed(self) -> frozenset[str]:
@@ -556,44 +591,6 @@ def _within(holder: TensorCollection, value: Any) -> bool:
     """Whether a container is another or stands below it."""
     store = getattr(value, "_store", value)
     return store is holder or any(_within(holder, child) for child in children(store))
-
-
-def _fits(value: TensorCollection, size: torch.Size) -> bool:
-    """Whether a nested container with fewer batch dims could take the holder's batch size."""
-    if len(value._batch_size) >= len(size) or value._batch_size != size[: len(value._batch_size)]:
-        return False
-    try:
-        value._check_size(size, ())
-    except BatchSizeError:
-        return False
-    return True
-
-
-def _inner_names(names: Names, inner: Names, outer_dims: int, size: torch.Size) -> Names:
-    if names is None and inner is None:
-        return None
-    tail: tuple[str | None, ...] = (None,) * (len(size) - len(names or ()))
-    if inner is not None:
-        tail = inner[outer_dims:]
-    head = names if names is not None else (None,) * (len(size) - len(tail))
-    joint = (*head, *tail)
-    return joint if any(name is not None for name in joint) else None
-
-
-def named_like(value: TensorCollection, names: tuple[str | None, ...], key: str) -> TensorCollection:
-    """A nested container with the dim names of its holder; those that it has already must agree."""
-    mine, ndim = value.names, len(names)
-    if mine[:ndim] == list(names):
-        return value
-    for dim, (old, new) in enumerate(zip(mine, names, strict=False)):
-        if old is not None and new is not None and old != new:
-            raise StructureError(
-                f"field `{key}`: batch dim {dim} is named {old!r} in the value and {new!r} in its holder; give them "
-                "the same names with `rename`"
-            )
-    twin = value._twin()
-    twin._set_names(check_names((*names, *mine[ndim:]), len(mine)))
-    return twin
 
 
 PackLayout._dense = TensorDict

@@ -152,13 +152,19 @@ class LazyBase(TensorDictBase):
             return stacked
         return [leaf for member in self._members for leaf in member._leaves(kind)]
 
+    def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
+        if kind == BATCHED:
+            return super()._open(leaves, kind)
+        return self._with([member._open(leaves, kind) for member in list(self._members)])
+
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
-        return self._consume(iter(leaves), batch_size, names, kind)
+        return self._twin()._consume(iter(leaves), batch_size, names, kind)
 
     def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Any:
         if kind == BATCHED:
-            return self._unstacked(tensors=False)._consume(leaves, batch_size, names, BATCHED)
-        return self._with([m._consume(leaves, m._batch_size, m._names, kind) for m in self._members])
+            return self._unstacked(tensors=False)._twin()._consume(leaves, batch_size, names, BATCHED)
+        self._members = [m._consume(leaves, m._batch_size, m._names, kind) for m in self._members]
+        return self
 
     def _parts(self) -> list[Any]:
         return [part for member in self._members for part in member._parts()]
@@ -172,18 +178,19 @@ class LazyBase(TensorDictBase):
 
     def _unstacked(self, tensors: bool = True) -> Any:
         """The dense container of the same entries; with `tensors=False` what is shaped like it, to be refilled."""
-        self._require_dense()
+        stack = self._with(self._members)  # other threads may add members meanwhile
+        stack._require_dense()
         data: dict[str, Any] = {}
-        for key in entries.common_keys(self._members):
-            values = entries.values_of(self, key)
+        for key in entries.common_keys(stack._members):
+            values = entries.values_of(stack, key)
             if not tensors and isinstance(values[0], Tensor):
                 data[key] = values[0]
                 continue
-            value = entries.combine(self, key, values)
+            value = entries.combine(stack, key, values)
             if isinstance(value, TensorCollection) and value._stacked:
                 value = value._unstacked(tensors)
             data[key] = value
-        return TensorDict._from_entries(data, self._batch_size, self._device, self._names)
+        return TensorDict._from_entries(data, stack._batch_size, stack._device, stack._names)
 
     def _require_dense(self) -> None:
         """Refuse what no dense container can hold: sizes that differ, keys that only some members have."""
@@ -205,7 +212,7 @@ class LazyBase(TensorDictBase):
             )
 
     def _twin(self) -> Self:
-        return self._with([member._twin() for member in self._members])
+        return self._with([member._twin() for member in list(self._members)])
 
     # ---- entries -------------------------------------------------------------------------------------------------
 

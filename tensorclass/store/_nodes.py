@@ -46,6 +46,10 @@ class Node:
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         raise NotImplementedError
 
+    def _still(self) -> Self:
+        """The node as it is now, for an operation: other threads may write to this one meanwhile."""
+        return self
+
     def _shown(self) -> Any:
         """What a reader of the entry gets."""
         return self
@@ -102,15 +106,15 @@ class NonTensorStack(Follower, Node, Generic[T]):
     ('b', ['b', 'c'], torch.Size([3]))
     """
 
-    __slots__ = ("_free", "_index", "_table")
+    __slots__ = ("_free", "_held")
     _holds_object = True
     _free: bool
     """Whether no container holds it, so that it may grow; absent where one does."""
-    _index: Tensor
-    _table: Sequence[T]
+    _held: tuple[Sequence[T], Tensor]
+    """Table and index, which are replaced together: other threads may read meanwhile."""
 
     def __init__(self, *values: Any) -> None:
-        self._table, self._index = tabulate([unwrap(value) for value in values])
+        self._held = tabulate([unwrap(value) for value in values])
         self._free = True
 
     @classmethod
@@ -152,9 +156,19 @@ class NonTensorStack(Follower, Node, Generic[T]):
     @classmethod
     def _of(cls, table: Sequence[Any], index: Tensor) -> Self:
         node = object.__new__(cls)
-        node._table = table
-        node._index = index
+        node._held = table, index
         return node
+
+    def _still(self) -> Self:
+        return self._of(*self._held)
+
+    @property
+    def _table(self) -> Sequence[T]:
+        return self._held[0]
+
+    @property
+    def _index(self) -> Tensor:
+        return self._held[1]
 
     @property
     def _batch_shape(self) -> torch.Size:
@@ -177,7 +191,8 @@ class NonTensorStack(Follower, Node, Generic[T]):
         Raises:
             ValueError: where they differ; read those with `tolist()`.
         """
-        values: list[T] = [self._table[i] for i in dict.fromkeys(self._index.reshape(-1).tolist())]
+        table, index = self._held
+        values: list[T] = [table[i] for i in dict.fromkeys(index.reshape(-1).tolist())]
         if not values or not all(value is values[0] or bool(value == values[0]) for value in values):
             raise ValueError(
                 f"data is the one object of all elements, and these are {self.tolist()!r:.80}; use tolist()"
@@ -188,7 +203,8 @@ class NonTensorStack(Follower, Node, Generic[T]):
         return self._index
 
     def _through(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        node = self._of(self._table, fn(self._index))
+        table, index = self._held
+        node = self._of(table, fn(index))
         node._free = True
         return node
 
@@ -221,9 +237,9 @@ class NonTensorStack(Follower, Node, Generic[T]):
         row = NonTensorStack.of(unwrap(value), self.shape[1:])
         if row.shape != self.shape[1:]:
             raise BatchSizeError(f"an element has shape {list(self.shape[1:])}, got {list(row.shape)}")
-        head, tail = self._index[:index], self._index[index:]
-        self._index = torch.cat([head, row._index.unsqueeze(0) + len(self._table), tail])
-        self._table = (*self._table, *row._table)
+        table, places = self._held
+        new = row._index.unsqueeze(0) + len(table)
+        self._held = (*table, *row._table), torch.cat([places[:index], new, places[index:]])
 
     def append(self, value: Any) -> None:
         """Put an object in at the end; see `insert`."""
@@ -235,7 +251,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
         grown._free = getattr(self, "_free", False)
         for value in values:
             grown.append(value)
-        self._table, self._index = grown._table, grown._index
+        self._held = grown._held
 
     @classmethod
     def _join_many(cls, nodes: Sequence[Any], dim: int, op: str) -> Any:
@@ -254,10 +270,11 @@ class NonTensorStack(Follower, Node, Generic[T]):
         return [] if kind == VALUES else [self._index]
 
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
-        return self._of(self._table, self._index if kind == VALUES else leaves[0])
+        table, index = self._held
+        return self._of(table, index if kind == VALUES else leaves[0])
 
     def _describe(self, outer: torch.Size) -> str:
-        kinds = sorted({kind.__name__ for kind in set(map(type, compact(self._table, self._index)[0]))})
+        kinds = sorted({kind.__name__ for kind in set(map(type, compact(*self._held)[0]))})
         return f"PerElement[{' | '.join(kinds)}]"
 
     def _same_node(self, other: Any) -> bool:
@@ -265,12 +282,13 @@ class NonTensorStack(Follower, Node, Generic[T]):
 
     @classmethod
     def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:
+        nodes = [node._still() for node in nodes]
         first = nodes[0]._table
         if all([node._table is first for node in nodes]):  # elements of one stack: the objects stay where they are
             return cls._of(first, how.torch_fn([node._index for node in nodes], dim))
         table: list[Any] = []
         shifted = []
-        for own, index in [compact(node._table, node._index) for node in nodes]:
+        for own, index in [compact(*node._held) for node in nodes]:
             shifted.append(index + len(table))
             table += own
         return cls._of(tuple(table), how.torch_fn(shifted, dim))
@@ -278,8 +296,8 @@ class NonTensorStack(Follower, Node, Generic[T]):
     def _choose(self, other: Any, condition: Tensor, key: str) -> Self:
         theirs = NonTensorStack.of_one(other, self.shape)
         wide = over_events(near(condition, self._index), self.ndim - condition.ndim)
-        mine, index = compact(self._table, self._index)
-        table, other_index = compact(theirs._table, theirs._index)
+        mine, index = compact(*self._held)
+        table, other_index = compact(*theirs._held)
         return self._of(*compact((*mine, *table), torch.where(wide, index, other_index + len(mine))))
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
@@ -297,10 +315,11 @@ class NonTensorStack(Follower, Node, Generic[T]):
 
     def _commit(self, plan: Any) -> None:
         value, parts = plan
-        table, places = compact(value._table, value._index)
-        index = self._index.clone()
-        index[parts] = places.to(index.device) + len(self._table)
-        self._table, self._index = compact(grown(self._table, table), index)
+        new, places = compact(*value._held)
+        table, old = self._held
+        index = old.clone()
+        index[parts] = places.to(index.device) + len(table)
+        self._held = compact(grown(table, new), index)
 
     def __iter__(self) -> Any:
         return iter([self[i] for i in range(len(self))]) if self.ndim > 1 else iter(self.tolist())
@@ -311,27 +330,31 @@ class NonTensorStack(Follower, Node, Generic[T]):
         Raises:
             ValueError: when the stack has another number of elements.
         """
-        if self._index.numel() != 1:
+        table, index = self._held
+        if index.numel() != 1:
             raise ValueError(f"item() needs one element, this stack has shape {list(self.shape)}; use tolist()")
-        return self._table[int(self._index.reshape(()))]
+        return table[int(index.reshape(()))]
 
     def tolist(self) -> Any:
         """The objects as nested lists of the batch shape; the object itself for a stack without dims."""
-        return _look_up(self._index.tolist(), self._table)
+        table, index = self._held
+        return _look_up(index.tolist(), table)
 
     def __eq__(self, other: object) -> Any:
         """Element by element as a bool tensor, against another stack or one object."""
-        mine = self._index.reshape(-1).tolist()
+        table, index = self._held
+        mine = index.reshape(-1).tolist()
         if isinstance(other, Node) and other._holds_object and not isinstance(other, NonTensorStack):
             other = other._shown()
         if isinstance(other, NonTensorStack):
             if other.shape != self.shape:
                 raise BatchSizeError(f"==: batch shapes differ: {list(self.shape)} and {list(other.shape)}")
-            theirs = [other._table[i] for i in other._index.reshape(-1).tolist()]
+            found, places = other._held
+            theirs = [found[i] for i in places.reshape(-1).tolist()]
         else:
             theirs = [other] * len(mine)
-        same = [bool(self._table[i] == value) for i, value in zip(mine, theirs, strict=True)]
-        return torch.tensor(same, dtype=torch.bool, device=self._index.device).reshape(self.shape)
+        same = [bool(table[i] == value) for i, value in zip(mine, theirs, strict=True)]
+        return torch.tensor(same, dtype=torch.bool, device=index.device).reshape(index.shape)
 
     def __ne__(self, other: object) -> Any:
         """Element by element as a bool tensor."""
@@ -343,7 +366,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
         return f"NonTensorStack({self.tolist()!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_stack, compact(self._table, self._index)
+        return _restore_stack, compact(*self._held)
 
 
 @trusted
@@ -511,7 +534,8 @@ def _restore_stack(table: Sequence[Any], index: Tensor) -> NonTensorStack[Any]:
 
 
 def _flatten_stack(node: NonTensorStack[Any]) -> tuple[list[Any], Any]:
-    return [node._index], node._table
+    table, index = node._held
+    return [index], table
 
 
 def _unflatten_stack(children: Iterable[Any], table: Any) -> NonTensorStack[Any]:

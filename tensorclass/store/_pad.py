@@ -113,5 +113,5 @@ def _pad_objects(collection: Any, value: Any, sizes: list[int], path: Path, grow
                 "`batch.to_tensordict()`"
             )
     stack_of = NonTensorStack.of_one(value, collection._batch_size)
-    table, index = compact(stack_of._table, stack_of._index)
+    table, index = compact(*stack_of._held)
     return NonTensorStack._of((*table, None), pad_leaf(index, sizes, len(table)))

@@ -174,14 +174,14 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         return self._store._make(leaves, batch_size, names, kind)
 
-    def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Any:
-        return self._store._consume(leaves, batch_size, names, kind)
-
     @classmethod
     def _from_entries(
         cls, entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names
     ) -> Any:
         return TensorDict._from_entries(entries, batch_size, device, names)
+
+    def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Any:
+        return self._store._open(leaves, kind)
 
     def _twin(self) -> Any:
         return self._store._twin()

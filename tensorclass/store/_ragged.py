@@ -107,6 +107,9 @@ class RaggedTensor(Node):
         node._parts = table, spans, packed
         return node
 
+    def _still(self) -> Self:
+        return self._of(*self._parts)
+
     @classmethod
     def unpad(cls, padded: Tensor, lengths: Tensor | Sequence[int]) -> RaggedTensor:
         """The elements of a padded tensor, without a copy.
