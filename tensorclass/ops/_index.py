@@ -244,8 +244,8 @@ class IndexOps(NameOps):
             if leaves:
                 new = rows(leaves, index)
                 return twin._refill(new, torch.Size((index.shape[0], *size[1:])), self._names)
-        mask = type(index) is Tensor and index.dtype is torch.bool and 0 < index.ndim <= len(size)
-        parts: Any = (index,) if mask and index.shape == size[: index.ndim] else normalise(index, size)
+        mask = type(index) is Tensor and index.dtype is torch.bool and index.ndim and index.shape == size[: index.ndim]
+        parts: Any = (index,) if mask else normalise(index, size)
         twin = self._open(leaves)
         new = apply_index(leaves, parts)
         new_size = indexed_size(parts, size, leaves[0] if leaves else None, new[0] if new else None)

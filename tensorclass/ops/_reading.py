@@ -56,8 +56,8 @@ class ReadingOps(TensorCollection):
         `other` is a container or a dict. `whole` asks for the same keys on both sides and keeps the order of the own
         ones; else the other side may have fewer. `write` refuses where a container is frozen.
         """
-        table = self._tensors_by_key()
-        if table is not None and type(other) is not dict:
+        table, kind = self._tensors_by_key(), type(other)
+        if table is not None and kind is not dict:
             found = other._tensors_by_key()
             if found is not None and list(table) == list(found):
                 mine += table.values()
@@ -65,7 +65,7 @@ class ReadingOps(TensorCollection):
                 return True
         if self._stacked:
             return False
-        own, found = self._live(), other if type(other) is dict else other._live()
+        own, found = self._live(), other if kind is dict else other._live()
         if whole and len(own) != len(found):
             return False
         for key in list(own if whole else found):

@@ -285,11 +285,12 @@ def _sort_out(
     rest: dict[Path, Any] = {}
     misfits = []
     for path, value in values.items():
-        entry = table.get(path)
-        if type(entry) is Tensor and type(value) is Tensor and not assign and value.shape == entry.shape:
+        entry: Any = table.get(path)
+        kind = type(entry)
+        if kind is Tensor and type(value) is Tensor and not assign and value.shape == entry.shape:
             copies[path] = value
             continue
-        shown: Any = entry._shown() if entry is not None and hasattr(type(entry), "_shown") else entry
+        shown: Any = entry._shown() if entry is not None and hasattr(kind, "_shown") else entry
         if isinstance(shown, Tensor) and not isinstance(value, Tensor):
             value = torch.as_tensor(value)
         if _is_stack(entry) and isinstance(value, list):
