@@ -198,7 +198,7 @@ def _present(checker: Checker, schema: Schema, given: Mapping[str, object]) -> d
                 continue  # has the event shape: spread when the batch size is known
         if value is not MISSING:
             found[spec.name] = checker.convert(spec, value)
-        elif spec.init and not spec.produced:
+        elif spec.init and not spec.produced and not spec.optional:  # as for the constructor: None
             checker.add(spec, "nothing", f"pass `{spec.name}=`")
     return found
 

@@ -301,13 +301,16 @@ _PARAMS = {
 def signature(schema: Schema) -> inspect.Signature:
     """The signature that help() and an IDE show."""
     kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    found = []
-    for name, spec in schema.declared.items():
+    found, required = [], False
+    for name, spec in reversed(schema.declared.items()):
         if spec.init:
             default = inspect.Parameter.empty if spec.default is MISSING else spec.default
             default = ... if spec.default_factory is not MISSING else default
-            default = None if default is inspect.Parameter.empty and spec.optional else default
+            if default is inspect.Parameter.empty:
+                default = None if spec.optional and (spec.kw_only or not required) else default
+                required |= default is not None and not spec.kw_only
             found.append(inspect.Parameter(name, kinds[spec.kw_only], default=default, annotation=TypeName(str(spec))))
+    found.reverse()
     for name in ("batch_size", "device", "names"):
         found.append(inspect.Parameter(name, kinds[1], default=None))
     found.sort(key=lambda parameter: parameter.kind)

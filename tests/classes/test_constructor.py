@@ -265,6 +265,24 @@ def test_fields_outside_the_constructor(form: Form) -> None:
             State(torch.ones(2), **{name: torch.ones(2)})
 
 
+def test_an_optional_field_needs_no_default(form: Form) -> None:
+    """It is None where nothing is given: to the constructor, from containers and dicts, and in the signature."""
+
+    @form()
+    class Pair(form.base):
+        x: Float32[Tensor, ""]
+        mask: Float32[Tensor, ""] | None
+        y: Float32[Tensor, ""]
+        note: str | None
+
+    one = Pair(x=torch.ones(2), y=torch.ones(2))
+    for batch in (one, Pair.from_tensordict(one.to_tensordict()), Pair.from_dict({"x": one.x, "y": one.y})):
+        assert (batch.mask, batch.note) == (None, None)
+    defaults = {name: parameter.default for name, parameter in inspect.signature(Pair).parameters.items()}
+    empty = inspect.Parameter.empty
+    assert [defaults[name] for name in ("x", "mask", "y", "note")] == [empty, empty, empty, None]
+
+
 def test_the_signature_shows_the_fields(ns: SimpleNamespace) -> None:
     """`inspect.signature` and `help` show fields with defaults, then batch size, device and names."""
     parameters = inspect.signature(ns.Digits).parameters
