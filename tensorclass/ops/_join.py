@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, overload
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
 from ..core import TensorCollection, batch_dim, join_path, unravel_key_to_tuple
-from ..core._base import Names
+from ..core._base import Exactly, K, Names
 from ..core._batch import as_int
 from ..core._keys import Key, Path
 from ..errors import BatchDimError, BatchSizeError, StructureError
@@ -27,6 +27,21 @@ from ._shape import ShapeOps
 
 Joiner = Callable[..., Tensor]
 C = TypeVar("C", bound=TensorCollection)
+C_co = TypeVar("C_co", bound=TensorCollection, covariant=True)
+
+
+class Joinable(Protocol[C_co, K]):
+    """For checkers: a list or tuple of containers that are of one class, whether that has a name or not."""
+
+    @overload
+    def __getitem__(self, index: int, /) -> Exactly[K]: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> Sequence[object]: ...
+
+    def __iter__(self) -> Iterator[C_co]: ...
+
+    def __len__(self) -> int: ...
 
 
 class JoinOps(ShapeOps):
@@ -59,7 +74,7 @@ class JoinOps(ShapeOps):
         raise how.different_objects(key, values)
 
     @classmethod
-    def stack(cls, input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
+    def stack(cls, input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
         """Join containers along a new batch dim.
 
         Args:
@@ -80,7 +95,7 @@ class JoinOps(ShapeOps):
         return stack(input, dim, out=out)
 
     @classmethod
-    def cat(cls, input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
+    def cat(cls, input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
         """Join containers along an existing batch dim.
 
         >>> import torch
@@ -454,7 +469,7 @@ def _prepare(input: Any, op: str) -> list[Any]:
     return items
 
 
-def stack(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
+def stack(input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
     """Join containers along a new batch dim; what `torch.stack` does with containers.
 
     >>> import torch
@@ -478,7 +493,7 @@ def stack(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
     return result
 
 
-def cat(input: Sequence[C], dim: int = 0, *, out: C | None = None) -> C:
+def cat(input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
     """Join containers along an existing batch dim; what `torch.cat` does with containers.
 
     >>> import torch

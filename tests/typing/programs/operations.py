@@ -93,13 +93,13 @@ batch.replace(z=torch.zeros(6))  # E: - | - | MissingKeyError | mypy+plugin: cal
 # ---- wrong: a changed copy with a text
 batch.replace(x="one")  # E: - | - | SchemaError | mypy+plugin: arg-type | mypy+stubs: arg-type | pyright+stubs: reportArgumentType
 # ---- wrong: tensors are stacked as containers
-print(stack([batch.x, batch.y]).x)  # E: attr-defined, type-var | reportArgumentType | StructureError | ty: invalid-argument-type | pyrefly: bad-specialization, missing-attribute
+print(stack([batch.x, batch.y]).x)  # E: arg-type | reportArgumentType | StructureError | ty: invalid-argument-type | pyrefly: bad-argument-type
 # anchor: print(torch.stack([batch.x, batch.y]).x)  # E
 # ---- wrong: a container and a number are stacked
-print(stack([batch, 3]))  # E: type-var | reportArgumentType | StructureError | ty: invalid-argument-type | pyrefly: bad-specialization
+print(stack([batch, 3]))  # E: arg-type | reportArgumentType | StructureError | ty: invalid-argument-type | pyrefly: bad-argument-type
 # anchor: print(torch.stack([batch, 3]))  # E
 # ---- wrong: two classes are stacked
-print(stack([batch, other]))  # E: - | - | StructureError | mypy+plugin: tensorclass-join
+print(stack([batch, other]))  # E: - | reportArgumentType | StructureError | mypy+plugin: tensorclass-join | pyrefly: bad-argument-type
 # anchor: print(torch.stack([batch, other]))  # E
 # ---- wrong: an item of another class
 first: Other = batch[0]  # E: assignment | reportAssignmentType | - | ty: invalid-assignment | pyrefly: bad-assignment

@@ -2,7 +2,7 @@
 """Operations keep the class."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -12,6 +12,8 @@ from typing_extensions import assert_type
 
 from tensorclass import TensorClass, TensorCollection, TensorDict, cat, collate, equal, stack
 from tensorclass.typing import Float32
+
+Batch = TypeVar("Batch", bound=TensorClass)
 
 
 class Point(TensorClass):
@@ -97,6 +99,13 @@ assert_type(cat((batch, batch), 0), Point)
 assert_type(Point.stack([batch, batch], 1), Point)
 assert_type(Point.cat([batch, batch]), Point)
 assert_type(stack([row for row in batch]), Point)
+
+
+def both_ways(rows: list[Batch], more: Iterable[Batch], common: list[TensorClass]) -> tuple[Batch, TensorClass]:
+    return stack([cat(rows), cat([*more])]), stack(common)
+
+
+assert_type(both_ways([batch], (batch,), [batch])[0], Point)
 assert_type(stack(batch.unbind(0)), Point)
 assert_type(collate([batch, batch]), Point)
 

@@ -68,9 +68,9 @@ batch.replace(label="three")  # E: - | - | SchemaError | mypy+plugin: arg-type
 batch.replace(inputs=batch)  # E: - | - | SchemaError | mypy+plugin: arg-type
 
 # ---- joins of different classes
-stack([batch, inputs])  # E: - | - | StructureError | mypy+plugin: tensorclass-join
-cat([batch, batch.to_tensordict()])  # E: - | - | StructureError | mypy+plugin: tensorclass-join
-cat((batch, inputs))  # E: - | - | StructureError | mypy+plugin: tensorclass-join
+stack([batch, inputs])  # E: - | reportArgumentType | StructureError | mypy+plugin: tensorclass-join
+cat([batch, batch.to_tensordict()])  # E: - | reportArgumentType | StructureError | mypy+plugin: tensorclass-join
+cat((batch, inputs))  # E: misc | reportArgumentType | StructureError | mypy+plugin: misc, tensorclass-join
 torch.stack([batch, inputs])  # E: list-item | reportArgumentType | StructureError | mypy+plugin: tensorclass-join
 torch.cat([batch, 3])  # E: list-item | reportArgumentType | TypeError | mypy+plugin: arg-type
 batch.clone().update({wanted: labels})  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key

@@ -51,11 +51,11 @@ batch.nothing()  # E: attr-defined | reportAttributeAccessIssue | UnknownFieldEr
 
 # ---- joining
 stack(batch.x)  # E: arg-type | reportArgumentType | StructureError
-stack([batch.x, batch.x])  # E: type-var | reportArgumentType | StructureError
-stack([batch, 3])  # E: type-var | reportArgumentType | StructureError
-cat([batch, "batch"])  # E: type-var | reportArgumentType | StructureError
+stack([batch.x, batch.x])  # E: arg-type | reportArgumentType | StructureError
+stack([batch, 3])  # E: arg-type | reportArgumentType | StructureError
+cat([batch, "batch"])  # E: arg-type | reportArgumentType | StructureError
 cat(3)  # E: arg-type | reportArgumentType | TypeError
-Point.stack([1, 2])  # E: type-var | reportArgumentType | StructureError
+Point.stack([1, 2])  # E: arg-type | reportArgumentType | StructureError
 
 # ---- results of another class
 first: Other = batch[0]  # E: assignment | reportAssignmentType | -
