@@ -150,6 +150,10 @@ def _parse_core(core: Any, optional: bool, metadata: tuple[Any, ...], owner: typ
     if core is PerElement or get_origin(core) is PerElement:
         (inner,) = get_args(core) or (Any,)
         return Parsed("per_element", inner, optional=optional, metadata=metadata)
+    if isinstance(core, TENSOR_MARKS):
+        raise WrongDeclaration(
+            f"{_mark_text(core)} alone", 'it says something about a tensor: write `Float32[Tensor, "3 h w"]`'
+        )
     _refuse_unions(core, owner)
     return Parsed("value", core, optional=optional, metadata=metadata)
 

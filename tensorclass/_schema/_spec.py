@@ -271,8 +271,8 @@ def _plain_name(annotation: Any, full: bool) -> str:
     if isinstance(annotation, type):
         module = annotation.__module__
         return f"{module}.{annotation.__qualname__}" if full and module != "builtins" else annotation.__name__
-    if isinstance(annotation, str):
-        return annotation
+    if isinstance(annotation, (str, DTypeFamily)):
+        return str(annotation)
     name = getattr(annotation, "__name__", None)
     return str(name) if name is not None else repr(annotation).replace("typing.", "")
 

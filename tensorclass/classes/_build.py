@@ -302,7 +302,7 @@ def signature(schema: Schema) -> inspect.Signature:
     """The signature that help() and an IDE show."""
     kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     found, required = [], False
-    for name, spec in reversed(schema.declared.items()):
+    for name, spec in reversed([*schema.declared.items()]):
         if spec.init:
             default = inspect.Parameter.empty if spec.default is MISSING else spec.default
             default = ... if spec.default_factory is not MISSING else default

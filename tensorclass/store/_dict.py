@@ -590,7 +590,9 @@ def mismatch(key: str, shape: Sequence[int], size: torch.Size) -> BatchSizeError
 def _within(holder: TensorCollection, value: Any) -> bool:
     """Whether a container is another or stands below it."""
     store = getattr(value, "_store", value)
-    return store is holder or any(_within(holder, child) for child in children(store))
+    parts = store._parts()
+    below = children(store) if len(parts) == 1 and parts[0] is store else parts
+    return store is holder or any(_within(holder, part) for part in below)
 
 
 PackLayout._dense = TensorDict
