@@ -215,7 +215,9 @@ class TensorCollection:
     @batch_size.setter
     def batch_size(self, size: Sequence[int] | int) -> None:
         self._require_unlocked("change the batch size")
-        self._resize(as_batch_size(size), ())
+        size = as_batch_size(size)
+        if size != self._batch_size:
+            self._resize(size, ())
 
     def _resize(self, size: torch.Size, path: tuple[str, ...]) -> None:
         """Set another batch size on this container and on nested ones that are too short for it."""

@@ -67,13 +67,15 @@ class ShapeOps(InplaceOps):
             return self._through("reshape", *shape)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         new = infer_shape(_sizes(shape), size.numel(), op="reshape")
+        if new == size:
+            return self._twin()
         leaves: list[Tensor] = []
         twin = self._open(leaves)
         shapes = targets(leaves, new, len(size))
         reshaped = [
             leaf.reshape(*shape) if shape else leaf.reshape(()) for leaf, shape in zip(leaves, shapes, strict=True)
         ]
-        return twin._refill(reshaped, new, self._names if new == size else None)
+        return twin._refill(reshaped, new)
 
     @RESHAPED
     def view(
@@ -106,10 +108,12 @@ class ShapeOps(InplaceOps):
         target = infer_shape(_sizes(shape) if size is None else size, self._batch_size.numel(), op="view")
         if batch_size is not None and as_batch_size(batch_size) != target:
             raise BatchSizeError(f"view: batch_size {list(batch_size)} is not the shape {list(target)}")
+        if target == self._batch_size:
+            return self._twin()
         dims = len(self._batch_size)
         twin = self._open(leaves)
         viewed = [leaf.view(shape) for leaf, shape in zip(leaves, targets(leaves, target, dims), strict=True)]
-        return twin._refill(viewed, target, self._names if target == self._batch_size else None)
+        return twin._refill(viewed, target)
 
     @RESHAPED
     def flatten(
@@ -203,7 +207,9 @@ class ShapeOps(InplaceOps):
             return self._through("squeeze", dim)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         dims = range(len(size)) if dim is None else (self._dim(dim, "squeeze"),)
-        drop = tuple(d for d in dims if size[d] == 1)
+        drop = tuple([d for d in dims if size[d] == 1])
+        if not drop:
+            return self._twin()
         keep = [d for d in range(len(size)) if d not in drop]
         names = self._names and tuple(self._names[d] for d in keep)
         return self._reshaped(lambda leaf: leaf.squeeze(drop), torch.Size([size[d] for d in keep]), _or_none(names))
@@ -230,6 +236,8 @@ class ShapeOps(InplaceOps):
         order = tuple([self._dim(dim, "permute") for dim in given])
         if len(order) != ndim or len(set(order)) != ndim:
             raise BatchDimError(f"permute takes each of the {ndim} batch dims once, got {list(given)}")
+        if order == tuple(range(ndim)):
+            return self._twin()
         names = self._names and tuple(self._names[d] for d in order)
         full = order
         leaves: list[Tensor] = []
@@ -252,6 +260,8 @@ class ShapeOps(InplaceOps):
         if self._stacked:
             return self._through("transpose", dim0, dim1)  # type: ignore[no-any-return]  # a stack of this class
         a, b = self._dim(dim0, "transpose"), self._dim(dim1, "transpose")
+        if a == b:
+            return self._twin()
         order = list(range(len(self._batch_size)))
         order[a], order[b] = b, a
         new = torch.Size([self._batch_size[d] for d in order])

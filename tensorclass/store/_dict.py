@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from ._consolidate import PackLayout, block_of, hollow, restore
 from ._fitting import fits, inner_names, named_like
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import NonTensorData, NonTensorDataBase, UnbatchedTensor, presented, stays_one
-from ._values import as_tensor, stacked
+from ._values import as_tensor, deepcopied, stacked
 
 if TYPE_CHECKING:
 
@@ -512,7 +511,7 @@ class TensorDict(TensorDictBase):
     def _deepcopy(self, memo: dict[int, Any]) -> Self:
         new = self._of({}, self._batch_size, self._device, self._names, self._plain)
         memo[id(self)] = new
-        new._data = {key: deepcopy(value, memo) for key, value in self._data.copy().items()}
+        new._data = {key: deepcopied(value, memo) for key, value in self._data.copy().items()}
         return new
 
     def _placed(self) -> frozenset[str]:

@@ -92,6 +92,8 @@ class LazyShapes(LazyIndex):
 
     def _reordered(self, op: str, *args: Any) -> Any:
         order = [n - 2 for n in getattr(self._model(), op)(*args)._batch_size]
+        if order == sorted(order):
+            return self._twin()
         inner = [self._inner(d) for d in order if d != self.stack_dim]
         members = [_permuted(member, inner) for member in self._members]
         template = _permuted(self._template, inner) if not self._members else None
@@ -122,6 +124,8 @@ class LazyShapes(LazyIndex):
         size = self._batch_size
         dims = range(len(size)) if dim is None else (self._dim(dim, "squeeze"),)
         drop = [d for d in dims if size[d] == 1]
+        if not drop:
+            return self._twin()
         inner = [self._inner(d) for d in drop if d != self.stack_dim]
         members = [_dropped(member, inner) for member in self._members]
         if self.stack_dim in drop:

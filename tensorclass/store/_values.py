@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 from ..core import TensorCollection
 from ..errors import BatchSizeError, StructureError
 from ..ops import stack
+from ..ops._mapping import foreach_is_safe
 
 
 def as_tensor(value: Any, device: torch.device | None) -> Tensor | None:
@@ -43,6 +45,27 @@ def stacked(value: Any) -> Any:
             return None
     shapes = {part.shape if isinstance(part, Tensor) and not part.is_nested else None for part in parts}
     return torch.stack(parts) if len(shapes) == 1 and None not in shapes else None
+
+
+def deepcopied(value: Any, memo: dict[int, Any]) -> Any:
+    """What `copy.deepcopy` makes of an entry: a plain tensor that has its storage to itself is cloned, and noted."""
+    if type(value) is not Tensor or id(value) in memo or not _is_simple(value):
+        return deepcopy(value, memo)
+    storage, noted = value.untyped_storage(), memo.setdefault("torch", {})  # type: ignore[call-overload]  # where torch looks
+    if storage._cdata in noted or storage.nbytes() != value.nbytes:
+        return deepcopy(value, memo)
+    memo[id(value)] = new = value.clone()
+    noted[storage._cdata] = new.untyped_storage()
+    return new
+
+
+def _is_simple(value: Tensor) -> bool:
+    """Whether a tensor is its elements and nothing else: no gradient, no attributes, no layout of its own."""
+    if value.requires_grad or value.layout is not torch.strided or not (value.is_cpu or value.is_cuda):
+        return False
+    if value.is_nested or value.is_quantized or value.is_conj() or value.is_neg() or value.is_inference():
+        return False
+    return value.is_contiguous() and value.grad is None and not value.__dict__ and foreach_is_safe()
 
 
 def _native(array: Any) -> Any:

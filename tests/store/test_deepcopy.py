@@ -1,0 +1,71 @@
+"""copy.deepcopy of containers: what shared a storage shares one, identity is kept, nothing of a tensor is lost."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from tensorclass import TensorDict, lazy_stack
+
+
+def test_tensors_are_copied() -> None:
+    """Values, strides and dtypes are those of the original, and the memory is new."""
+    data = TensorDict(a=torch.arange(6).view(2, 3), b=torch.rand(3, 2).T, c=torch.rand(2, 0), batch_size=[2])
+    new = copy.deepcopy(data)
+    for key, value in data.items():
+        assert new[key].equal(value)
+        assert new[key].stride() == value.stride()
+        assert new[key].dtype is value.dtype
+        assert not value.numel() or new[key].data_ptr() != value.data_ptr()
+
+
+def _views() -> dict[str, torch.Tensor]:
+    base = torch.zeros(4)
+    return {"whole": base, "view": base.view(4), "part": base[1:3], "same": base}
+
+
+@pytest.mark.parametrize("order", [["whole", "view", "part", "same"], ["part", "same", "view", "whole"]])
+def test_what_shared_a_storage_shares_one(order: list[str]) -> None:
+    """In whatever order they come, inside the container, in another one and beside it."""
+    views = _views()
+    first, second = order[:2], order[2:]
+    graph = (TensorDict({key: views[key] for key in first}), {key: views[key] for key in second}, views["whole"])
+    new_first, new_second, whole = copy.deepcopy(graph)
+    whole.fill_(1.0)
+    assert views["whole"].eq(0).all()
+    for key in order:
+        assert (new_first if key in first else new_second)[key].eq(1).all()
+    assert ("same" in first and new_first["same"] is whole) or new_second["same"] is whole
+
+
+def test_one_tensor_under_two_keys_stays_one() -> None:
+    """Also in nested containers and in members of a lazy stack."""
+    tensor = torch.zeros(2)
+    new = copy.deepcopy(TensorDict(a=tensor, n={"b": tensor}, batch_size=[2]))
+    assert new["a"] is new["n", "b"] is not tensor
+    stack = copy.deepcopy(lazy_stack([TensorDict(a=tensor), TensorDict(a=tensor)]))
+    assert stack[0]["a"] is stack[1]["a"]
+
+
+@pytest.mark.parametrize("kind", ["parameter", "leaf", "grad", "attribute", "conj", "sparse"])
+def test_nothing_of_a_tensor_is_lost(kind: str) -> None:
+    """What a plain clone would drop goes the way of torch."""
+    value: Any = torch.ones(2, dtype=torch.complex64 if kind == "conj" else torch.float32)
+    if kind == "parameter":
+        value = torch.nn.Parameter(value)
+    elif kind in ("leaf", "grad"):
+        value.requires_grad_()
+        value.sum().backward()
+        value.requires_grad_(kind == "leaf")
+    elif kind == "attribute":
+        value.note = "kept"
+    else:
+        value = value.conj() if kind == "conj" else value.to_sparse()
+    new, due = copy.deepcopy(TensorDict(a=value))["a"], copy.deepcopy(value)
+    assert type(new) is type(value)
+    assert (new.requires_grad, new.layout, new.is_conj()) == (due.requires_grad, due.layout, due.is_conj())
+    assert (new.grad is None) == (due.grad is None)
+    assert getattr(new, "note", None) == getattr(due, "note", None)
