@@ -27,6 +27,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     torch.manual_seed(0)
 
 
+def pytest_collectstart() -> None:
+    """So does a module that draws some for all its tests while it is imported."""
+    torch.manual_seed(0)
+
+
 def pytest_report_header() -> str:
     """The size of the house, for whoever watches it grow."""
     lengths = [source.lines for source in handwritten()]

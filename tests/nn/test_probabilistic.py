@@ -114,7 +114,7 @@ def test_modules_as_the_anchor(case, kind, scored):
     agree(run(mine, data), run(theirs, other))
     score, expected = mine.log_prob(data), theirs.log_prob(other)
     if isinstance(expected, torch.Tensor):
-        assert torch.allclose(score, expected, atol=1e-6)
+        assert torch.allclose(score, expected, atol=1e-4)  # as in `agree`: the draws differ by rounding
     else:
         agree(score, expected)
 
