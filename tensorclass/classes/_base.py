@@ -132,8 +132,7 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
 
     @property
     def _batch_size(self) -> torch.Size:
-        size: torch.Size = self._store._batch_size
-        return size
+        return self._store._batch_size  # type: ignore[no-any-return]  # a size
 
     @_batch_size.setter
     def _batch_size(self, size: torch.Size) -> None:
@@ -141,8 +140,7 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
 
     @property
     def _device(self) -> torch.device | None:
-        device: torch.device | None = self._store._device
-        return device
+        return self._store._device  # type: ignore[no-any-return]  # a device
 
     @_device.setter
     def _device(self, device: torch.device | None) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]  # the store's slot behind a property
@@ -150,8 +148,7 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
 
     @property
     def _names(self) -> Names:
-        names: Names = self._store._names
-        return names
+        return self._store._names  # type: ignore[no-any-return]  # a tuple
 
     @_names.setter
     def _names(self, names: Names) -> None:
@@ -166,9 +163,7 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         return new
 
     def _twin(self) -> Self:
-        new = object.__new__(type(self))
-        object.__setattr__(new, "_store", self._store._twin())
-        return new
+        return self._wrap(self._store._twin())
 
     @property
     def _stacked(self) -> bool:  # type: ignore[override]  # of a class over a store, the store's
@@ -223,6 +218,24 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         object.__setattr__(new, "_store", self._store._open(leaves, kind))
         return new
 
+    def _open_tensors(self, other: Any, mine: list[Tensor], theirs: list[Tensor]) -> Self | None:
+        own, there = self._store, other._store
+        store = own._open_tensors(there, mine, theirs) if type(there) is type(own) else None
+        if store is None:
+            return None
+        new = object.__new__(type(self))
+        object.__setattr__(new, "_store", store)
+        return new
+
+    def _refill(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = 0) -> Self:
+        own = self._store
+        store = own._refill(leaves, batch_size, names, kind)
+        return self if store is own else self._wrap(store)
+
+    @property
+    def _plain(self) -> bool:  # type: ignore[override]  # of a class over a store, the store's
+        return self._store._plain  # type: ignore[no-any-return]  # a bool
+
     def _entries(self) -> dict[str, Any]:
         entries: dict[str, Any] = self._store._entries()
         for name in type(self).__tensorclass_nested__:
@@ -235,14 +248,6 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
 
     def _declared_alike(self, other: Any) -> bool:
         return type(other) is type(self) and type(self).__tensorclass_rigid__
-
-    def _alike_leaves(self, other: Any) -> tuple[list[Tensor], list[Tensor]] | None:
-        if not self._declared_alike(other):
-            return super()._alike_leaves(other)
-        mine: list[Tensor] = []
-        theirs: list[Tensor] = []
-        alike = self._store._batch_size == other._store._batch_size and self._side_by_side(other, mine, theirs, True)
-        return (mine, theirs) if alike else None
 
     def _side_by_side(
         self, other: Any, mine: list[Tensor], theirs: list[Tensor], whole: bool, write: bool = False
@@ -267,9 +272,7 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
     def _live(self) -> dict[str, Any]:
         entries: dict[str, Any] = self._store._live()
         for name in type(self).__tensorclass_nested__:
-            if not hasattr(
-                entries.get(name, self), "_store"
-            ):  # an untyped store: wrapped into the class for the reader
+            if not hasattr(entries.get(name, self), "_store"):  # an untyped store, wrapped for the reader
                 return self._entries()
         return entries
 
@@ -302,12 +305,8 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
 
     def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str, other: object = ...) -> None:
         cls = type(self)
-        keeps_shape = other is None or type(other) in (cls, int, float, bool)
-        if (
-            cls.__tensorclass_rigid__
-            and keeps_shape
-            and (cls.__tensorclass_floats__ or _checks.dtypes(old) == _checks.dtypes(new))
-        ):
+        rigid = cls.__tensorclass_rigid__ and (other is None or type(other) in (cls, int, float, bool))
+        if rigid and (cls.__tensorclass_floats__ or _checks.dtypes(old) == _checks.dtypes(new)):
             return
         before, after = [v.numel() for v in old], [v.numel() for v in new]
         alike = before == after and 0 not in before and _checks.dtypes(old) == _checks.dtypes(new)

@@ -50,6 +50,8 @@ class TensorCollection:
     """Whether the entries live in another container, the `_store`."""
     _stacked: ClassVar[bool] = False
     """Whether entries are stacked from members when they are read, so that a write to them reaches nothing."""
+    _plain: bool = False
+    """Whether the entries are known to be tensors and nothing else; of a twin that nobody else has, it stays so."""
 
     _batch_size: torch.Size
     _device: torch.device | None
@@ -76,6 +78,13 @@ class TensorCollection:
         twin = self._twin()
         leaves += twin._leaves(kind)
         return twin
+
+    def _open_tensors(self, other: Any, mine: list[Tensor], theirs: list[Tensor]) -> Self | None:
+        """As `_open`, beside a container of the same class, whose leaves are taken as well, in the order of one's own.
+
+        None where not everything is tensors and containers, under the same keys; the lists are of no use then.
+        """
+        return None
 
     def _refill(
         self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED

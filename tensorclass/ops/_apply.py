@@ -142,12 +142,13 @@ class ApplyOps(KeyOps):
             and filter_empty is None
         ):
             plain = not (others or inplace or propagate_lock or constructor_kwargs)
-            own = self._twin() if plain else self  # other threads may write meanwhile
-            table = own._tensors_by_key() if plain else None
-            if table is not None:
-                return own._map_plain(table, fn)  # type: ignore[no-any-return]  # None when nothing is left
             leaves: list[Tensor] = []
-            if plain and not call_on_nested and own._side_by_side(own, leaves, [], True):
+            twin = self._open_tensors(self, leaves, []) if plain else None  # other threads may write meanwhile
+            if twin is not None and twin._plain:
+                return twin._map_plain(leaves, fn)  # type: ignore[no-any-return]  # None when nothing is left
+            if plain:
+                own = self._twin() if twin is None else twin
+            if twin is not None and not call_on_nested:
                 new = [fn(leaf) for leaf in leaves]
                 if _alike(leaves, new, True):
                     return own._refill(new, self._batch_size, self._names, VALUES)
@@ -216,14 +217,13 @@ class ApplyOps(KeyOps):
             return MappingOps.update(out, result, inplace=True)
         return self._lock_alike(result) if propagate_lock else result
 
-    def _map_plain(self, table: dict[str, Tensor], fn: Callable[[Tensor], Any]) -> Any:
-        """The common call on tensors and nothing else."""
-        leaves = list(table.values())
+    def _map_plain(self, leaves: list[Tensor], fn: Callable[[Tensor], Any]) -> Any:
+        """The common call on tensors and nothing else, by a twin."""
         new = [fn(leaf) for leaf in leaves]
         imposed = self._device is not None
         if _alike(leaves, new, imposed) if self._layered else not imposed and _batched(new, self._batch_size):
             return self._refill(new, self._batch_size, self._names, VALUES)
-        entries = dict(zip(table, new, strict=False))
+        entries = dict(zip(self._live(), new, strict=True))
         if not all([isinstance(value, Tensor) for value in entries.values()]):
             entries = {key: _leaf(value) for key, value in entries.items() if value is not None}
             if not entries:

@@ -115,15 +115,13 @@ def unary(self: C, kernel: Kernel) -> C:
 def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, default: Default = None) -> C:
     """Combine every leaf with a container, a tensor over the batch, or a number."""
     leaves: list[Tensor] = []
-    self = self._open(leaves, VALUES)
-    template: Any = self
     right: Right
-    alike = self._alike_leaves(other) if type(other) is type(self) else None
-    if alike is not None:
-        leaves, right = alike
-    elif default is not None and isinstance(other, TensorCollection):
+    paired = self._paired(other) if type(other) is type(self) else None
+    self, leaves, right = paired or (self._open(leaves, VALUES), leaves, 0)
+    template: Any = self
+    if paired is None and default is not None and isinstance(other, TensorCollection):
         (template, leaves), right = merged(self, other, kernel.name, default)
-    else:
+    elif paired is None:
         right = operand(self, leaves, other, kernel.name)
     options = {} if alpha is None else {"alpha": alpha}
     try:
@@ -179,11 +177,17 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
     """The in-place form: every leaf is checked before the first is written."""
     self._refuse_frozen(f"{kernel.name}_")
     leaves: list[Tensor] = []
-    own, paths = _targets(self, operands, leaves)
-    if default is not None and isinstance(operands[0], TensorCollection):
+    paths: Layout | None = None
+    rights: tuple[Right, ...]
+    paired = self._paired(operands[0]) if len(operands) == 1 and type(operands[0]) is type(self) else None
+    if paired is not None:
+        own, leaves, right = paired
+        rights = (right,)
+    elif default is not None and isinstance(operands[0], TensorCollection):
         own = self._open(leaves := [], VALUES)
         paths, leaves, rights = partial(own, leaves, operands[0], kernel.name, default)
     else:
+        own, paths = _targets(self, operands, leaves)
         rights = tuple([operand(own, leaves, other, kernel.name, paths) for other in operands])
     options = {key: value for key, value in given.items() if value is not None}
     surely = _surely_writable(leaves, (*rights, *options.values()))

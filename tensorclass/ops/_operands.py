@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
 from ..core import VALUES, TensorCollection, join_path
 from ..core._base import Handler
@@ -46,13 +47,16 @@ class Pointwise(InplaceOps):
             return handler(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)
 
-    def _alike_leaves(self, other: Any) -> tuple[list[Tensor], list[Tensor]] | None:
-        """Both sides' `VALUES` leaves in one's own order, where they are tensors of the same ranks; None else."""
+    def _paired(self, other: Any) -> tuple[Self, list[Tensor], list[Tensor]] | None:
+        """A twin, its leaves and those of another of the class in the same order, if all are tensors of equal ranks."""
+        if self._batch_size != other._batch_size:
+            return None
         mine: list[Tensor] = []
         theirs: list[Tensor] = []
-        if self._batch_size != other._batch_size or not self._side_by_side(other, mine, theirs, True):
+        own = self._open_tensors(other, mine, theirs)
+        if own is None or not (self._declared_alike(other) or [v.ndim for v in mine] == [v.ndim for v in theirs]):
             return None
-        return (mine, theirs) if [v.ndim for v in mine] == [v.ndim for v in theirs] else None
+        return own, mine, theirs
 
     def _layout(self) -> Layout:
         """The key or path of each `VALUES` leaf, in order; a store that knows it at once overrides this."""

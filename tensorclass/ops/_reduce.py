@@ -12,6 +12,7 @@ from typing_extensions import NamedTuple
 
 from ..core import VALUES
 from ..core._base import Names
+from ._kernels import C
 from ._operands import Pointwise
 from ._reduce_frame import (
     EMPTY,
@@ -56,16 +57,16 @@ def total(
 ) -> Any:  # fmt: skip
     """One number for all that is reduced."""
     if not (reduce and dim is None):  # one number takes the members' leaves as they are
-        self = self._unstacked()._twin()
+        self = self._unstacked()
     options = {key: value for key, value in given.items() if value is not None}
     if reduce:
-        return together(self, reducer, dim, keepdim, options)
+        return together(self if dim is None else self._twin(), reducer, dim, keepdim, options)
     if dim is None:
         result = _everything(self, reducer, keepdim, options)
     elif is_feature(self, dim, keepdim, reducer.name):
         result = _events(self, reducer, options)
     else:
-        result = _over_batch(self, reducer, named_dims(self, dim, reducer.name), keepdim, options, self)
+        result = _over_batch(self, reducer, named_dims(self, dim, reducer.name), keepdim, options, True)
     return result if key_transform is None else renamed(result, key_transform, reducer.name)
 
 
@@ -86,7 +87,7 @@ def indexed(
     self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, reduce: bool | None, return_indices: bool
 ) -> Any:
     """An element of what is reduced, and its position where one dim is given."""
-    self = self._unstacked()._twin()
+    self = self._unstacked()
     name = reducer.name
     if dim is None:
         if keepdim:
@@ -96,7 +97,7 @@ def indexed(
         raise TypeError(f'{name}: event dims have no single position; use `a{name}(dim="feature")`')
     at = one_dim(self, dim, name, f"several dims have no single position: use `a{name}({dim!r})`")
     if reduce:
-        return _pair(reducer.function(joined(self, (at,), name), at, keepdim), return_indices)
+        return _pair(reducer.function(joined(self._twin(), (at,), name), at, keepdim), return_indices)
     size, names = reduced_size(self._batch_size, (at,), keepdim), reduced_names(self._names, (at,), keepdim)
     function = partial(reducer.function, dim=at, keepdim=keepdim)
     return _pairs(self, function, name, size, names, return_indices)
@@ -104,40 +105,40 @@ def indexed(
 
 def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, return_indices: bool) -> Any:
     """An element for each prefix along one batch dim, and its position."""
-    self = self._unstacked()._twin()
+    self = self._unstacked()
     at = one_dim(self, dim, reducer.name, "call it once for each dim")
     if reduce:
-        return _pair(reducer.function(joined(self, (at,), reducer.name), at), return_indices)
+        return _pair(reducer.function(joined(self._twin(), (at,), reducer.name), at), return_indices)
     function = partial(reducer.function, dim=at)
     return _pairs(self, function, reducer.name, self._batch_size, self._names, return_indices, False)
 
 
 def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
     """Whether all or any elements are true: a bool for everything, bool leaves for given dims."""
-    self = self if dim is None else self._unstacked()._twin()
+    self = self if dim is None else self._unstacked()
     if dim is None:
         if keepdim:
             raise TypeError(f"{reducer.name}: keepdim=True needs a dim; without one the result is a Python bool")
         return verdict(self._leaves(VALUES), reducer)
     if is_feature(self, dim, keepdim, reducer.name):
         return _events(self, reducer, {})
-    return _over_batch(self, reducer, named_dims(self, dim, reducer.name), keepdim, {}, untyped(self))
+    return _over_batch(self, reducer, named_dims(self, dim, reducer.name), keepdim, {}, False)
 
 
 def logsumexp(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, out: Any) -> Any:
     """Over batch dims only, all of them when none is given."""
-    self = self._unstacked()._twin()
+    self = self._unstacked()
     dims = named_dims(self, range(len(self._batch_size)) if dim is None else dim, reducer.name)
-    return _delivered(_over_batch(self, reducer, dims, keepdim, {}, self), out)
+    return _delivered(_over_batch(self, reducer, dims, keepdim, {}, True), out)
 
 
 def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | None) -> Any:
     """Along one batch dim; shapes stay."""
-    self = self._unstacked()._twin()
+    self = self._unstacked()
     at = one_dim(self, dim, reducer.name, "call it once for each dim, or merge the dims first with `flatten`")
     plain = dtype is None  # torch reads a keyword more slowly than none
     function: Function = (lambda leaf: leaf.softmax(at)) if plain else (lambda leaf: leaf.softmax(at, dtype))
-    leaves, functions = _batched(self, reducer.name, False, function)
+    self, leaves, functions = _batched(self, reducer.name, False, function)
     new = each(self, reducer.name, leaves, functions)
     if dtype is not None:
         _require_declared(self, leaves, new, reducer.name)
@@ -159,19 +160,21 @@ def _delivered(result: Any, out: Any) -> Any:
 
 
 def _batched(
-    self: Pointwise, op: str, regroups: bool, function: Function
-) -> tuple[list[Tensor], Function | list[Function | None]]:
-    """The leaves, and the function; beside each leaf, or None, where the batch dims pass some by."""
-    leaves = self._leaves(VALUES)
-    if self._tensors_by_key() is not None:
-        return leaves, function
+    self: C, op: str, regroups: bool, function: Function
+) -> tuple[C, list[Tensor], Function | list[Function | None]]:
+    """A twin, the leaves, and the function; beside each leaf, or None, where the batch dims pass some by."""
+    leaves: list[Tensor] = []
+    self = self._open(leaves, VALUES)
+    if self._plain:
+        return self, leaves, function
     ndims = batch_ndims(self, op, regroups)
-    return leaves, function if None not in ndims else [None if n is None else function for n in ndims]
+    return self, leaves, function if None not in ndims else [None if n is None else function for n in ndims]
 
 
 def _everything(self: Pointwise, reducer: Reducer, keepdim: bool, options: Options) -> Any:
+    leaves: list[Tensor] = []
+    self = self._open(leaves, VALUES)
     batch_ndims(self, reducer.name, True)
-    leaves = self._leaves(VALUES)
     if keepdim:
         functions = [along(reducer, tuple(range(leaf.ndim)), True, options) for leaf in leaves]
     else:
@@ -184,22 +187,24 @@ def _everything(self: Pointwise, reducer: Reducer, keepdim: bool, options: Optio
 
 def _events(self: Pointwise, reducer: Reducer, options: Options) -> Any:
     lead = _lead(options)
+    leaves: list[Tensor] = []
+    self = self._open(leaves, VALUES)
     ndims = batch_ndims(self, reducer.name, bool(lead))
-    leaves = self._leaves(VALUES)
     spans = [tuple(range(ndim or 0, leaf.ndim)) for leaf, ndim in zip(leaves, ndims, strict=True)]
     new = each(self, reducer.name, leaves, [along(reducer, dims, False, options) for dims in spans])
     return _stand(untyped(self), new, self._batch_size, self._names, lead)
 
 
 def _over_batch(
-    self: Pointwise, reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Options, structure: Any
+    self: Pointwise, reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Options, declared: bool
 ) -> Any:
-    leaves, functions = _batched(self, reducer.name, True, along(reducer, dims, keepdim, options))
+    """A twin, of the class where its declaration covers the result."""
+    self, leaves, functions = _batched(self, reducer.name, True, along(reducer, dims, keepdim, options))
     new = each(self, reducer.name, leaves, functions)
-    if structure is self:
+    if declared:
         _require_declared(self, leaves, new, reducer.name)
     size, names = reduced_size(self._batch_size, dims, keepdim), reduced_names(self._names, dims, keepdim)
-    return _stand(structure, new, size, names, _lead(options))
+    return _stand(self if declared else untyped(self), new, size, names, _lead(options))
 
 
 def _pairs(
@@ -207,7 +212,7 @@ def _pairs(
     regroups: bool = True,
 ) -> Any:  # fmt: skip
     """Values in a twin; indices, of other dtypes and for reduced tensors alone, in an untyped container."""
-    leaves, functions = _batched(self, op, regroups, function)
+    self, leaves, functions = _batched(self, op, regroups, function)
     found = each(self, op, leaves, functions)
     reduced = [True] * len(leaves) if callable(functions) else [given is not None for given in functions]
     values = [pair[0] if given else pair for pair, given in zip(found, reduced, strict=True)]

@@ -73,11 +73,10 @@ def batch_ndims(self: Pointwise, op: str, regroups: bool, path: Path = ()) -> li
     Raises:
         StructureError: when the batch dims change and an entry with one object for each element can't follow.
     """
-    table = self._tensors_by_key()
-    if table is not None:
-        return [len(self._batch_size)] * len(table)
+    if self._plain:
+        return [len(self._batch_size)] * len(self._live())
     found: list[int | None] = []
-    for key, value in self._entries().items():
+    for key, value in self._live().items():
         if isinstance(value, Tensor):
             found.append(len(self._batch_size))
         elif isinstance(value, Pointwise):

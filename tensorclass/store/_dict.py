@@ -27,7 +27,7 @@ from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ._bridges import BridgeOps
 from ._consolidate import PackLayout, block_of, hollow, restore
-from ._fitting import fits, inner_names, named_like
+from ._fitting import Replaced, fits, inner_names, mismatch, named_like, within
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import NonTensorData, NonTensorDataBase, UnbatchedTensor, presented, stays_one
 from ._values import as_tensor, deepcopied, stacked
@@ -239,6 +239,35 @@ class TensorDict(TensorDictBase):
                 leaves += still._leaves(kind)
         return new
 
+    def _open_tensors(self, other: Any, mine: list[Tensor], theirs: list[Tensor]) -> Self | None:
+        data = self._data.copy()
+        found = data if other is self else other._data.copy()
+        new = object.__new__(type(self))
+        new._data = data
+        new._batch_size = self._batch_size
+        new._device = self._device
+        new._names = self._names
+        new._plain = plain = self._plain
+        new._lock = None
+        if plain and other._plain and (found is data or list(found) == list(data)):
+            mine += data.values()
+            theirs += found.values()
+            return new
+        if len(found) != len(data):
+            return None
+        for key, leaf in data.items():
+            source = found.get(key)
+            if type(leaf) is Tensor and type(source) is Tensor:
+                mine.append(leaf)
+                theirs.append(source)
+                continue
+            if type(source) is not type(leaf) or not isinstance(leaf, TensorCollection):
+                return None
+            inner = data[key] = leaf._open_tensors(source, mine, theirs)
+            if inner is None:
+                return None
+        return new
+
     def _refill(
         self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
     ) -> Self:
@@ -423,7 +452,7 @@ class TensorDict(TensorDictBase):
             value = value._make(value._leaves(STORAGE), value._batch_size, value._names, STORAGE)
             value._resize(size, (key,))
         if isinstance(value, TensorCollection):
-            if _within(self, value):
+            if within(self, value):
                 raise StructureError(f"field `{key}`: a container can't be put inside itself; put in a `value.clone()`")
             if self._device is not None and value._device != self._device:
                 value = value._on(self._device)  # type: ignore[attr-defined]  # every container has it
@@ -549,20 +578,6 @@ class TensorDict(TensorDictBase):
         register(cls)
 
 
-class Replaced:
-    """An entry that a checked write replaces: by an object, or by a stack once that is written."""
-
-    def __init__(self, holder: TensorDict, key: str, stack: NonTensorStack[Any] | None = None) -> None:
-        self.holder = holder
-        self.key = key
-        self.stack = stack
-
-    def _commit(self, plan: Any) -> None:
-        if self.stack is not None:
-            self.stack._commit(plan)
-        self.holder._put(self.key, plan if self.stack is None else self.stack)
-
-
 def same_entry(a: Any, b: Any) -> bool:
     """Whether two entries are the same Python object or equal ones."""
     mine, theirs = (value.data if isinstance(value, NonTensorDataBase) else value for value in (a, b))
@@ -576,22 +591,6 @@ def missing(collection: TensorCollection, key: str) -> MissingKeyError:
 
 def _absent(name: str, key: str, keys: list[str]) -> str:
     return f"{name} has no key `{key}`{did_you_mean(key, keys)}; its keys are {listed(keys)}"
-
-
-def mismatch(key: str, shape: Sequence[int], size: torch.Size) -> BatchSizeError:
-    """The error for a value whose leading dims are not the batch size."""
-    return BatchSizeError(
-        f"field `{key}`: the leading dims of a value are the batch size {list(size)}, got shape {list(shape)}; "
-        "give it those dims (`value.expand(...)`), or make the container with another batch_size"
-    )
-
-
-def _within(holder: TensorCollection, value: Any) -> bool:
-    """Whether a container is another or stands below it."""
-    store = getattr(value, "_store", value)
-    parts = store._parts()
-    below = children(store) if len(parts) == 1 and parts[0] is store else parts
-    return store is holder or any(_within(holder, part) for part in below)
 
 
 PackLayout._dense = TensorDict

@@ -1,11 +1,15 @@
-"""How a nested container comes to fit its holder: its batch size and its dim names."""
+"""How a value comes to fit its holder: its batch size, its dim names, and its place."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from ..core import TensorCollection
 from ..core._base import Names, check_names
+from ..core._locks import children
 from ..errors import BatchSizeError, StructureError
 
 
@@ -46,3 +50,33 @@ def named_like(value: TensorCollection, names: tuple[str | None, ...], key: str)
     twin = value._twin()
     twin._set_names(check_names((*names, *mine[ndim:]), len(mine)))
     return twin
+
+
+def mismatch(key: str, shape: Sequence[int], size: torch.Size) -> BatchSizeError:
+    """The error for a value whose leading dims are not the batch size."""
+    return BatchSizeError(
+        f"field `{key}`: the leading dims of a value are the batch size {list(size)}, got shape {list(shape)}; "
+        "give it those dims (`value.expand(...)`), or make the container with another batch_size"
+    )
+
+
+def within(holder: TensorCollection, value: Any) -> bool:
+    """Whether a container is another or stands below it."""
+    store = getattr(value, "_store", value)
+    parts = store._parts()
+    below = children(store) if len(parts) == 1 and parts[0] is store else parts
+    return store is holder or any(within(holder, part) for part in below)
+
+
+class Replaced:
+    """An entry that a checked write replaces: by an object, or by a stack once that is written."""
+
+    def __init__(self, holder: Any, key: str, stack: Any | None = None) -> None:
+        self.holder = holder
+        self.key = key
+        self.stack = stack
+
+    def _commit(self, plan: Any) -> None:
+        if self.stack is not None:
+            self.stack._commit(plan)
+        self.holder._put(self.key, plan if self.stack is None else self.stack)
