@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
 from copy import deepcopy
 from typing import Any, TypeAlias
 
@@ -52,6 +52,14 @@ class Flat(MutableMapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._items())
+
+    def items(self) -> ItemsView[str, Any]:
+        """Names and tensors, both read at once: other threads may write meanwhile."""
+        return self._items().items()
+
+    def values(self) -> ValuesView[Any]:
+        """The tensors, as `items` gives them."""
+        return self._items().values()
 
 
 def named(store: Any, path: Path = ()) -> Iterator[tuple[str, Tensor]]:
@@ -333,6 +341,12 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """The parameters and buffers by dotted name; as for every module."""
         return nn.Module.state_dict(self, *args, **kwargs)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Parameters and buffers are read one after the other, so that both come from one snapshot."""
+        still = type(self)._around(self._store._twin(), self.no_convert)
+        still.__dict__.update(self.__dict__)
+        nn.Module._save_to_state_dict(still, destination, prefix, keep_vars)
 
     def load_state_dict(  # type: ignore[override]  # the module's
         self, state_dict: Any, strict: bool = True, assign: bool = False

@@ -267,6 +267,30 @@ def test_written_from_another_operand(write: Callable[[Any], None]):
                 assert torch.equal(tensor, pair()[key]) or torch.equal(tensor, wanted[key]), f"`{key}` at line {at}"
 
 
+@pytest.mark.parametrize("write", [swap, grow, turn, hide])
+def test_parameters_and_buffers_are_read_whole(write: Callable[[Any], None]):
+    """Names and tensors of a module, also of one that holds the container."""
+
+    def make() -> TensorDictParams:
+        found = params()
+        found["c"] = torch.nn.Parameter(torch.full((2, 3), 5.0))
+        return found
+
+    def held(found: Any) -> Any:
+        holder = torch.nn.Module()
+        holder.params = found
+        return sorted(holder.state_dict().items())
+
+    calls = {
+        "state_dict": lambda c: sorted(c.state_dict().items()),
+        "held": held,
+        "named_parameters": lambda c: list(c.named_parameters()),
+        "buffers": lambda c: list(c.buffers()),
+    }
+    for name, call in calls.items():
+        assert expect_old_or_new(name, call, make, write, None) > 0
+
+
 def test_members_come_while_a_stack_is_read():
     """A lazy stack that grows is read with the members from before or from after."""
 
