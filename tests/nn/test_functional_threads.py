@@ -99,7 +99,7 @@ def test_threads_on_a_module_and_on_its_submodule_exclude_each_other() -> None:
 def test_modules_of_their_own_do_not_wait_for_each_other() -> None:
     """One thread is in a block while another swaps another module."""
     nets = [module(), module()]
-    inside = threading.Barrier(2, timeout=10)
+    inside = threading.Barrier(2, timeout=300)
 
     def work(net: Any) -> None:
         with from_module(module()).to_module(net):
