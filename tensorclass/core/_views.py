@@ -62,6 +62,12 @@ class View(Generic[T]):
         self._is_leaf = is_leaf or default_is_leaf
         self._sort = sort
 
+    def _table(self) -> dict[str, Tensor] | None:
+        """A snapshot of a container of tensors alone, in its own order; None asks for a walk."""
+        if self._sort or self._is_leaf is not default_is_leaf:
+            return None
+        return self._collection._tensors_by_key()  # type: ignore[attr-defined, no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # all containers have it
+
     def _pairs(self) -> list[tuple[Any, Any]]:
         """A snapshot of (key, value): a plain key at the top level, a path below."""
         paths: list[Any] = []
@@ -114,7 +120,8 @@ class View(Generic[T]):
     def __len__(self) -> int:
         """How many there are, counted without building them: `list(view)` asks first."""
         if self._nested or self._leaves_only:
-            return self._count(self._collection)
+            table = self._table()
+            return self._count(self._collection) if table is None else len(table)
         return len(self._collection._outline())
 
     def __repr__(self) -> str:
@@ -136,6 +143,9 @@ class KeysView(View["str | tuple[str, ...]"]):
         """A snapshot of the keys; no value of a stack is read."""
         if not (self._nested or self._leaves_only or self._sort):
             return list(self._collection._outline())
+        table = self._table()
+        if table is not None:
+            return list(table)
         paths: list[Any] = []
         self._walk(self._collection, (), paths, None)
         if self._sort:
@@ -143,6 +153,8 @@ class KeysView(View["str | tuple[str, ...]"]):
         return paths
 
     def __contains__(self, key: object) -> bool:
+        if type(key) is str and not self._leaves_only:
+            return key in self._collection._outline()
         if not is_key(key):
             return False
         path = unravel_key_to_tuple(key)
@@ -192,6 +204,9 @@ class ValuesView(View[Any]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[Any]:
+        table = self._table()
+        if table is not None:
+            return iter(table.values())
         if self._sort:
             return iter([value for _, value in self._pairs()])
         values: list[Any] = []
@@ -205,7 +220,8 @@ class ItemsView(View["tuple[str | tuple[str, ...], Any]"]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[tuple[str | tuple[str, ...], Any]]:
-        return iter(self._pairs())
+        table = self._table()
+        return iter(self._pairs() if table is None else table.items())
 
 
 _ABSENT = object()

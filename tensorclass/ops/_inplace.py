@@ -20,7 +20,7 @@ from ._compare import same_object
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import holders
 from ._mapping import MappingOps, _concerns, foreach_is_safe
-from ._writable import rank, unwritable
+from ._writable import NUMBERS, rank, takes, unwritable, writable_as_shaped
 
 Copy = tuple[Tensor, Tensor, Path]
 
@@ -49,7 +49,10 @@ class InplaceOps(IndexOps):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).set_("a", torch.ones(2))["a"]
         tensor([1., 1.])
         """
-        return InplaceOps.update_(self, {unravel_key_to_tuple(key): item}, non_blocking=non_blocking)
+        if type(key) is str and self._copied_alike({key: item}, False, non_blocking):
+            return self
+        path = unravel_key_to_tuple(key)
+        return InplaceOps.update_(self, {path if path[1:] else path[0]: item}, non_blocking=non_blocking)
 
     def update_(
         self, input_dict_or_td: Mapping[Any, Any] | TensorCollection | None = None, clone: bool = False, *,
@@ -69,15 +72,22 @@ class InplaceOps(IndexOps):
         if input_dict_or_td is not None and kwargs:
             raise TypeError("update_: give one mapping or keyword arguments, not both")
         source = kwargs if input_dict_or_td is None else input_dict_or_td
-        if keys_to_update is None and (type(source) is dict or type(source) is type(self)):
-            targets: list[Tensor] = []
-            sources: list[Tensor] = []
-            paired = self._side_by_side(source, targets, sources, False, True)
-            if paired and _writable_as_shaped(targets, targets, sources, self._declared_alike(source)):
-                _copy_all(targets, sources, non_blocking)
-                return self
+        if keys_to_update is None and self._copied_alike(source, False, non_blocking):
+            return self
         self._write(self._plan(source, (), None, None, _paths(keys_to_update)), non_blocking)
         return self
+
+    def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
+        if type(source) is not dict and type(source) is not type(self):
+            return False
+        targets: list[Tensor] = []
+        sources: list[Tensor] = []
+        if not self._side_by_side(source, targets, sources, whole, True):
+            return False
+        if not writable_as_shaped(targets, targets, sources, self._declared_alike(source)):
+            return False
+        copy_all(targets, sources, non_blocking)
+        return True
 
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
         return InplaceOps.update_(self, values, non_blocking=non_blocking)
@@ -88,6 +98,8 @@ class InplaceOps(IndexOps):
         Raises:
             MissingKeyError: when either has a key that the other lacks.
         """
+        if self._copied_alike(tensordict, True, non_blocking):
+            return self
         self._require_same_keys(tensordict, "copy_")
         self._write(self._plan(tensordict, (), None, None, None), non_blocking)
         return self
@@ -102,6 +114,10 @@ class InplaceOps(IndexOps):
         """
         if self._stacked:
             return self._through("fill_", key, value)  # type: ignore[no-any-return]  # a stack of this class
+        leaves = self._fillable(value, key) if type(key) is str else None
+        if leaves is not None:
+            leaves[0].fill_(value)
+            return self
         entry = self._read(unravel_key_to_tuple(key))
         if isinstance(entry, TensorCollection):
             self._refuse_frozen("fill_", "")
@@ -132,24 +148,32 @@ class InplaceOps(IndexOps):
         >>> TensorDict(a=torch.zeros(3), batch_size=[3]).set_at_("a", 1.0, 1)["a"]
         tensor([0., 1., 0.])
         """
-        return InplaceOps.update_at_(self, {unravel_key_to_tuple(key): value}, index, non_blocking=non_blocking)
+        if type(key) is str and self._fill_at(index, value, key):
+            return self
+        path = unravel_key_to_tuple(key)
+        source = {path if path[1:] else path[0]: value}
+        return InplaceOps.update_at_(self, source, index, non_blocking=non_blocking)
 
     def update_at_(
         self, input_dict_or_td: Mapping[Any, Any] | TensorCollection, idx: Index, clone: bool = False, *,
         non_blocking: bool = False, keys_to_update: Sequence[Key] | None = None,
     ) -> Self:  # fmt: skip
         """Copy values into the elements of existing entries at an index, all of them or none."""
+        if keys_to_update is None and self._assign_alike(idx, input_dict_or_td, False):
+            return self
         self._set_at(idx, input_dict_or_td, _paths(keys_to_update), non_blocking)
         return self
 
     def copy_at_(self, tensordict: Any, idx: Index, non_blocking: bool = False, *, fast: bool = True) -> Self:
         """Copy every leaf of another container into this one's elements at an index."""
+        if self._assign_alike(idx, tensordict, True):
+            return self
         self._require_same_keys(tensordict, "copy_at_")
         self._set_at(idx, tensordict, None, non_blocking)
         return self
 
     def _set_index(self, index: Index, value: Any) -> None:
-        if type(value) is type(self) and type(index) in (int, slice) and self._assign_alike(index, value):
+        if self._assign_alike(index, value, True) or self._fill_at(index, value):
             return
         if isinstance(value, TensorCollection) and not self._entries() and value._entries():
             self._preallocate(index, value)
@@ -158,20 +182,51 @@ class InplaceOps(IndexOps):
             self._require_same_keys(value, "index assignment")
         self._set_at(index, value, None, False)
 
-    def _assign_alike(self, index: Any, value: Any) -> bool:
+    def _assign_alike(self, index: Any, value: Any, whole: bool) -> bool:
         """Write a value whose leaves have exactly the shapes and dtypes of the elements; False for any other value."""
+        if type(index) not in (int, slice) or not (type(value) is type(self) or (type(value) is dict and not whole)):
+            return False
         size = self._batch_size
         if not size or (type(index) is int and not -size[0] <= index < size[0]):
             return False
         leaves: list[Tensor] = []
         sources: list[Tensor] = []
-        if not self._side_by_side(value, leaves, sources, True, True) or not leaves:
+        if self._stacked or not self._side_by_side(value, leaves, sources, whole, True) or not leaves:
             return False
         targets = [leaf[index] for leaf in leaves]
-        if not _writable_as_shaped(leaves, targets, sources, self._declared_alike(value)):
+        if not writable_as_shaped(leaves, targets, sources, self._declared_alike(value)):
             return False
-        _copy_all(targets, sources)
+        copy_all(targets, sources)
         return True
+
+    def _fill_at(self, index: Any, value: Any, key: str | None = None) -> bool:
+        """Write a number to the elements at an int, a slice or a mask; False leaves all else to the general way."""
+        mask: Any = index if type(index) is Tensor else None
+        size = self._batch_size
+        if mask is not None:
+            if index.dtype is not torch.bool or not index.ndim or index.shape != size[: index.ndim]:
+                return False
+        elif type(index) not in (int, slice) or not size or (type(index) is int and not -size[0] <= index < size[0]):
+            return False
+        leaves = self._fillable(value, key)
+        for leaf in leaves or ():
+            if mask is None:
+                leaf[index].fill_(value)
+            else:
+                leaf.masked_fill_(over_events(mask, leaf.ndim - mask.ndim), value)
+        return leaves is not None
+
+    def _fillable(self, value: Any, key: str | None = None) -> list[Tensor] | None:
+        """One leaf, or all, where they are plain tensors that hold a number as it is; None for the general way."""
+        if self._stacked or type(value) not in NUMBERS:
+            return None
+        leaves: list[Any] = []
+        if key is not None:
+            self._refuse_frozen("write in place", key)
+            leaves.append(self._live().get(key))
+        elif not self._side_by_side(self, leaves, [], True, True):
+            return None
+        return leaves if all([type(leaf) is Tensor and takes(leaf, value) for leaf in leaves]) else None
 
     def _declared_alike(self, other: Any) -> bool:
         """Whether a declaration gives the leaves of both sides their dtypes and event shapes."""
@@ -305,7 +360,7 @@ class InplaceOps(IndexOps):
                 sources.append(source)
             else:
                 entry[parts] = source
-        _copy_all(targets, sources, non_blocking)
+        copy_all(targets, sources, non_blocking)
 
     # ---- masks ---------------------------------------------------------------------------------------------------
 
@@ -320,6 +375,8 @@ class InplaceOps(IndexOps):
         self._refuse_frozen("masked_fill_")
         if self._stacked:
             return self._through("masked_fill_", mask, value)  # type: ignore[no-any-return]  # a stack of this class
+        if type(mask) is Tensor and self._fill_at(mask, value):
+            return self
         masked = [(leaf, wide) for leaf, wide in self._twin()._masked(mask) if wide is not None]
         for leaf, _ in masked:
             _scalar_like(value, leaf)
@@ -449,21 +506,7 @@ class InplaceOps(IndexOps):
         return result
 
 
-def _writable_as_shaped(leaves: list[Tensor], targets: list[Tensor], sources: list[Tensor], alike: bool) -> bool:
-    """Whether sources have dtype and shape of their targets, and the leaves that hold these may be written.
-
-    `alike`: all have the dtypes and event shapes of one declaration, so that the first pair speaks for all.
-    """
-    for target, source in zip(targets[:1], sources, strict=False) if alike else zip(targets, sources, strict=True):
-        if target.dtype is not source.dtype or target.shape != source.shape:
-            return False
-    if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
-        return False
-    # A tensor made in inference mode may not be writable; dynamo can't ask.
-    return torch.compiler.is_compiling() or not any(map(Tensor.is_inference, leaves))
-
-
-def _copy_all(targets: list[Tensor], sources: list[Tensor], non_blocking: bool = False) -> None:
+def copy_all(targets: list[Tensor], sources: list[Tensor], non_blocking: bool = False) -> None:
     """Copy checked sources, in one call where there are several."""
     if len(targets) > 1 and foreach_is_safe():
         torch._foreach_copy_(targets, sources, non_blocking)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only

@@ -109,6 +109,8 @@ class MappingOps(ReadingOps):
         if kwargs:
             raise TypeError(f"set() has no argument {sorted(kwargs)[0]!r}; values are given as `set(key, value)`")
         path = unravel_key_to_tuple(key)
+        if inplace and type(key) is str and self._copied_alike({key: item}, False, non_blocking):
+            return self
         if inplace and path in KeysView(self, True, False, None, False):
             return self._update_in_place({path: item}, non_blocking)
         self._set_path(path, item)
@@ -164,6 +166,13 @@ class MappingOps(ReadingOps):
                 f"`{join_path(path[:depth])}` of this {type(self).__name__} is None, so `{join_path(path)}` can't be "
                 f"written by itself; set `{name}` to a whole instance first"
             ) from None
+
+    def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
+        """Copy the leaves of a dict or a container of this class where they fit as they are; else False, and nothing.
+
+        `whole` asks for the same keys on both sides; else the source may have fewer.
+        """
+        raise NotImplementedError
 
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
         raise NotImplementedError
@@ -266,7 +275,8 @@ class MappingOps(ReadingOps):
             return self
         if update_batch_size and isinstance(source, TensorCollection):
             return self._replace_all(source, clone)
-        if not (clone or inplace or ignore_lock) and keys_to_update is None and self._update_tensors(source):
+        simple = keys_to_update is None and not (clone or ignore_lock)
+        if simple and (self._copied_alike(source, False, non_blocking) if inplace else self._update_tensors(source)):
             return self
         wanted = None if keys_to_update is None else [unravel_key_to_tuple(key) for key in keys_to_update]
         plan: list[tuple[MappingOps, dict[str, Any]]] = []

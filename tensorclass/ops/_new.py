@@ -42,7 +42,7 @@ class NewOps(DeviceOps):
                 torch.empty(v.shape, dtype=made.dtype, device="meta") for v, made in zip(leaves, new, strict=True)
             ]
             twin._accept(leaves, shapes, "new")  # event shapes are the old ones, whatever the batch size is now
-        if twin._tensors_by_key() is not None:
+        if twin._plain or (False not in carry and len(twin._leaves()) == len(leaves)):
             result = twin._refill(new, target)
         else:  # the index of objects has the batch dims and is no value: every element gets the object that all have
             if target == self._batch_size:

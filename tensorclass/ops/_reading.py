@@ -56,8 +56,9 @@ class ReadingOps(TensorCollection):
         `other` is a container or a dict. `whole` asks for the same keys on both sides and keeps the order of the own
         ones; else the other side may have fewer. `write` refuses where a container is frozen.
         """
-        table, kind = self._tensors_by_key(), type(other)
-        if table is not None and kind is not dict:
+        kind = type(other)
+        table = None if kind is dict else self._tensors_by_key()
+        if table is not None:
             found = other._tensors_by_key()
             if found is not None and list(table) == list(found):
                 mine += table.values()
@@ -176,6 +177,8 @@ class ReadingOps(TensorCollection):
 
     def __contains__(self, key: object) -> bool:
         """Whether a top-level or nested key is present. Only keys are looked up: values are compared with `==`."""
+        if type(key) is str:
+            return key in (self._live() if self._stacked else self._outline())
         if not is_key(key):
             raise TypeError(
                 f"`in` looks up keys (strings, tuples of strings, field references), got a {type(key).__name__}; "
@@ -236,7 +239,10 @@ class ReadingOps(TensorCollection):
 
     def is_empty(self) -> bool:
         """Whether there is no leaf at any depth."""
-        return all(isinstance(v, ReadingOps) and ReadingOps.is_empty(v) for v in list(self._outline().values()))
+        for value in list(self._outline().values()):
+            if type(value) is Tensor or not isinstance(value, ReadingOps) or not ReadingOps.is_empty(value):
+                return False
+        return True
 
     def entry_class(self, key: Key) -> type:
         """The class of an entry: that of what `get` gives.

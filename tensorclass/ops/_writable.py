@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import torch
 from torch import Tensor
+
+NUMBERS: Final = (int, float, bool)
+_WIDE: Final = (torch.float32, torch.float64, torch.int64, torch.int32)
+_EXACT: Final = 2**24
 
 
 def unwritable(leaf: Tensor, tracked: bool) -> str:
@@ -29,3 +35,28 @@ def rank(value: object) -> int:
     if isinstance(value, Tensor):
         return 3 if value.is_complex() else 2 if value.is_floating_point() else int(value.dtype is not torch.bool)
     return 3 if isinstance(value, complex) else 2 if isinstance(value, float) else int(not isinstance(value, bool))
+
+
+def writable_as_shaped(leaves: list[Tensor], targets: list[Tensor], sources: list[Tensor], alike: bool) -> bool:
+    """Whether sources have dtype and shape of their targets, and the leaves that hold these may be written.
+
+    `alike`: all have the dtypes and event shapes of one declaration, so that the first pair speaks for all.
+    """
+    for target, source in zip(targets[:1], sources, strict=False) if alike else zip(targets, sources, strict=True):
+        if target.dtype is not source.dtype or target.shape != source.shape:
+            return False
+    if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
+        return False
+    # A tensor made in inference mode may not be writable; dynamo can't ask.
+    return torch.compiler.is_compiling() or not any(map(Tensor.is_inference, leaves))
+
+
+def takes(leaf: Tensor, value: Any) -> bool:
+    """Whether a tensor may be written and holds a number as it is, by a look at both; False also where in doubt."""
+    if type(value) not in NUMBERS or rank(leaf) < rank(value) or not -_EXACT < value < _EXACT:
+        return False
+    if leaf.requires_grad or not leaf.is_contiguous() or leaf.dtype not in _WIDE:
+        return False
+    if torch.compiler.is_compiling():
+        return True
+    return not leaf.is_inference() and not (leaf._is_view() and leaf._base is not None and leaf._base.requires_grad)

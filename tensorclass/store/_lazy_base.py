@@ -97,8 +97,9 @@ class LazyBase(TensorDictBase):
     @property
     def _batch_size(self) -> torch.Size:  # pyright: ignore[reportIncompatibleVariableOverride]  # follows from the members
         members, dim = self._members, self.stack_dim
-        inner = entries.common_size([m._batch_size for m in members]) if members else tuple(self._template._batch_size)
-        return torch.Size((*inner[:dim], len(members), *inner[dim:]))
+        sizes = [m._batch_size for m in members] or [self._template._batch_size]
+        inner = sizes[0] if sizes.count(sizes[0]) == len(sizes) else entries.common_size(sizes)
+        return torch.Size((*inner[:dim], len(members), *inner[dim:]) if dim else (len(members), *inner))
 
     @_batch_size.setter
     def _batch_size(self, size: torch.Size) -> None:
@@ -128,6 +129,10 @@ class LazyBase(TensorDictBase):
         inner = None if names is None else check_names((*names[:dim], *names[dim + 1 :]), len(names) - 1)
         for member in self._members or [self._template._twin()]:
             member._names = inner
+
+    def __len__(self) -> int:
+        """The size of the first batch dim."""
+        return self._batch_size[0] if self.stack_dim else len(self._members)
 
     def _resize(self, size: torch.Size, path: tuple[str, ...]) -> None:
         """The members take the size, all or none; the stack dim keeps its length."""

@@ -37,7 +37,10 @@ class Entries(Mapping[str, Any]):
         return read(self._stack, key)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._keys
+        members = self._stack._members
+        if self._known is not None or not members:
+            return key in self._keys
+        return False not in [key in member._outline() for member in members]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._keys)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from ..errors import BatchSizeError, StructureError
 from ..ops._apply import ApplyOps, Mapper
 from ..ops._attrs import CastFilter
 from ..ops._join import JoinOps
-from ..ops._mapping import UNSET
+from ..ops._mapping import UNSET, MappingOps
 from ..ops._shape import Dims, ShapeOps, _expanded, _sizes
 from ..ops._undo import FLIPPED, PERMUTED, RESHAPED
 from ._dict import TensorDict
@@ -68,12 +69,17 @@ class LazyShapes(LazyIndex):
             cut: Callable[..., Any] = getattr(JoinOps, op)
             return self._transposed(op, [cut(m, argument, self._inner(at)) for m in self._members], at, 0)
         count = len(self._members)
+        ends = _ends(op, argument, count)
+        if ends is not None:
+            return tuple([self._rows([*range(start, end)]) for start, end in zip([0, *ends], ends, strict=False)])
         rows = TensorDict._of({"i": torch.arange(count, device="cpu")}, torch.Size([count]), None, None, True)
         return tuple([self._rows(piece["i"].tolist()) for piece in getattr(rows, op)(argument)])
 
     def _rows(self, rows: list[int]) -> Any:
+        if rows:
+            return self._with([member._twin() for member in self._members[rows[0] : rows[-1] + 1]])
         parts = [slice(None)] * len(self._batch_size)
-        parts[self.stack_dim] = slice(rows[0], rows[-1] + 1) if rows else slice(0, 0)
+        parts[self.stack_dim] = slice(0, 0)
         return self._index(tuple(parts))
 
     def split(self, split_size: int | Sequence[int], dim: int | str = 0) -> Any:
@@ -137,7 +143,7 @@ class LazyShapes(LazyIndex):
         """Reverse the order along batch dims; stays lazy."""
         where = _flipped(self._model(), dims)
         inner = [self._inner(d) for d in where if d != self.stack_dim]
-        members = [ShapeOps.flip(member, inner) for member in self._members]
+        members = [ShapeOps.flip(m, inner) if inner else MappingOps.clone(m) for m in self._members]
         return self._with(members[::-1] if self.stack_dim in where else members)
 
     # ---- reshaping -----------------------------------------------------------------------------------------------
@@ -320,6 +326,20 @@ def _numel(member: Any) -> int:
     if member._stacked:
         return sum([_numel(inner) for inner in member._members])
     return int(member._batch_size.numel())
+
+
+def _ends(op: str, argument: Any, count: int) -> list[int] | None:
+    """Where pieces end, for plain arguments; None leaves all others, and errors, to a tensor of positions."""
+    if op == "split" and type(argument) is list:
+        plain = all([type(n) is int and n > 0 for n in argument]) and sum(argument) == count
+        return list(accumulate(argument)) if plain else None
+    if type(argument) is not int or argument < 1 or count < 1:
+        return None
+    if op == "tensor_split":
+        size, extra = divmod(count, argument)
+        return [size * i + min(i, extra) for i in range(1, argument + 1)]
+    step = argument if op == "split" else -(-count // argument)
+    return [*range(step, count, step), count]
 
 
 def _permuted(member: Any, order: list[int]) -> Any:

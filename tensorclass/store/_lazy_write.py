@@ -16,11 +16,13 @@ from typing_extensions import Self
 from ..core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._keys import Path
 from ..errors import BatchSizeError, KeyThroughLeafError, UnsupportedOperationError
-from ..ops._inplace import Copy, InplaceOps, _require_writable, _scalar_like
+from ..ops._inplace import Copy, InplaceOps, _require_writable, _scalar_like, copy_all
 from ..ops._join import JoinOps
 from ..ops._mapping import MappingOps
+from ..ops._writable import takes, writable_as_shaped
 from . import _lazy_entries as entries
-from ._dict import TensorDict, mismatch
+from ._dict import TensorDict
+from ._fitting import mismatch
 from ._lazy_base import LazyBase
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import UnbatchedTensor
@@ -31,11 +33,11 @@ class Shares(list[Any]):
 
 
 class Later:
-    """A write to one member at an index of its own, in the plan of the stack that holds it."""
+    """A write to one member at an index of its own, or to a stack, in the plan of the container that holds it."""
 
     __slots__ = ("member", "parts")
 
-    def __init__(self, member: Any, parts: tuple[Any, ...]) -> None:
+    def __init__(self, member: Any, parts: tuple[Any, ...] | None) -> None:
         self.member = member
         self.parts = parts
 
@@ -204,7 +206,7 @@ class LazyWrites(LazyBase):
         wanted: list[Path] | None,
     ) -> list[Copy]:  # fmt: skip
         if parts is not None:
-            return self._plan_at(parts, source, prefix, wanted)
+            return [(Later(self, None), self._plan_at(parts, source, prefix, wanted), prefix)]  # type: ignore[list-item]  # commits as a node does
         plan: list[Copy] = []
         if type(source) is dict and len(source) == 1 and wanted is None and self._plan_rows(source, prefix, plan):
             return plan
@@ -235,7 +237,29 @@ class LazyWrites(LazyBase):
         """The writes of a value at an index over the batch dims of the stack."""
         raise NotImplementedError
 
+    def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
+        """Of a stack along the same dim, member by member."""
+        if type(source) is not type(self) or source.stack_dim != self.stack_dim:
+            return False
+        members, others = list(self._members), list(source._members)
+        targets: list[Tensor] = []
+        sources: list[Tensor] = []
+        if len(members) != len(others):
+            return False
+        for member, other in zip(members, others, strict=True):
+            if not member._side_by_side(other, targets, sources, whole, True):
+                return False
+        if not writable_as_shaped(targets, targets, sources, False):
+            return False
+        copy_all(targets, sources, non_blocking)
+        return True
+
     def _set_at(self, index: Any, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
+        member = self._quick(index) if type(index) is int else None
+        if member is not None:
+            if wanted is not None or not member._copied_alike(value, False, non_blocking):
+                self._write(member._plan(value, (), None, None, wanted), non_blocking)
+            return
         self._write(self._plan_at(index, value, (), wanted), non_blocking)
 
     def _set_index(self, index: Any, value: Any) -> None:
@@ -303,6 +327,11 @@ class LazyWrites(LazyBase):
         """Fill one entry of every member with a number; a container is filled all the way down."""
         path = unravel_key_to_tuple(key)
         found = [member._read(path) for member in self._members]
+        if all([type(entry) is Tensor and takes(entry, value) for entry in found]):
+            self._refuse_frozen("fill")
+            for entry in found:
+                entry.fill_(value)
+            return self
         if not any([isinstance(entry, TensorCollection) for entry in found]):
             return InplaceOps.set_(self, path, value)
         leaves = [leaf for entry in found for leaf in (entry._leaves(VALUES) if _is_node(entry) else [entry])]
@@ -322,8 +351,9 @@ class LazyWrites(LazyBase):
     def _require_fillable(self, leaves: list[Tensor], value: float | bool) -> None:
         self._refuse_frozen("fill")
         for leaf in leaves:
-            _scalar_like(value, leaf)
-            _require_writable(leaf, ())
+            if not takes(leaf, value):
+                _scalar_like(value, leaf)
+                _require_writable(leaf, ())
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
         """A copy in which the elements where a mask over leading batch dims is true hold a number."""

@@ -15,6 +15,7 @@ from ..core._keys import Path
 from ..core._repr import is_typed
 from ..errors import BatchSizeError, StructureError
 from ..ops._inplace import _scalar_like
+from ..ops._writable import takes
 from ._consolidate import PackOps
 from ._nodes import NonTensorStack, Unbatched, compact
 from ._non_tensor import MetaData
@@ -74,8 +75,9 @@ class PadOps(PackOps):
 
 
 def padded(collection: Any, sizes: list[int], fill: Fill, path: Path) -> Any:
-    size = torch.empty(collection._batch_size, device="meta")
-    new = pad_leaf(size, sizes, 0.0).shape if sizes else collection._batch_size
+    size = collection._batch_size
+    grown = [n + sum(sizes[2 * dim : 2 * dim + 2]) for dim, n in enumerate(size)]
+    new = torch.Size(grown) if sizes else size
     grows = any(n > 0 for n in sizes)
     entries = {}
     for key, value in collection._entries().items():
@@ -84,7 +86,8 @@ def padded(collection: Any, sizes: list[int], fill: Fill, path: Path) -> Any:
             entries[key] = padded(value, sizes, fill, here)
         elif isinstance(value, Tensor):
             number = fill(here, value)
-            entries[key] = pad_leaf(value, sizes, _scalar_like(number, value, here).item()) if sizes else value
+            number = number if takes(value, number) else _scalar_like(number, value, here).item()
+            entries[key] = pad_leaf(value, sizes, number) if sizes else value
         else:
             entries[key] = _pad_objects(collection, value, sizes, here, grows)
     return type(collection)._from_entries(entries, new, collection._device, collection._names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ._row import Row
 from ._rows_build import BUILD
 from ._rows_compiled import COMPILED
-from ._rows_containers import SHAPES, VALUES
+from ._rows_containers import SHAPES, VALUES, WRITES
 from ._rows_dictionary import DICTIONARY
 from ._rows_fields import FIELDS
 from ._rows_functional import FUNCTIONAL
@@ -16,8 +16,8 @@ from ._rows_startup import STARTUP
 from ._rows_store import REDUCTIONS, STORE
 
 GROUPS = (
-    FIELDS, SHAPES, VALUES, REDUCTIONS, DICTIONARY, STORE, MODULES, BUILD, FUNCTIONAL, JSON, STARTUP, COMPILED_MODULES,
-    COMPILED,
+    FIELDS, SHAPES, VALUES, WRITES, REDUCTIONS, DICTIONARY, STORE, MODULES, BUILD, FUNCTIONAL, JSON, STARTUP,
+    COMPILED_MODULES, COMPILED,
 )  # fmt: skip
 
 

@@ -48,3 +48,20 @@ VALUES.add(
     our_dict="equal(x, twin)",
     gain=8,
 )
+
+WRITES = Group("Writes in place and deep copies")
+PLAIN = ("8", "nested")
+
+
+def _write(name: str, dicts: str, raw: str | None, levels: bool = True) -> None:
+    WRITES.add(name, None, raw, dicts=dicts, samples=PLAIN, floor=None, levels=levels)
+
+
+_write("x[0] = 0", "x[0] = 0", "for v in x.values(): v[0] = 0")
+_write("x[mask] = 0", "x[mask] = 0", "for v in x.values(): v[mask] = 0")
+_write("x.fill_('f0', 1)", "x.fill_('f0', 1.0); x", "x['f0'].fill_(1.0); x", levels=False)
+_write("x.set_at_('f0', 1, 0)", "x.set_at_('f0', 1.0, 0); x", "x['f0'][0] = 1.0; x", levels=False)
+_write("x.copy_at_(first, 0)", "x.copy_at_(first, 0); x", "for k, v in x.items(): v[0] = first[k]")
+_write("update(inplace=True)", "x.update(y, inplace=True); x", "for k, v in x.items(): v.copy_(y[k])")
+_write("unchanged batch size", "x.batch_size = x.batch_size; x", None)
+_write("deep copy", "x.__deepcopy__({})", "{k: v.__deepcopy__({}) for k, v in x.items()}")
