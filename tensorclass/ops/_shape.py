@@ -346,7 +346,8 @@ class ShapeOps(InplaceOps):
             amounts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
             if len(amounts) != len(where):
                 raise BatchDimError(f"roll takes one shift for each dim, got {shifts} for dims {dims}")
-            result = self._reshaped(lambda leaf: leaf.roll(amounts, where), size, self._names)
+            dense = self._unstacked()  # of a stack, to which other threads may add members meanwhile
+            result = dense._reshaped(lambda leaf: leaf.roll(amounts, where), dense._batch_size, dense._names)
         return self._become(result) if inplace else result
 
     def rot90(self, k: int = 1, dims: Dims = (0, 1)) -> Self:
@@ -399,12 +400,13 @@ class ShapeOps(InplaceOps):
         tensor([0, 1, 0, 1])
         """
         counts = _sizes(repeats)
-        size = self._batch_size
+        dense = self._unstacked()
+        size = dense._batch_size
         if len(counts) != len(size):
             raise BatchDimError(f"repeat takes one count for each of the {len(size)} batch dims, got {counts}")
         new = torch.Size([n * c for n, c in zip(size, counts, strict=True)])
         dims = len(size)
-        result = self._reshaped(lambda leaf: leaf.repeat(*counts, *[1] * (leaf.ndim - dims)), new, self._names)
+        result = dense._reshaped(lambda leaf: leaf.repeat(*counts, *[1] * (leaf.ndim - dims)), new, dense._names)
         return self._become(result) if inplace else result
 
     def repeat_interleave(
