@@ -20,7 +20,7 @@ from ._compare import same_object
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import holders
 from ._mapping import MappingOps, _concerns, foreach_is_safe
-from ._writable import NUMBERS, rank, takes, unwritable, writable_as_shaped
+from ._writable import NUMBERS, copied, rank, takes, unwritable, writable_as_shaped
 
 Copy = tuple[Tensor, Tensor, Path]
 
@@ -80,6 +80,9 @@ class InplaceOps(IndexOps):
     def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
         if type(source) is not dict and type(source) is not type(self):
             return False
+        if len(source) == 1 and type(source) is dict and not (self._stacked or self._layered):
+            ((key, item),) = source.items()
+            return copied(self._live().get(key), item, non_blocking)
         targets: list[Tensor] = []
         sources: list[Tensor] = []
         if not self._side_by_side(source, targets, sources, whole, True):
@@ -283,7 +286,7 @@ class InplaceOps(IndexOps):
         target = self._batch_size if size is None else size
         entries = self._entries()
         if not isinstance(source, (TensorCollection, Mapping)):
-            source = dict.fromkeys((k for k, v in entries.items() if _writable_entry(v)), source)
+            source = dict.fromkeys((k for k, v in entries.items() if isinstance(v, (Tensor, TensorCollection))), source)
         elif isinstance(source, TensorCollection) and not broadcasts_to(source._batch_size, target):
             raise _size_error("in-place write", prefix, source._batch_size, target)
         source_dims = len(source._batch_size) if isinstance(source, TensorCollection) else None
@@ -573,10 +576,6 @@ def _require_writable(leaf: Tensor, path: Path) -> None:
     if problem:
         where = f"`{join_path(path)}`" if path else "a leaf"
         raise UnsupportedOperationError(f"in-place write: {where} {problem}; nothing was written")
-
-
-def _writable_entry(value: Any) -> bool:
-    return isinstance(value, (Tensor, TensorCollection))
 
 
 def _keys(source: Any) -> set[str]:

@@ -228,6 +228,9 @@ class LazyShapes(LazyIndex):
             self._become(self)
         at = self._dim(dim, "unflatten")
         if at == self.stack_dim:
+            parts = infer_shape([as_int(n) for n in unflattened_size], len(self._members), op="unflatten")
+            if parts and self._members:
+                return self._nest([member._twin() for member in self._members], parts, at)
             return self._reshaped_to(list(ShapeOps.unflatten(self._shell(), at, unflattened_size)._batch_size), "view")
         members = [ShapeOps.unflatten(member, self._inner(at), unflattened_size) for member in self._members]
         grown = len(tuple(unflattened_size)) - 1

@@ -135,6 +135,20 @@ def _same_pieces(op: str, argument: Any) -> None:
     assert [piece["a"].tolist() for piece in pieces] == [part.tolist() for part in getattr(values, op)(argument)]
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_stack_dim_is_unflattened_by_members(dim: int) -> None:
+    """Into stacks of stacks, in order, around the same tensors; names and wrong sizes as for a dense container."""
+    dense = TensorDict(a=torch.arange(24.0).view(6, 4), batch_size=[6, 4], names=["x", "y"])
+    stack = lazy_stack([part.clone() for part in dense.unbind(dim)], dim)
+    new, due = stack.unflatten(dim, (2, -1)), dense.unflatten(dim, (2, -1))
+    assert (new.batch_size, new["a"].tolist()) == (due.batch_size, due["a"].tolist())
+    assert new.names[-1 if dim == 0 else 0] == ("y" if dim == 0 else "x")
+    new.zero_()
+    assert not stack["a"].any()
+    with pytest.raises(BatchSizeError):
+        stack.unflatten(dim, (5, -1))
+
+
 def test_what_changes_nothing_is_a_container_of_its_own() -> None:
     """Keys written to the result do not reach the source."""
     data = TensorDict(a=torch.zeros(4, 2, 3), batch_size=[4, 2], names=["x", "y"])
