@@ -29,9 +29,10 @@ from tensorclass.typing import Float32
 COMPONENTS = 3
 EPOCHS = 40
 
-class Patient(TensorClass):
+class Patient(_t.Declared, TensorClass):
     """Ten measurements, each scaled to unit variance."""
     measured: Float32[Tensor, "10"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         measured: Tensor,
@@ -63,12 +64,13 @@ class Patient(TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Outcome(TensorClass):
+class Outcome(_t.Declared, TensorClass):
     """The parameters of the mixture, and a value of it: the progression of the disease, scaled to unit variance."""
     logits: Float32[Tensor, "parts"]
     loc: Float32[Tensor, "parts"]
     scale: Float32[Tensor, "parts"]
     progression: Float32[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         logits: Tensor,
@@ -106,10 +108,11 @@ class Outcome(TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Record(TensorClass):
+class Record(_t.Declared, TensorClass):
     """A patient and what came of it."""
     patient: Patient
     progression: Float32[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         patient: Patient,

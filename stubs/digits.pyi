@@ -22,10 +22,11 @@ from tensorclass.typing import Float32, Int64
 EPOCHS = 10
 PICTURE = Path("build", "digits.svg")
 
-class Digits(TensorClass):
+class Digits(_t.Declared, TensorClass):
     """Scanned digits; the shape is that of one image, batch dims come before it."""
     image: Float32[Tensor, "1 8 8"]
     label: Int64[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         image: Tensor,
@@ -59,9 +60,10 @@ class Digits(TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Hidden(TensorClass):
+class Hidden(_t.Declared, TensorClass):
     """What the encoder sees in an image."""
     features: Float32[Tensor, "128"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         features: Tensor,
@@ -93,10 +95,11 @@ class Hidden(TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Prediction(TensorClass):
+class Prediction(_t.Declared, TensorClass):
     """A score for each class, and the most likely one."""
     logits: Float32[Tensor, "classes"]
     digit: Int64[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         logits: Tensor,

@@ -27,10 +27,11 @@ def most_likely(logits: Tensor) -> Tensor:
 def keyed(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
     """The program as it was: strings say what is read and written, and nothing says what stands there."""
 
-class Wine(TensorClass):
+class Wine(_t.Declared, TensorClass):
     """One wine, and who made it."""
     measured: Float32[Tensor, "13"]
     made_by: Int64[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         measured: Tensor,
@@ -64,11 +65,12 @@ class Wine(TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Guess(TensorClass):
+class Guess(_t.Declared, TensorClass):
     """Three scores, and the grower with the highest one."""
     hidden: Float32[Tensor, "32"]
     logits: Float32[Tensor, "3"]
     grower: Int64[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         hidden: Tensor,

@@ -21,10 +21,11 @@ from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.typing import Float32, Int64
 EPOCHS = 10
 
-class Summary(TensorClass):
+class Summary(_t.Declared, TensorClass):
     """How much ink there is in every row and every column."""
     rows: Float32[Tensor, "8"]
     columns: Float32[Tensor, "8"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         rows: Tensor,
@@ -58,13 +59,14 @@ class Summary(TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Drawing(TensorClass):
+class Drawing(_t.Declared, TensorClass):
     """A digit as a set of points: the number of the pixel, and how much ink it has."""
     place: Int64[RaggedTensor, "points"]
     ink: Float32[RaggedTensor, "points"]
     summary: Summary
     label: Int64[Tensor, ""]
     name: PerElement[str]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         place: RaggedTensor,
@@ -116,9 +118,10 @@ class Drawing(TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Encoded(TensorClass):
+class Encoded(_t.Declared, TensorClass):
     """What is known of a drawing: of its points together, and of all of it."""
     pooled: Float32[Tensor, "128"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         pooled: Tensor,
@@ -150,10 +153,11 @@ class Encoded(TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Prediction(TensorClass):
+class Prediction(_t.Declared, TensorClass):
     """A score for each class, and the most likely one."""
     logits: Float32[Tensor, "10"]
     digit: Int64[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         logits: Tensor,

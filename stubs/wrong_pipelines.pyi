@@ -17,10 +17,11 @@ from tensorclass.errors import BuildError
 from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.typing import Float32, Float64, Int64
 
-class Clip(TensorClass):
+class Clip(_t.Declared, TensorClass):
     """A few seconds of sound."""
     spectrum: Float32[Tensor, "mels frames"]
     speaker: Int64[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         spectrum: Tensor,
@@ -54,10 +55,11 @@ class Clip(TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Features(TensorClass):
+class Features(_t.Declared, TensorClass):
     """What is known about a clip on the way to its text."""
     encoded: Float32[Tensor, "frames 64"]
     pooled: Float32[Tensor, "64"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         encoded: Tensor,
@@ -91,10 +93,11 @@ class Features(TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class OldFeatures(TensorClass):
+class OldFeatures(_t.Declared, TensorClass):
     """What an earlier version of the program declared."""
     encodings: Float32[Tensor, "frames 64"]
     pooled: Float64[Tensor, "64"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         encodings: Tensor,
@@ -128,9 +131,10 @@ class OldFeatures(TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class SmallFeatures(TensorClass):
+class SmallFeatures(_t.Declared, TensorClass):
     """Features of half the width."""
     pooled: Float32[Tensor, "32"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         pooled: Tensor,
@@ -162,10 +166,11 @@ class SmallFeatures(TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Word(TensorClass):
+class Word(_t.Declared, TensorClass):
     """The word that was said."""
     logits: Float32[Tensor, "words"]
     word: Int64[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         logits: Tensor,

@@ -24,12 +24,26 @@ STORAGE: Final = 2
 Names: TypeAlias = "tuple[str | None, ...] | None"
 Handler: TypeAlias = Callable[..., Any]
 K = TypeVar("K")
+N_co = TypeVar("N_co", covariant=True)
+N_contra = TypeVar("N_contra", contravariant=True)
 
 
 class Exactly(Protocol[K]):
     """For checkers: containers of one class, without its subclasses."""
 
     def __exactly__(self, other: K, /) -> K: ...
+
+
+class Named(Protocol[N_co]):
+    """For checkers: a reference to a field, with its name; only stubs say it."""
+
+    def __field__(self) -> N_co: ...
+
+
+class Has(Protocol[N_contra]):
+    """For checkers: what has an attribute of this name, which everything may have of which no stub says more."""
+
+    def __delattr__(self, name: N_contra, /) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # narrower than that of `object`
 
 
 class TensorCollection:

@@ -29,7 +29,7 @@ from ._order import Node, topological
 from ._probe import probe, relearn
 from ._results import reraise
 from ._slots import Slot, is_tensorclass_type, slots_of
-from ._stage import Stage, TensorClassModule, as_module, check_name, default_name, fields_text
+from ._stage import Batch, Stage, TensorClassModule, as_module, check_name, default_name, fields_text
 from ._subsequence import finals, inlined, known_slots, leaves, needed, needs, passed, picked, reachable
 from ._values import influences
 
@@ -41,14 +41,19 @@ PROBING: Setting[bool] = Setting("probing", True)
 """Whether pipelines that are built in a block may probe; `tensorclass check --no-probe` says no."""
 
 
-class Options(TypedDict, total=False):
-    """The options of a pipeline."""
+class Ordered(TypedDict, total=False):
+    """The options of a pipeline whose modules run in the order in which they are given."""
 
     probe: Probing
-    sort: bool
     partial: bool
     skip_existing: bool
     name: str | None
+
+
+class Options(Ordered, total=False):
+    """The options of a pipeline."""
+
+    sort: bool
 
 
 class TensorClassSequential(Hooked, Generic[In, Out]):
@@ -102,12 +107,22 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
 
     @overload
     def __init__(
-        self, *modules: Member, input: type[In], output: type[Out], **options: Unpack[Options]
+        self, first: First[In], /, *modules: Member, input: type[In], output: type[Out], **options: Unpack[Ordered]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: TensorClassSequential[State, State], first: First[State], /, *modules: Member,
+        input: type[State], **options: Unpack[Ordered],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self: TensorClassSequential[State, State], *modules: Member, input: type[State], **options: Unpack[Options]
+        self, *modules: Member, sort: bool, input: type[In], output: type[Out], **options: Unpack[Ordered]
     ) -> None: ...
+    @overload
+    def __init__(
+        self: TensorClassSequential[State, State], *modules: Member, sort: bool,
+        input: type[State], **options: Unpack[Ordered],
+    ) -> None: ...  # fmt: skip
     def __init__(
         self, *modules: Member, input: type[Any], output: type[Any] | None = None, probe: Probing = True,
         sort: bool = False, partial: bool = False, skip_existing: bool = False, name: str | None = None,
@@ -570,5 +585,7 @@ def _as_members(modules: tuple[object, ...]) -> tuple[Member, ...]:
     return modules  # type: ignore[return-value]  # each was tested above
 
 
-Member = TensorClassModule | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any]
+Member = TensorClassModule[Any] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any]
 """What a pipeline is made of."""
+First = TensorClassModule[Batch] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any]
+"""What a pipeline begins with."""

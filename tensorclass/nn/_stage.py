@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypedDict, TypeVar, overload
+from typing import Any, Generic, TypeAlias, TypedDict, overload
 
 import torch
 from torch import Tensor, nn
-from typing_extensions import Self, Unpack
+from typing_extensions import Self, TypeVar, Unpack
 
 from ..core import TensorCollection
+from ..core._base import Has, Named
 from ..errors import BuildError
 from ._diagnostics import Location, location_of_caller
 from ._hooks import Hooked
@@ -20,6 +21,8 @@ from ._how import How, as_device, by_keyword
 from ._results import build_alone, outputs, reraise
 from ._slots import Slot, as_slots, is_tensorclass_type
 
+Batch = TypeVar("Batch", contravariant=True, default=object)  # noqa: PLC0105  # users read this name in types
+N = TypeVar("N")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
@@ -66,7 +69,7 @@ class Stage:
         return tuple(slot for slot in self.writes if slot is not None)
 
 
-class TensorClassModule(Hooked):
+class TensorClassModule(Hooked, Generic[Batch]):
     """A callable with the fields of a batch that it reads and writes.
 
     In a `TensorClassSequential` it is metadata only: the wrapped module itself is registered there. Called alone on a
@@ -103,44 +106,51 @@ class TensorClassModule(Hooked):
 
     @overload
     def __init__(
-        self, module: Callable[[A], Any], in_fields: tuple[A | None],
+        self: TensorClassModule[object], module: Callable[[A], Any], in_fields: tuple[A | None],
         out_fields: Any, **options: Unpack[Options],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self, module: Callable[[A, B], Any], in_fields: tuple[A | None, B | None],
+        self: TensorClassModule[object], module: Callable[[A, B], Any], in_fields: tuple[A | None, B | None],
         out_fields: Any, **options: Unpack[Options],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self, module: Callable[[A, B, C], Any], in_fields: tuple[A | None, B | None, C | None],
+        self: TensorClassModule[object], module: Callable[[A, B, C], Any],
+        in_fields: tuple[A | None, B | None, C | None],
         out_fields: Any, **options: Unpack[Options],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self, module: Callable[[A, B, C, D], Any], in_fields: tuple[A | None, B | None, C | None, D | None],
+        self: TensorClassModule[object], module: Callable[[A, B, C, D], Any],
+        in_fields: tuple[A | None, B | None, C | None, D | None],
         out_fields: Any, **options: Unpack[Options],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self, module: Callable[[A, B, C, D, E], Any],
+        self: TensorClassModule[object], module: Callable[[A, B, C, D, E], Any],
         in_fields: tuple[A | None, B | None, C | None, D | None, E | None],
         out_fields: Any, **options: Unpack[Options],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self, module: Callable[[A, B, C, D, E, F], Any],
+        self: TensorClassModule[object], module: Callable[[A, B, C, D, E, F], Any],
         in_fields: tuple[A | None, B | None, C | None, D | None, E | None, F | None],
         out_fields: Any, **options: Unpack[Options],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self, module: Callable[..., Any], in_fields: Several,
+        self: TensorClassModule[object], module: Callable[..., Any], in_fields: Several,
         out_fields: Any, **options: Unpack[Options],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self, module: Callable[[A], Any], in_fields: A | None,
+        self: TensorClassModule[Has[N]], module: Callable[[Tensor], Any], in_fields: Named[N],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: TensorClassModule[object], module: Callable[[A], Any], in_fields: A | None,
         out_fields: Any, **options: Unpack[Options],
     ) -> None: ...  # fmt: skip
     def __init__(

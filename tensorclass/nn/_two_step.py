@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
-from typing_extensions import Unpack
+from torch import Tensor
+from typing_extensions import TypeVarTuple, Unpack
 
+from ..core._base import Named
 from ._how import by_keyword
 from ._slots import as_slots
-from ._stage import A, B, C, D, E, F, Options, Several, TensorClassModule
+from ._stage import A, Options, Several, TensorClassModule
 
 R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
 # Out fields with None in them: the callable returns more than it keeps.
@@ -28,6 +31,17 @@ Dropping = (
     | tuple[None, None, Any]
     | tuple[None, Any, None]
     | tuple[Any, None, None]
+)
+
+
+# With stubs a reference to a tensor has a type of its own, which no callable returns.
+Tensors = TypeVar("Tensors", Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor])
+Mixed = (
+    tuple[Named[Any], Any]
+    | tuple[Any, Named[Any]]
+    | tuple[Named[Any], Any, Any]
+    | tuple[Any, Named[Any], Any]
+    | tuple[Any, Any, Named[Any]]
 )
 
 
@@ -49,29 +63,23 @@ def module(
     *, in_fields: Any, out_fields: Dropping | list[Any], **options: Unpack[Options]
 ) -> Typed[Callable[..., Any]]: ...
 @overload
+def module(*, in_fields: Several, out_fields: Tensors, **options: Unpack[Options]) -> Typed[Callable[..., Tensors]]: ...
+@overload
+def module(  # pyright: ignore[reportOverlappingOverload]  # a tuple is several fields, and fits the next overload too
+    *, in_fields: tuple[Unpack[Ts]], out_fields: Tensors, **options: Unpack[Options]
+) -> Typed[Callable[[Unpack[Ts]], Tensors]]: ...
+@overload
+def module(  # type: ignore[overload-overlap]  # as above
+    *, in_fields: A, out_fields: Tensors, **options: Unpack[Options]
+) -> Typed[Callable[[A], Tensors]]: ...
+@overload
+def module(*, in_fields: Any, out_fields: Mixed, **options: Unpack[Options]) -> Typed[Callable[..., Any]]: ...
+@overload
 def module(*, in_fields: Several, out_fields: R, **options: Unpack[Options]) -> Typed[Callable[..., R]]: ...
 @overload
-def module(*, in_fields: tuple[A], out_fields: R, **options: Unpack[Options]) -> Typed[Callable[[A], R]]: ...
-@overload
-def module(  # type: ignore[overload-overlap]  # a tuple is several fields, and matches the last overload too
-    *, in_fields: tuple[A, B], out_fields: R, **options: Unpack[Options]
-) -> Typed[Callable[[A, B], R]]: ...
-@overload
-def module(  # type: ignore[overload-overlap]  # as above
-    *, in_fields: tuple[A, B, C], out_fields: R, **options: Unpack[Options]
-) -> Typed[Callable[[A, B, C], R]]: ...
-@overload
-def module(  # type: ignore[overload-overlap]  # as above
-    *, in_fields: tuple[A, B, C, D], out_fields: R, **options: Unpack[Options]
-) -> Typed[Callable[[A, B, C, D], R]]: ...
-@overload
-def module(  # type: ignore[overload-overlap]  # as above
-    *, in_fields: tuple[A, B, C, D, E], out_fields: R, **options: Unpack[Options]
-) -> Typed[Callable[[A, B, C, D, E], R]]: ...
-@overload
-def module(  # type: ignore[overload-overlap]  # as above
-    *, in_fields: tuple[A, B, C, D, E, F], out_fields: R, **options: Unpack[Options]
-) -> Typed[Callable[[A, B, C, D, E, F], R]]: ...
+def module(
+    *, in_fields: tuple[Unpack[Ts]], out_fields: R, **options: Unpack[Options]
+) -> Typed[Callable[[Unpack[Ts]], R]]: ...
 @overload
 def module(*, in_fields: A, out_fields: R, **options: Unpack[Options]) -> Typed[Callable[[A], R]]: ...
 def module(*, in_fields: Any, out_fields: Any, **options: Unpack[Options]) -> Any:

@@ -70,6 +70,9 @@ def _attribute_type(ctx: AttributeContext) -> Type:
     return ctx.default_attr_type
 
 
+FIELD = "tensorclass.typecheck._stub_types.Field"
+
+
 class TensorClassPlugin(Plugin):
     """What mypy asks for by the full name of a class, function, method or attribute."""
 
@@ -95,7 +98,9 @@ class TensorClassPlugin(Plugin):
         return None
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
-        """`TensorClass["shadow"]` is the class itself."""
+        """`TensorClass["shadow"]` is the class itself; in stubs, a reference is what the plugin makes of the type."""
+        if fullname == FIELD:
+            return lambda ctx: ctx.api.analyze_type(ctx.type.args[0])
         if fullname not in (ROOT, FROZEN_ROOT):
             return None
         return guarded(partial(brackets.base, root=fullname), brackets.unknown)

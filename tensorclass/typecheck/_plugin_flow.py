@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from mypy import nodes
@@ -162,26 +163,20 @@ def pipeline(ctx: FunctionContext) -> Type:
         values = given.get(role, ([], []))[0]
         if len(values) == 1:
             classes[role] = _class(ctx, values[0], role)
-    modules, kinds = next(
-        ((a, k) for a, k in zip(ctx.args, ctx.arg_kinds, strict=True) if k and not k[0].is_named()), ([], [])
-    )
-    if not modules:
-        ctx.api.fail("A pipeline needs at least one module", ctx.context, code=FLOW)
     start = classes.get("input")
-    if start is None or not modules:
+    if start is None:
         return ctx.default_return_type
-    end, stages = classes.get("output", start), list(_stages(ctx, modules, kinds))
+    end, stages = classes.get("output", start), list(_stages(ctx))
     _follow(ctx.api, start, end, stages, ctx.context)
-    options = [name for name, values in given.items() if values[0] and name not in (None, "modules")]
+    options = [name for name, values in given.items() if values[0] and name not in (None, "first", "modules")]
     made = None if end is None else between(start, end, [stage for stage, _ in stages], options)
     return known_elsewhere(ctx, made)
 
 
-def _stages(
-    ctx: FunctionContext, modules: list[nodes.Expression], kinds: list[Any]
-) -> Iterator[tuple[Stage | None, nodes.Context]]:
+def _stages(ctx: FunctionContext) -> Iterator[tuple[Stage | None, nodes.Context]]:
     """Every module in order, each with where it stands; a list or tuple behind a `*` with its members."""
-    for expr, kind in zip(modules, kinds, strict=True):
+    given = zip(chain(*ctx.args), chain(*ctx.arg_kinds), strict=True)
+    for expr, kind in {id(e): (e, kind) for e, kind in given if kind in (nodes.ARG_POS, nodes.ARG_STAR)}.values():
         items = source_of(ctx.api).items(expr) if kind.is_star() else [expr]
         if items is None:
             yield None, expr

@@ -7,11 +7,12 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, ove
 
 import torch
 from torch import Tensor as Tensor
-from typing_extensions import Never
+from typing_extensions import Never as Never
 from typing_extensions import Unpack as Unpack
 
 from .._schema._markers import PerElementValues as PerElementValues
-from ..core._base import Exactly, K
+from ..classes import TensorClass
+from ..core._base import Exactly, K, N_co
 from ..core._keys import FieldPath
 from ..core._keys import Key as Key
 from ..core._keys import Subscript as Subscript
@@ -46,6 +47,36 @@ class Changed(Generic[K, P]):
 def changed(method: Callable[Concatenate[Any, P], K]) -> Changed[K, P]:
     """What `replace` of the class that the method returns is."""
     raise NotImplementedError
+
+
+class Declared(TensorClass):
+    """What two classes with stubs have in common: nothing that could be joined."""
+
+    def __exactly__(self) -> None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Fits no `Exactly`."""
+
+
+class Ref(Tensor, Generic[N_co]):
+    """A field of a class, `Digits.image`, with its name."""
+
+    def __field__(self) -> N_co:
+        raise NotImplementedError
+
+
+class Field(Generic[T, N_co]):
+    """A field: what it holds in an instance, and a reference in the class."""
+
+    @overload
+    def __get__(self, instance: None, owner: Any) -> Ref[N_co]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: Any) -> T: ...
+
+    def __get__(self, instance: object, owner: Any) -> Any: ...
+
+    def __set__(self, instance: Any, value: T) -> None: ...
+
+    def __delete__(self, instance: Any) -> None: ...
 
 
 class Refused:

@@ -35,6 +35,7 @@ LEAVES = {
     "tuple",
 }
 """Of what is none of these there may be keys below."""
+TENSORS = {"Tensor", "torch.Tensor"}
 DEEPEST = 3
 EXTRAS = ("batch_size: _t.BatchSize = ...", "device: _t.Device = ...", "names: _t.Names = ...")
 GETITEM = (
@@ -87,6 +88,9 @@ def class_head(module: Module, node: ast.ClassDef) -> tuple[str, str]:
         module.need(*IMPORTS[0])
         bases.insert(0, "_t.Frozen")
         comment = FROZEN
+    elif module.stubs.declarations.is_first(file, node):
+        module.need(*IMPORTS[0])
+        bases.insert(0, "_t.Declared")
     return f"class {name}({', '.join([*bases, *given, *brackets])})", comment
 
 
@@ -117,9 +121,27 @@ def declared(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> str:
         return file.statement(line)
     kept = isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and file.full_name(value) in SPECIFIERS)
     mark = SHADOWS if "shadow=True" in class_head(module, node)[0] else ""
+    if not mark and _is_referred(module, node, line):
+        module.need(*IMPORTS[0])
+        module.need(*IMPORTS[2])
+        name = file.text_of(line.target)
+        row = f'{name}: _t.Field[{file.text_of(line.annotation)}, _Literal["{name}"]]'
+        return row if value is None else f"{row} = {file.text_of(value)}"
     if value is None or kept:
         return f"{file.text_of(line)}{mark}" if mark else file.statement(line)
     return f"{file.text_of(line.target)}: {file.text_of(line.annotation)} = ...{mark}"
+
+
+def _is_referred(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> bool:
+    """Whether a field of a class is a reference with its name: of a tensor, where strings are the names of fields."""
+    known, value = module.stubs.declarations, line.value
+    plain = value is None or module.file.full_name(value) == SPECIFIERS[1]
+    return (
+        module.stubs.strict_keys
+        and plain
+        and module.types.read(line.annotation) in TENSORS
+        and not known.is_frozen(module.file, node)
+    )
 
 
 def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
@@ -127,10 +149,17 @@ def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
     found = module.stubs.declarations.fields(module.types, node)
     own = {line.name for line in node.body if isinstance(line, (ast.FunctionDef, ast.AsyncFunctionDef))}
     own |= found.rows.keys()
+    if module.stubs.declarations.is_first(module.file, node):
+        module.need(*IMPORTS[4])
+        yield f"def __exactly__(self, other: _Self, /) -> _Self: ...{OVERRIDES}"
     if not found.whole or not found.rows:
+        yield from [_has("str")] if module.stubs.strict_keys and found.rows else []
         return
     for needed in IMPORTS:
         module.need(*needed)
+    if module.stubs.strict_keys:
+        names = [f'"{field.name}"' for field in found.rows.values() if field.stored]
+        yield _has(f"_Literal[{', '.join(names)}]" if names else "_t.Never")
     if "__init__" not in own and _is_possible(found.rows.values()):
         yield constructor(found.rows.values())
     # Where any string is a key, any value may be written by it: only with strict keys do types of values say something.
@@ -141,6 +170,10 @@ def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
     for name in KEYED:
         if name not in own and (writes or name not in WRITES):
             yield from _keyed(name, list(_keys(module, found.rows.values())), module.stubs.strict_keys)
+
+
+def _has(names: str) -> str:
+    return f"def __delattr__(self, name: {names}, /) -> None: ...{OVERRIDES}"
 
 
 def _is_generic(module: Module, node: ast.ClassDef) -> bool:

@@ -14,6 +14,8 @@ DECORATOR = "tensorclass.tensorclass"
 SPECIFIERS = ("tensorclass.field", "tensorclass.produced", "dataclasses.field")
 WRAPPERS = ("tensorclass.Shared", "tensorclass.Ragged", "typing.Annotated", "typing_extensions.Annotated")
 FAMILIES = ("tensorclass.typing", "jaxtyping")
+NO_PARENTS = ("Generic", "ABC", "object")
+"""Parents that declare nothing."""
 NO_FIELDS = ("ClassVar", "Final")
 
 
@@ -87,6 +89,12 @@ class Declarations:
         """Whether a parent brings the base class, so that the decorator adds nothing."""
         return any(self._is_typed_base(file, base) for base in node.bases)
 
+    def is_first(self, file: SourceFile, node: ast.ClassDef) -> bool:
+        """Whether a class that takes writes has no parent that is typed, or may be."""
+        parents = [(file.full_name(base), self._parent(file, base)) for base in node.bases]
+        others = [found for name, found in parents if name != ROOTS[0] and name.rpartition(".")[2] not in NO_PARENTS]
+        return not self.is_frozen(file, node) and not any(found is None or self.is_typed(*found) for found in others)
+
     def is_frozen(self, file: SourceFile, node: ast.ClassDef, inherited: bool = True) -> bool:
         """Whether a class refuses writes, by what it says itself or by what a parent says."""
         calls = [d for d in node.decorator_list if isinstance(d, ast.Call) and file.full_name(d) == DECORATOR]
@@ -112,7 +120,7 @@ class Declarations:
             found = self._parent(types.file, base)
             if found is None:
                 name = types.file.full_name(base)
-                whole = whole and (name in ROOTS or name.rpartition(".")[2] in ("Generic", "ABC", "object"))
+                whole = whole and (name in ROOTS or name.rpartition(".")[2] in NO_PARENTS)
             elif found[0] is not types.file or isinstance(base, ast.Subscript):
                 whole = False
             else:

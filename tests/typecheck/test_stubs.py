@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_nothing_is_executed(tmp_path):
     """A module that raises when it is imported has a stub."""
     found = stub(tmp_path, "raise RuntimeError\n@tensorclass\nclass A:\n    x: Tensor\n")
     assert "raise" not in found
-    assert "class A(TensorClass):" in found
+    assert "class A(_t.Declared, TensorClass):" in found
 
 
 def test_parents_in_other_modules(tmp_path):
@@ -176,6 +177,49 @@ def test_strict_keys(tmp_path):
     assert frozen.count("def __setitem__") == strict.count("def __setitem__")
 
 
+def test_declared_bases(tmp_path):
+    """A class without typed parents says that it has nothing in common with others; one that may have some does not."""
+    text = """
+    from abc import ABC
+    from elsewhere import Mixin
+    class Empty(TensorClass, ABC): pass
+    class A(TensorClass):
+        x: Tensor
+    class B(A): pass
+    class Mixed(Mixin, TensorClass):
+        x: Tensor
+    class Still(TensorClass, frozen=True):
+        x: Tensor
+    """
+    found = stub(tmp_path, text)
+    heads = re.findall(r"class (\w+)\(_t.Declared, ", found)
+    assert (heads, found.count("def __exactly__")) == (["Empty", "A"], 2)
+
+
+def test_references_with_strict_keys(tmp_path):
+    """A field that holds a tensor is a reference with its name, and a class says the names that it has."""
+    text = """
+    from elsewhere import Other
+    class A(TensorClass):
+        x: Float32[Tensor, "3"]
+        made: Tensor = produced()
+        maybe: Tensor | None = None
+        note: str
+    class Shadow(TensorClass, shadow=True):
+        x: Tensor
+    class Far(Other, A):
+        y: Tensor
+    """
+    found = stub(tmp_path, "from tensorclass.typing import Float32\n" + dedent(text), strict=True)
+    assert '    x: _t.Field[Float32[Tensor, "3"], _Literal["x"]]\n' in found
+    assert '    made: _t.Field[Tensor, _Literal["made"]] = produced()\n' in found
+    assert found.count("_t.Field[") == 3
+    assert re.findall(r"def __delattr__\(self, name: (.+), /\)", found) == [
+        '_Literal["x", "made", "maybe", "note"]', '_Literal["x"]', "str",
+    ]  # fmt: skip
+    assert "_t.Field" not in stub(tmp_path, dedent(text))
+
+
 def test_overloads_lose_their_body(tmp_path):
     """In a stub no implementation stands behind overloads; a setter has the name of its property and stays."""
     text = """
@@ -270,7 +314,7 @@ def test_check_and_write(tmp_path, capsys):
     module = tmp_path / "a.py"
     module.write_text(HEAD + "@tensorclass\nclass A:\n    x: Tensor\n", "utf-8")
     assert main(["stubs", str(module), "--check"]) == 1
-    assert "+class A(TensorClass):" in capsys.readouterr().out
+    assert "+class A(_t.Declared, TensorClass):" in capsys.readouterr().out
     assert not module.with_suffix(".pyi").exists()
     assert main(["stubs", str(module)]) == 0
     assert "wrote" in capsys.readouterr().out

@@ -26,8 +26,9 @@ HALF = SIZE // 2
 number: _Any
 last: _Any
 
-class Inputs(TensorClass):
+class Inputs(_t.Declared, TensorClass):
     image: Float32[Tensor, "8 8"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         image: Tensor,
@@ -59,7 +60,7 @@ class Inputs(TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Digits(TensorClass, autocast=True):
+class Digits(_t.Declared, TensorClass, autocast=True):
     """Digits with what is known about them.
 
     Written by hand.
@@ -84,8 +85,9 @@ class Digits(TensorClass, autocast=True):
     @overload
     def part(self, index: str) -> Tensor: ...
 
-    class Nested(TensorClass):
+    class Nested(_t.Declared, TensorClass):
         x: Tensor
+        def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
         def __init__(
             self,
             x: Tensor,
@@ -109,6 +111,7 @@ class Digits(TensorClass, autocast=True):
         @_overload
         def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         inputs: Inputs,
@@ -268,9 +271,10 @@ class Still(_t.Frozen, FrozenTensorClass):  # type: ignore[misc, unused-ignore] 
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Pair(TensorClass, Generic[T], shadow=True):
+class Pair(_t.Declared, TensorClass, Generic[T], shadow=True):
     left: T  # type: ignore[assignment, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     values: T  # type: ignore[assignment, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
         left: T,

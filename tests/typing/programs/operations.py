@@ -99,7 +99,7 @@ print(stack([batch.x, batch.y]).x)  # E: arg-type | reportArgumentType | Structu
 print(stack([batch, 3]))  # E: arg-type | reportArgumentType | StructureError | ty: invalid-argument-type | pyrefly: bad-argument-type
 # anchor: print(torch.stack([batch, 3]))  # E
 # ---- wrong: two classes are stacked
-print(stack([batch, other]))  # E: - | reportArgumentType | StructureError | mypy+plugin: tensorclass-join | pyrefly: bad-argument-type
+print(stack([batch, other]))  # E: - | reportArgumentType | StructureError | mypy+plugin: tensorclass-join | mypy+stubs: arg-type | pyrefly: bad-argument-type
 # anchor: print(torch.stack([batch, other]))  # E
 # ---- wrong: an item of another class
 first: Other = batch[0]  # E: assignment | reportAssignmentType | - | ty: invalid-assignment | pyrefly: bad-assignment

@@ -78,16 +78,16 @@ assert_type((Reader() >> Writer())(digits), Prediction)
 pipe.train().to("cpu").load_state_dict(pipe.state_dict())
 
 # ---- wrong: a module reads what a later one writes
-TensorClassSequential(head, encode, choose, input=Digits, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
+TensorClassSequential(head, encode, choose, input=Digits, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow | mypy+stubs: misc | pyright+stubs: reportArgumentType
 # anchor: TensorDictSequential(head, encode, choose)(digits)  # E
 # ---- wrong: a module reads what no module writes
-TensorClassSequential(head, choose, input=Digits, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
+TensorClassSequential(head, choose, input=Digits, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow | mypy+stubs: misc | pyright+stubs: reportArgumentType
 # anchor: TensorDictSequential(head, choose)(digits)  # E
 # ---- wrong: an output that no module writes
 TensorClassSequential(encode, head, input=Digits, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
 # anchor: TensorDictSequential(encode, head)(digits)["digit"]  # E
 # ---- wrong: the input is another class
-TensorClassSequential(encode, head, choose, input=Hidden, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow
+TensorClassSequential(encode, head, choose, input=Hidden, output=Prediction)  # E: - | - | BuildError | mypy+plugin: tensorclass-flow | mypy+stubs: misc | pyright+stubs: reportArgumentType
 # anchor: none
 # ---- wrong: the input is not given
 TensorClassSequential(encode, head, choose, output=Prediction)  # E: call-overload | reportCallIssue | TypeError | ty: no-matching-overload | pyrefly: missing-argument, unexpected-keyword
