@@ -63,7 +63,7 @@ def _nested(spec: FieldSpec) -> Getter:
 
 
 def _produced(spec: FieldSpec) -> Getter:
-    name = spec.name
+    name, shared = spec.name, spec.kind == "shared"  # an export takes no record from a closure
 
     def get(self: Any) -> Any:
         value = self._store._data.get(name)
@@ -71,7 +71,7 @@ def _produced(spec: FieldSpec) -> Getter:
             raise not_produced(type(self), name)
         if isinstance(value, TensorCollection) and not hasattr(value, "_store"):
             return self._wrap_nested(name, value)
-        return getattr(value, "tensor", value) if spec.kind == "shared" else value
+        return getattr(value, "tensor", value) if shared else value
 
     return get
 
