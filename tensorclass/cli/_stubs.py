@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write or check the stubs; 0 when all are well, 1 for a broken file, a wrong declaration, a stub that is not fresh."""
+    """Write or check the stubs; 0 when all are well, 1 for a broken file, a wrong declaration or a stale stub."""
     if not arguments.paths and not arguments.torch:
         raise CommandError("name a module or a folder, or give --torch")
     if arguments.torch and arguments.out is None:

@@ -376,7 +376,5 @@ def test_skip_existing_in_compiled_code():
 def test_a_layer_that_nobody_wrapped():
     """A layer over tensors in a keyed sequence is called on the container; the error says what to write."""
     sequence = TensorDictSequential(_module(lambda x: x, ["x"], ["y"]), nn.Linear(2, 2))
-    with pytest.raises(
-        UnsupportedOperationError, match=r"Linear was called on the whole.*TensorDictModule\("
-    ):
+    with pytest.raises(UnsupportedOperationError, match=r"Linear was called on the whole.*TensorDictModule\("):
         sequence(TensorDict(x=torch.zeros(2)))
