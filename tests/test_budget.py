@@ -20,7 +20,7 @@ FUNCTION_LINES = 60
 # Lines of code by room, a few above what each has: growth is a decision that is written here, not an accident.
 # Docstrings with their examples are asked for, and are no burden to carry.
 ROOM_LINES = {
-    "core": 1_040, "_schema": 3_450, "ops": 5_880, "store": 4_750, "classes": 2_900, "nn": 7_400, "typecheck": 3_480,
+    "core": 1_040, "_schema": 3_450, "ops": 5_880, "store": 4_750, "classes": 2_900, "nn": 7_400, "typecheck": 3_520,
     "cli": 600, "testing": 500, "the root": 500,
 }  # fmt: skip
 MEDIAN_LINES = 200

@@ -211,7 +211,7 @@ def test_the_stub_is_written_all_the_same(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith(f"{module}:{len(HEAD.splitlines()) + 2}: error: Instances would share")
-    assert "class A(TensorClass):" in module.with_suffix(".pyi").read_text("utf-8")
+    assert "class A(_t.Declared, TensorClass):" in module.with_suffix(".pyi").read_text("utf-8")
 
 
 def test_programs_examples_and_pages(tmp_path: Path) -> None:
