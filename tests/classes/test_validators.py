@@ -351,3 +351,33 @@ def test_policies_are_data():
     assert again["plain"].coerce is None
     assert again == own
     assert own["cast"].replace(coerce=None).layout() == own["cast"].layout()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda batch, value: batch.set_("x", value),
+        lambda batch, value: batch.update({"x": value}, inplace=True),
+        lambda batch, value: batch.__setitem__(slice(None), -5.0),
+    ],
+)
+def test_writes_into_elements_are_held_to_dtype_and_shape(write: Any) -> None:
+    """As arithmetic in place is: constraints and validators see what is assigned, not what is written into it."""
+
+    class Bounded(TensorClass):
+        x: Float32[Tensor, "3"]
+
+        @field_validator("x")
+        def not_negative(cls, value: Tensor) -> Tensor:
+            """Refuse negative numbers."""
+            if (value < 0).any():
+                raise ValueError("negative")
+            return value
+
+    batch, value = Bounded(torch.zeros(4, 3)), torch.full((4, 3), -5.0)
+    before = batch.x
+    with pytest.raises(SchemaError, match="negative"):
+        batch.x = value
+    write(batch, value)
+    assert batch.x is before
+    assert before.eq(-5).all()
