@@ -25,6 +25,8 @@ COLUMNS = (
 BRIDGES = "store/_bridges.py"  # thin container methods whose work lives to the right
 OPTIONAL = "io/_optional.py"  # the one door to packages that may be missing
 PUBLIC_MODULES = {"nn/functional_modules.py"}  # a public module name that migrating programs import
+FRONT = {"__init__", "__main__", "_api", "base", "functional", "tensordict", "typedtensordict", "utils"}
+"""Files beside the rooms: the package itself, and modules that only give its names to migrating programs."""
 WHOLE = "(the whole package)"  # `import tensorclass` from inside it
 
 
@@ -52,7 +54,7 @@ ALLOWED = _allowed()
 def room_of(name: str) -> str:
     """`store/_dense.py` -> `store`, `errors.py` -> `errors`, `__init__.py` -> the whole package."""
     first = name.partition("/")[0].removesuffix(".py")
-    return WHOLE if first in ("__init__", "__main__", "_api") else first
+    return WHOLE if first in FRONT else first
 
 
 def _package_of(name: str) -> list[str]:
@@ -137,12 +139,13 @@ def misplaced_code(source: Source) -> list[str]:
     """Public file names in rooms, and `__init__.py` files that do more than re-export."""
     *folders, file = source.name.split("/")
     problems = []
-    if folders and not file.startswith("_") and source.name not in PUBLIC_MODULES:
-        problems.append(f"{source.name}: files of a room start with `_`")
-    if source.name == "_api.py" or (file == "__init__.py" and folders):  # the root's `__init__` loads `_api` when asked
-        listed = _listed(source.tree)
-        bad = [node.lineno for node in source.tree.body if not _reexports(node, listed)]
-        problems += [f"{source.name}:{line}: `__init__.py` only re-exports (`from ._x import y as y`)" for line in bad]
+    listed = _listed(source.tree)
+    bad = [node.lineno for node in source.tree.body if not _reexports(node, listed)]
+    gives_names = not bad and any(isinstance(node, ast.ImportFrom) for node in source.tree.body)
+    if folders and not file.startswith("_") and source.name not in PUBLIC_MODULES and not gives_names:
+        problems.append(f"{source.name}: files of a room start with `_`, unless they only re-export")
+    if (folders and file == "__init__.py") or (not folders and room_of(file) == WHOLE and not file.startswith("__")):
+        problems += [f"{source.name}:{line}: only re-exports belong here (`from ._x import y as y`)" for line in bad]
     return problems
 
 
@@ -227,6 +230,9 @@ def test_late_imports_are_found(name, code, count):
     [
         ("ops/shape.py", "", 1),
         ("ops/_shape.py", "", 0),
+        ("ops/shape.py", "from ._shape import x as x", 0),
+        ("ops/shape.py", "from ._shape import x as x\ntable = {}", 1),
+        ("utils.py", "from ._api import x as x\ntable = {}", 1),
         ("errors.py", "", 0),
         ("ops/__init__.py", '"""Doc."""\nfrom ._x import y as y\nfrom . import _register\n__version__ = "1"', 0),
         ("ops/__init__.py", "from ._x import y", 1),

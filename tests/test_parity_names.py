@@ -80,7 +80,6 @@ FILES = "reads and writes files, which are another capability"
 OBJECT = "an object is an entry and no container: it has no keys, fields or leaves"
 TORCH = "torch gives tensors no such method; the anchor's copy of the class does"
 ABSENT = {
-    "__class_getitem__": "only classes with type parameters have them",
     "from_consolidated": FILES,
     "NonTensorData": OBJECT,
     "MetaData": OBJECT,

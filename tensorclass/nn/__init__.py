@@ -2,6 +2,17 @@
 
 from ..store import Buffer as Buffer
 from ..store import TensorDictParams as TensorDictParams
+from ..store import make_tensordict as make_tensordict
+from . import common as common
+from . import cudagraphs as cudagraphs
+from . import distributions as distributions
+from . import ensemble as ensemble
+from . import functional_modules as functional_modules
+from . import params as params
+from . import probabilistic as probabilistic
+from . import sequence as sequence
+from . import tensorclass_module as tensorclass_module
+from . import utils as utils
 from ._class_module import TensorClassModuleBase as TensorClassModuleBase
 from ._class_module import TensorClassModuleWrapper as TensorClassModuleWrapper
 from ._cuda_graph import CudaGraphModule as CudaGraphModule

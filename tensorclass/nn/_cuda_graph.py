@@ -20,31 +20,33 @@ Run = Callable[[], Any]
 
 
 class CudaGraphModule:
-    """Records a function, a typed module or a keyed module as a CUDA graph, and replays it with one call of the CPU.
+    """One launch from the CPU in place of many: the kernels of a call, recorded once as a CUDA graph and then replayed.
 
-    The first `warmup - 1` calls run the function on a side stream, the next one records the graph, and all later calls
-    copy their inputs into the memory of the graph and replay it. What comes back are copies, so results of earlier
-    calls stay. Typed batches, `TensorDict`s, tensors and pytrees of them go in and out. A keyed module or function
-    (one with `in_keys`) is called with a container or with tensors, and writes to the container that it is given where
-    it writes to its input. Without CUDA every call runs the function as it is, with a warning when it is built.
+    Worth it where a call consists of many small kernels and the CPU can't launch them fast enough. Call number `warmup`
+    is recorded. The calls before it are ordinary ones on a stream of their own, so that libraries initialise and
+    allocators settle; the calls after it write their inputs over the recorded ones and launch the graph. Results are
+    cloned out of the graph: the next call does not change them. Arguments and results may be tensors, typed batches,
+    `TensorDict`s and pytrees of them. What has `in_keys` is called with a container, or with tensors as under
+    `dispatch`, and a container that it fills in place is filled here too. On a machine without CUDA nothing is
+    recorded: a warning says so once, and calls go through.
 
-    One graph is recorded for each combination of what decides a branch beside the inputs: `train()` or `eval()` of
-    each submodule, the interaction type and the other modes of this library, autocast. Any other control flow must not
-    depend on values. The function must not wait for the device, and an optimizer step in it needs `capturable=True`.
-    It is no `nn.Module`, so that no optimizer takes its parameters by mistake.
+    A recording repeats what the Python code did then. So each state that may lead to other kernels has a recording of
+    its own: training or evaluation mode of every submodule, autocast, gradient mode, the interaction type and the
+    other modes of this library. Branches on the values of tensors are not seen, waiting for the device (`.item()`) is
+    an error of CUDA, and an optimizer whose step is recorded is made with `capturable=True`. The class does not derive
+    from `nn.Module`: an optimizer is given the parameters of what it wraps.
 
     Args:
-        module: what is called with tensors, containers and constants. Its results hold no autograd graph: call
-            `backward` inside and `detach`, or run it under `torch.no_grad()`.
-        warmup: the call that records the graph, 1 for the first. A compiled function needs more calls than it
-            compiles in.
-        in_keys: what a function over a container reads; an empty list stands for all. A module has its own.
-        out_keys: what a function over a container writes. A module has its own.
-        device: the CUDA device; the current one when omitted.
+        module: a function, a module, or a keyed or typed one. A result that requires grad is refused, since a replay
+            has no graph for it: do the backward pass inside, or call it under `torch.no_grad()`.
+        warmup: the number of the call to record, from 1. Give a compiled function the calls that it compiles in.
+        in_keys: for a function over a container, the keys that it reads; `[]` for all of them.
+        out_keys: for a function over a container, the keys that it writes.
+        device: where it runs, a CUDA device; by default the current one.
 
     Raises:
-        ModuleError: (a `RuntimeError` and `ValueError`) for inputs that require grad, and on a replay for inputs of
-            another structure, shape, dtype or device, and for other constants, than the recorded ones.
+        ModuleError: (a `RuntimeError` and `ValueError`) for an input that requires grad; when a replay gets a tensor of
+            another shape, dtype or device, another structure, or another constant than was recorded.
 
     >>> import torch, warnings
     >>> from tensorclass.nn import CudaGraphModule

@@ -33,20 +33,14 @@ class Dispatch:
             no container.
 
     >>> import torch
-    >>> from torch import nn
     >>> from tensorclass.nn import dispatch
-    >>> class Sum(nn.Module):
-    ...     in_keys = [("a", "c"), "d"]
-    ...     out_keys = ["b"]
-    ...
-    ...     @dispatch(separator="__")
-    ...     def forward(self, tensordict):
-    ...         tensordict["b"] = tensordict["a", "c"] + tensordict["d"]
-    ...         return tensordict
-    >>> Sum()(torch.zeros(2), d=torch.ones(2))
-    tensor([1., 1.])
-    >>> Sum()(a__c=torch.zeros(2), d=torch.ones(2))
-    tensor([1., 1.])
+    >>> @dispatch(source=["speed", ("clock", "seconds")], dest=["metres"])
+    ... def travelled(tensordict):
+    ...     return tensordict.set("metres", tensordict["speed"] * tensordict["clock", "seconds"])
+    >>> travelled(torch.tensor([2.0, 3.0]), torch.tensor([10.0, 10.0]))
+    tensor([20., 30.])
+    >>> travelled(clock_seconds=torch.tensor([60.0]), speed=torch.tensor([1.5]))
+    tensor([90.])
     """
 
     DEFAULT_SEPARATOR: ClassVar[str] = "_"

@@ -161,10 +161,15 @@ class PackLayout:
     _dense: ClassVar[Any] = None  # TensorDict, which knows this class and says so
 
     def __post_init__(self) -> None:
-        if len(self.keys) != len(self.shapes) or self.dim >= 0:
-            raise ValueError("a PackLayout has one shape for each key, and counts its dim from the end")
-        object.__setattr__(self, "shapes", tuple(torch.Size(shape) for shape in self.shapes))
-        object.__setattr__(self, "nested", tuple((key, torch.Size(size), cls) for key, size, cls in self.nested))
+        if self.dim >= 0:
+            raise ValueError(f"a PackLayout counts its dim from the end: write a negative number, got dim={self.dim}")
+        if len(self.keys) != len(self.shapes):
+            raise ValueError(
+                f"a PackLayout has one shape for each key, got {len(self.keys)} keys, {len(self.shapes)} shapes"
+            )
+        levels = [(key, torch.Size(further), cls) for key, further, cls in self.nested]
+        # Lists come in as well, and a layout is hashed. The class is frozen, so the fields are replaced in its dict.
+        vars(self).update(keys=(*self.keys,), shapes=(*map(torch.Size, self.shapes),), nested=(*levels,))
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:

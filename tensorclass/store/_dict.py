@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +66,7 @@ class TensorDictBase(Relaid):
     """What `TensorDict` and the other untyped stores share; for `isinstance` tests."""
 
     __slots__ = ()
+    __class_getitem__ = classmethod(GenericAlias)  # annotations of migrating programs: `TensorDict[str, Tensor]`
 
     @classmethod
     def _from_nesting(

@@ -63,7 +63,7 @@ NAMES = {
     """,
 }
 ALL = [name for names in NAMES.values() for name in names.split()]
-ABSENT = {"__class_getitem__": "a `TensorDict` has no type parameters; a typed class has its own"}
+ABSENT: dict[str, str] = {}
 IN_PLACE_DEFAULT = "the in-place twin has the parameters of the operation"
 SPELLED_OUT = "parameters are spelled out instead of *args and **kwargs"
 DIFFERENT: dict[str, tuple[list[str], str]] = {

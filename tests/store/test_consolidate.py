@@ -171,6 +171,13 @@ def test_layouts_are_values() -> None:
     assert PackLayout(("b", "a"), ((2,), ())).unpack(torch.arange(3))["a"].item() == 2
 
 
+def test_a_layout_of_lists():
+    """What a layout is made of may come from JSON: it is hashed and compared all the same."""
+    layout = PackLayout(["a", "b"], [[], [2]], nested=[("n", [3], None)])
+    assert hash(layout) == hash(PackLayout(("a", "b"), ((), (2,)), nested=(("n", (3,), None),)))
+    assert layout.shapes == (torch.Size([]), torch.Size([2]))
+
+
 def test_typed_classes_are_rebuilt() -> None:
     """The class of the root and those of nested fields."""
     batch = Scan(pose=Pose(angle=torch.arange(6.0).reshape(2, 3)), value=torch.zeros(2), batch_size=[2])
@@ -200,7 +207,8 @@ class Mixed(TensorClass):
         (lambda: features().pack(layout=TensorDict(p=torch.zeros(5), batch_size=[5]).pack()[1]), "no leaf"),
         (lambda: features().pack(0, layout=features().pack()[1]), "along dim"),
         (lambda: features().pack()[1].unpack(torch.zeros(5, 21)), "22 columns"),
-        (lambda: PackLayout(("a",), ()), "one shape for each key"),
+        (lambda: PackLayout(("a",), ()), "one shape for each key, got 1 keys, 0 shapes"),
+        (lambda: PackLayout(("a",), ((),), dim=1), "negative number, got dim=1"),
     ],
 )
 def test_what_does_not_pack_is_refused(call: Any, message: str) -> None:

@@ -1,5 +1,11 @@
 """Distributions beside those of torch, and the layers that parametrise them."""
 
+from .._interaction import InteractionType as InteractionType
+from .._interaction import set_interaction_type as set_interaction_type
+from . import composite as composite
+from . import continuous as continuous
+from . import discrete as discrete
+from . import truncated_normal as truncated_normal
 from ._composite import CompositeDistribution as CompositeDistribution
 from ._delta import Delta as Delta
 from ._discrete import OneHotCategorical as OneHotCategorical

@@ -1,0 +1,13 @@
+"""The base of containers and the constructors, under the module of `tensordict` that has them."""
+
+from ._api import NestedKey as NestedKey
+from ._api import TensorCollection as TensorCollection
+from ._api import TensorDictBase as TensorDictBase
+from ._api import from_any as from_any
+from ._api import from_dict as from_dict
+from ._api import from_namedtuple as from_namedtuple
+from ._api import from_struct_array as from_struct_array
+from ._api import from_tuple as from_tuple
+from ._api import get_defaults_to_none as get_defaults_to_none
+from ._api import is_tensor_collection as is_tensor_collection
+from ._api import set_get_defaults_to_none as set_get_defaults_to_none

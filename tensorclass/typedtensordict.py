@@ -1,0 +1,3 @@
+"""`TypedTensorDict`, under the module of `tensordict` that has it."""
+
+from ._api import TypedTensorDict as TypedTensorDict

@@ -1,0 +1,35 @@
+"""Keys, comparisons, modes and small helpers, under the module of `tensordict` that has them."""
+
+from ._api import KEY_SEPARATOR as KEY_SEPARATOR
+from ._api import Buffer as Buffer
+from ._api import DeviceType as DeviceType
+from ._api import IndexType as IndexType
+from ._api import LinkedList as LinkedList
+from ._api import NestedKey as NestedKey
+from ._api import assert_allclose_td as assert_allclose_td
+from ._api import assert_close as assert_close
+from ._api import capture_non_tensor_stack as capture_non_tensor_stack
+from ._api import expand_as_right as expand_as_right
+from ._api import expand_right as expand_right
+from ._api import get_printoptions as get_printoptions
+from ._api import is_bool as is_bool
+from ._api import is_floating as is_floating
+from ._api import is_inexact as is_inexact
+from ._api import is_integer as is_integer
+from ._api import is_non_tensor as is_non_tensor
+from ._api import is_tensorclass as is_tensorclass
+from ._api import isin as isin
+from ._api import lazy_legacy as lazy_legacy
+from ._api import list_to_stack as list_to_stack
+from ._api import logger as logger
+from ._api import parse_tensor_dict_string as parse_tensor_dict_string
+from ._api import print_directory_tree as print_directory_tree
+from ._api import remove_duplicates as remove_duplicates
+from ._api import set_capture_non_tensor_stack as set_capture_non_tensor_stack
+from ._api import set_lazy_legacy as set_lazy_legacy
+from ._api import set_list_to_stack as set_list_to_stack
+from ._api import set_printoptions as set_printoptions
+from ._api import timeit as timeit
+from ._api import unravel_key as unravel_key
+from ._api import unravel_key_list as unravel_key_list
+from ._api import unravel_key_to_tuple as unravel_key_to_tuple

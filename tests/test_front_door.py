@@ -1,0 +1,207 @@
+"""The front door: imports of programs for `tensordict` work with the name changed; no submodule hides a name."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import pkgutil
+import re
+import subprocess
+import sys
+
+import pytest
+import tensordict
+import torch
+
+import tensorclass
+from tests._sources import ROOT
+
+LATER = {
+    "tensordict.memmap", "tensordict.persistent", "tensordict.prototype", "tensordict.prototype.fx",
+    "tensordict.store", "tensordict.tabular", "tensordict.testing",
+}  # fmt: skip
+"""Modules of files, servers and graphs, which are not ported; docs/migrating.md lists them."""
+EMPTY = {"tensordict.nn.distributions.utils"}  # without public names
+PACKAGES = [importlib.import_module(name) for name in ("tensordict", "tensordict.nn", "tensordict.nn.distributions")]
+MODULES = [
+    f"{package.__name__}.{module.name}"
+    for package in PACKAGES
+    for module in pkgutil.iter_modules(package.__path__)
+    if not module.name.startswith("_") and f"{package.__name__}.{module.name}" not in LATER | EMPTY
+]
+PAGE = (ROOT / "docs/migrating.md").read_text("utf-8")
+
+
+def named_as_absent() -> set[str]:
+    """The names in the page's section of what is not there."""
+    section = PAGE.partition("\n## Not there\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"`([\w.]+)`", section))
+
+
+def public(module: str) -> list[str]:
+    """What a module of the anchor says is public; all names of the package itself."""
+    found = importlib.import_module(module)
+    names = getattr(found, "__all__", None) if module != "tensordict" else None
+    return [name for name in (dir(found) if names is None else names) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("module", ["tensordict", *MODULES])
+def test_every_public_name_is_here(module):
+    """Under the module that has it there, or the page of differences lists it; what is listed is not here."""
+    ours = importlib.import_module(module.replace("tensordict", "tensorclass", 1))
+    absent = named_as_absent()
+    missing = [name for name in public(module) if not hasattr(ours, name) and name not in absent]
+    assert missing == []
+    assert [name for name in public(module) if hasattr(ours, name) and name in absent] == []
+
+
+def test_modules_that_are_left_out_are_listed():
+    """The page lists the modules, and none of them answers with something else."""
+    names = {name.removeprefix("tensordict.") for name in LATER}
+    others = {"store", "testing"}  # they are something else here
+    assert names - others - {"prototype.fx"} <= named_as_absent()
+    assert {name for name in names if "." not in name and importlib.util.find_spec(f"tensorclass.{name}")} == others
+
+
+@pytest.mark.slow
+def test_no_submodule_hides_a_public_name():
+    """Importing every module leaves every public name what it was."""
+    program = """
+import importlib, pkgutil, tensorclass, types
+before = {name: getattr(tensorclass, name) for name in dir(tensorclass)}
+import tensorclass.nn
+inner = {name: getattr(tensorclass.nn, name) for name in dir(tensorclass.nn)}
+for module in pkgutil.walk_packages(tensorclass.__path__, "tensorclass."):
+    if "__main__" not in module.name and "mypy" not in module.name and "_plugin" not in module.name:
+        importlib.import_module(module.name)
+import tensorclass.tensorclass
+assert {name: getattr(tensorclass, name) for name in before} == before
+assert {name: getattr(tensorclass.nn, name) for name in inner} == inner
+assert isinstance(before["tensorclass"], types.FunctionType), before["tensorclass"]
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+IMPORTS = {
+    "decorator, then package": "from tensorclass import tensorclass\nimport tensorclass",
+    "package, then decorator": "import tensorclass\nfrom tensorclass import tensorclass",
+    "decorator, then module": "from tensorclass import tensorclass\nimport tensorclass.nn",
+    "module, then decorator": "import tensorclass.nn\nfrom tensorclass import tensorclass",
+    "module of that name": "import tensorclass.tensorclass\nfrom tensorclass.tensorclass import tensorclass",
+    "module of that name under another": "import tensorclass.tensorclass as tensorclass",
+    "decorator of that module, then package": "from tensorclass.tensorclass import tensorclass\nimport tensorclass",
+}
+
+
+USES = """
+import tensorclass.utils as utils
+@tensorclass
+class A:
+    x: int
+@tensorclass(frozen=True)
+class B:
+    x: int
+@tensorclass.tensorclass
+class C:
+    x: int
+assert A(1).x == B(1).x == C(1).x == 1
+assert tensorclass.TensorDict.__name__ == "TensorDict" and tensorclass.stack
+assert tensorclass.utils is utils and tensorclass.utils.unravel_key
+import tensorclass.nn as nn
+assert tensorclass.nn is nn and nn.TensorDictModule
+"""
+ASKED = """
+import sys
+import tensorclass as tc
+assert "torch" not in sys.modules and tc.__version__
+tc.TensorDict
+assert "tensorclass.nn" not in sys.modules
+for name in ("base", "errors", "functional", "nn", "testing", "typing", "utils"):
+    assert name in dir(tc) and getattr(tc, name).__name__ == "tensorclass." + name
+assert tc.as_tensordict_module is tc.nn.as_tensordict_module and "as_tensordict_module" in dir(tc)
+assert tc.nn.distributions.continuous.Delta is tc.nn.Delta
+assert not {"sys", "Any", "import_module", "TYPE_CHECKING"} & set(dir(tc))
+from tensorclass import *
+assert TensorDict is tc.TensorDict and as_tensordict_module
+"""
+
+
+@pytest.mark.parametrize("head", IMPORTS.values(), ids=IMPORTS)
+def test_package_and_decorator_share_a_name(head):
+    """Whichever import comes last, the name decorates, has the public names, and gives the decorator and `nn`."""
+    exec(head + USES, {"__name__": __name__})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [*(head + USES for head in IMPORTS.values()), ASKED], ids=[*IMPORTS, "attributes"])
+def test_first_imports_of_a_process(program):
+    """The same where nothing is loaded yet; the package by itself loads neither torch nor its submodules."""
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_unknown_names_have_a_nearest_one():
+    """Submodules are suggested too."""
+    with pytest.raises(AttributeError, match="did you mean `functional`"):
+        tensorclass.function
+
+
+def test_one_version():
+    """`__version__` is where the build reads it."""
+    assert tensorclass.__version__ == importlib.metadata.version("tensorclass")
+
+
+@pytest.mark.parametrize(
+    "owner", ["TensorDict", "TensorDictBase", "LazyStackedTensorDict", "TensorDictParams", "NonTensorStack"]
+)
+def test_subscripts_in_annotations(owner):
+    """`TensorDict[str, Tensor]` in an annotation that is evaluated, as the anchor takes it."""
+    alias, theirs = getattr(tensorclass, owner)[str], getattr(tensordict, owner)[str]
+    assert (alias.__origin__, alias.__args__) == (getattr(tensorclass, owner), theirs.__args__)
+    if owner == "TensorDict":
+        assert alias(a=torch.ones(2))["a"].sum() == 2
+
+
+CHECKED = """
+import tensorclass as tc
+from tensorclass.base import TensorDictBase
+from tensorclass.functional import pad
+from tensorclass.nn.common import TensorDictModule
+from tensorclass.nn.distributions.continuous import Delta
+from tensorclass.nn.distributions.discrete import OneHotCategorical
+from tensorclass.nn.probabilistic import InteractionType
+from tensorclass.nn.sequence import TensorDictSequential
+from tensorclass.nn.utils import biased_softplus
+from tensorclass.tensorclass import NonTensorData, TensorClass
+from tensorclass.utils import unravel_key
+
+reveal_type(tc.nn.TensorDictModule)
+reveal_type(tc.as_tensordict_module)
+reveal_type(tc.__version__)
+reveal_type(tc.utils.unravel_key)
+reveal_type(tc.errors.SchemaError)
+reveal_type(TensorClass)
+reveal_type(Delta)
+"""
+
+
+def errors_and_types(output: str) -> tuple[list[str], list[str]]:
+    """The lines of errors, and what a checker prints of types, both ways."""
+    lines = output.splitlines()
+    return [s for s in lines if ": error: " in s or " - error: " in s], [
+        s for s in lines if "Type of" in s or "type is" in s
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["mypy", "--strict"], ["pyright"]], ids=lambda command: command[0])
+def test_checkers_see_the_modules(command, tmp_path):
+    """Nothing is an error and nothing is unknown."""
+    file = tmp_path / "program.py"
+    file.write_text(CHECKED, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", *command, str(file)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    errors, types = errors_and_types(done.stdout)
+    assert errors == []
+    assert len(types) == CHECKED.count("reveal_type"), done.stdout
+    assert [line for line in types if line.endswith((' is "Any"', ' is "Unknown"'))] == []
