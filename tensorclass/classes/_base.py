@@ -17,7 +17,7 @@ from ..core._base import Kind, Names
 from ..core._keys import Path
 from ..core._locks import refuse
 from ..core._pytree import trusted
-from ..errors import FrozenError
+from ..errors import FrozenError, UnsupportedOperationError
 from ..ops import Container, Join
 from ..ops._nesting import as_entries
 from ..ops._operands import Layout
@@ -137,6 +137,20 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
     @_batch_size.setter
     def _batch_size(self, size: torch.Size) -> None:
         self._store._batch_size = size
+
+    def __len__(self) -> int:
+        """The size of the first batch dim.
+
+        Raises:
+            TypeError: when there is none, as of a 0-d tensor.
+        """
+        count = len(self._store)
+        if not count and not self._store._batch_size:
+            raise self._without_batch("len() of")
+        return count
+
+    def _without_batch(self, what: str) -> UnsupportedOperationError:
+        return _build.without_batch(type(self), super()._without_batch(what))
 
     @property
     def _device(self) -> torch.device | None:

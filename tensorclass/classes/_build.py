@@ -38,6 +38,7 @@ from ._errors import cannot_drop as cannot_drop
 from ._errors import clashes
 from ._errors import unknown_attribute as unknown_attribute
 from ._errors import unknown_field as unknown_field
+from ._errors import without_batch as without_batch
 from ._fits import DimTable
 from ._init import ABSENT, DEFAULT, InitBuilder
 from ._reference import FieldRef

@@ -11,6 +11,7 @@ from ..errors import (
     SchemaError,
     StructureError,
     UnknownFieldError,
+    UnsupportedOperationError,
     did_you_mean,
 )
 from ..errors import Problem as Problem
@@ -76,3 +77,16 @@ def clashes(name: str, reserved: list[str], hiding: list[str]) -> SchemaError:
         for field in hiding
     ]  # fmt: skip
     return SchemaError.of(name, problems)
+
+
+def without_batch(cls: Any, error: UnsupportedOperationError) -> UnsupportedOperationError:
+    """The error for what needs a batch dim; it says so where the annotations seem to write one."""
+    declared = [spec.dims for spec in cls.__tensorclass_schema__.fields.values() if spec.kind == "tensor"]
+    first = {str(dims.tokens[0]) if dims is not None and dims.tokens else "" for dims in declared}
+    name = first.pop() if len(first) == 1 else ""
+    if not name.isidentifier() or name == "_":
+        return error
+    return UnsupportedOperationError(
+        f"{error}. Every tensor of {cls.__name__} is declared to begin with `{name}`: annotations give the shape of "
+        f"one element, and batch dims are not written in them. If `{name}` is the batch, leave it out"
+    )

@@ -356,6 +356,30 @@ class TensorCollection:
         """The size of the first batch dim; 0 when there is none."""
         return self._batch_size[0] if self._batch_size else 0
 
+    def _without_batch(self, what: str) -> UnsupportedOperationError:
+        """The error for what needs a batch dim, where there is none."""
+        return UnsupportedOperationError(
+            f"{what} a {type(self).__name__} without batch dims; use keys(), values() or items() for its entries, or "
+            "give a batch_size; containers are joined with `torch.stack([...])`"
+        )
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse: a container is not one array, and numpy would make one of objects, or an empty one."""
+        name = type(self).__name__
+        raise UnsupportedOperationError(
+            f"a {name} holds several tensors and is not converted to one tensor or array: convert a field "
+            "(`torch.as_tensor(batch.get(name))`), put fields together with `batch.cat_tensors(...)`, containers with "
+            f"`torch.stack([...])`, or take arrays by name with `batch.numpy()`"
+        )
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse, as `__array__` does: torch asks for this first when a tensor is to be made."""
+        self.__array__()
+
+    def __dlpack_device__(self) -> NoReturn:
+        """Refuse, as `__dlpack__` does."""
+        self.__array__()
+
     def __bool__(self) -> NoReturn:
         """Refuse: neither "has entries" nor "all true" is what every reader expects."""
         raise UnsupportedOperationError(

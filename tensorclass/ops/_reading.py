@@ -193,15 +193,16 @@ class ReadingOps(TensorCollection):
             TypeError: when there is no batch dim.
         """
         if not self._batch_size:
-            raise TypeError(
-                f"iteration over a {type(self).__name__} without batch dims; use keys(), values() or items() for its "
-                "entries, or give a batch_size"
-            )
+            raise self._without_batch("iteration over")
         return iter([self._index(i) for i in range(self._batch_size[0])])
 
     def __reversed__(self) -> Iterator[Self]:
-        """Iterate over the first batch dim from the end."""
-        return reversed([self._index(i) for i in range(len(self))])
+        """Iterate over the first batch dim from the end.
+
+        Raises:
+            TypeError: when there is no batch dim.
+        """
+        return reversed(list(self))
 
     def keys(
         self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
