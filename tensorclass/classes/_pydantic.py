@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -16,6 +17,7 @@ from .._schema import FieldSpec, Schema
 from .._schema._json_schema import JsonObject
 from .._schema._spec import short
 from ..core import TensorCollection
+from ..core._content import MAX_BYTES, read_content
 from ..errors import Problem, SchemaError
 from . import _json
 from ._build import complete, is_pending
@@ -93,17 +95,23 @@ class JsonMethods:
         return None
 
     @classmethod
-    def from_json(cls, source: str | bytes | Path, *, separator: str | None = None, lines: bool = False) -> Self:
+    def from_json(
+        cls, source: str | bytes | bytearray | PathLike[str] | None = None, *, path: str | PathLike[str] | None = None,
+        separator: str | None = None, lines: bool = False, max_bytes: int | None = MAX_BYTES,
+    ) -> Self:  # fmt: skip
         """An instance from JSON: what `to_json` writes in any mode, lists without a batch size, or records.
 
         Args:
-            source: the text, or the path of a file: a string that begins with neither `{` nor `[` is a path.
+            source: the text, or a `Path` to a file. A string is always text, never the name of a file.
+            path: the file, in place of `source`.
             separator: what joins the names of nested fields in records.
             lines: one record a line.
+            max_bytes: the largest file that is read; None for any. Text is taken at any size.
 
         Raises:
             SchemaError: for text that is no JSON or does not fit the declaration; nothing is made that is larger than
                 what the text holds.
+            OSError: for a file that can't be read, is too large, or is not a regular file; nothing is read of it.
 
         >>> from torch import Tensor
         >>> from tensorclass import TensorClass
@@ -115,11 +123,13 @@ class JsonMethods:
                 [3., 4.]])
         """
         _finish(cls)
-        text = _text(source)
+        text = _text(source, path, max_bytes)
         try:
             given = [from_json(line) for line in text.splitlines() if line.strip()] if lines else from_json(text)
         except ValueError as error:
-            problem = Problem(cls.__name__, "JSON", short(bytes(text[:40])), str(error))
+            named = isinstance(source, str) and source.lstrip()[:1] not in ("{", "[")
+            hint = f"{error}; a string is the text itself, a file is given as `path=`" if named else str(error)
+            problem = Problem(cls.__name__, "JSON", short(bytes(text[:40])), hint)
             raise SchemaError.of(cls.__name__, [problem]) from None
         new: Self = from_records(cls, given, separator) if isinstance(given, list) else _json.load(cls, given)
         return new
@@ -150,12 +160,15 @@ def _finish(cls: Any) -> None:
         complete(cls)
 
 
-def _text(source: str | bytes | Path) -> bytes:
-    if isinstance(source, str):
-        if source.lstrip()[:1] in ("{", "[", ""):
-            return source.encode()
-        source = Path(source)
-    return source.read_bytes() if isinstance(source, Path) else source
+def _text(source: Any, path: Any, max_bytes: int | None) -> bytes:
+    """The bytes of a text, or of a file."""
+    if (source is None) == (path is None):
+        raise TypeError("from_json takes the text, or the file as `path=`: one of the two")
+    if path is not None or isinstance(source, PathLike):
+        return read_content(source if path is None else path, max_bytes)
+    if not isinstance(source, str | bytes | bytearray | memoryview):
+        raise TypeError(f"from_json takes text, bytes or a Path, got a {type(source).__name__}")
+    return source.encode(errors="surrogatepass") if isinstance(source, str) else bytes(source)
 
 
 # ---- validation and dumps ----------------------------------------------------------------------------------------

@@ -68,17 +68,22 @@ def from_records(cls: Any, rows: list[Any], separator: str | None) -> Any:
     if wrong is not None:
         problem = Problem(f"{cls.__name__}[{wrong}]", "a list of objects", short(rows[wrong]), "a record is an object")
         raise SchemaError.of(cls.__name__, [problem])
-    rows = rows if separator is None else [_nested(row, separator) for row in rows]
+    rows = rows if separator is None else [_nested(cls, row, separator) for row in rows]
     return _json.load(cls, _gathered(cls, rows))
 
 
-def _nested(row: Mapping[str, Any], separator: str) -> dict[str, Any]:
+def _nested(cls: Any, row: Mapping[str, Any], separator: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in row.items():
         *path, last = name.split(separator)
         here = found
         for part in path:
             here = here.setdefault(part, {})
+            if not isinstance(here, dict):
+                break
+        if not isinstance(here, dict) or last in here:
+            hint = f"{name!r} names a field below another value of the record, or one that it has already"
+            raise SchemaError.of(cls.__name__, [Problem(name, "one value for each field", short(value), hint)])
         here[last] = value
     return found
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from .._schema import Change, Schema, SchemaDiff, schema
+from ..core._content import read_content
 from ..errors import SchemaError
 from ._inspect import load_classes
 from ._main import CommandError
@@ -41,7 +42,7 @@ def _load(target: str) -> Schema:
 
 def _saved(file: Path, name: str) -> Schema:
     try:
-        entries = json.loads(file.read_text("utf-8"))
+        entries = json.loads(read_content(file))
     except OSError as error:
         raise CommandError(f"can't read {file}: {error.strerror}") from None
     except ValueError as error:

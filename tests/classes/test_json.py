@@ -242,8 +242,9 @@ def test_records(tmp_path, separator, lines):
         ["x", "pose.angle", "pose.axis", "name", "source"] if separator else ["x", "pose", "name", "source"]
     )
     assert len(first["x"]) == 2
-    for source in (path, str(path)):
-        assert equal(Row.from_json(source, separator=separator, lines=lines), batch)
+    assert equal(Row.from_json(path, separator=separator, lines=lines), batch)
+    for file in (path, str(path)):
+        assert equal(Row.from_json(path=file, separator=separator, lines=lines), batch)
 
 
 def test_files_of_whole_objects(tmp_path):
