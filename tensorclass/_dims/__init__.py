@@ -11,6 +11,7 @@ from ._grammar import Dims as Dims
 from ._grammar import Token as Token
 from ._grammar import Variadic as Variadic
 from ._grammar import parse_dims as parse_dims
+from ._identifiers import why_no_name as why_no_name
 from ._polynomial import FloorDiv as FloorDiv
 from ._polynomial import Polynomial as Polynomial
 from ._within import DimMap as DimMap

@@ -6,8 +6,10 @@ import ast
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
+from unicodedata import normalize
 
 from ..errors import DimSyntaxError
+from ._identifiers import why_no_name
 from ._polynomial import Polynomial
 
 GRAMMAR = (
@@ -134,9 +136,9 @@ def _parse_token(word: str, position: int, text: str) -> Token:
         return Variadic()
     if re.fullmatch(r"_\w*", word):
         return AnyDim()  # jaxtyping also spells it `_name`
-    if word.startswith("*") and word[1:].isidentifier() and not word.startswith("*_"):
-        return Variadic(word[1:])
     try:
+        if word.startswith("*") and word[1:].isidentifier() and not word.startswith("*_"):
+            return Variadic(_dim_name(word[1:]))
         size = _parse_expression(word)
     except (ValueError, SyntaxError, RecursionError, MemoryError, ZeroDivisionError) as error:
         hint = next((hint for sign, hint in _ODD.items() if sign in word), _reason(error))
@@ -152,17 +154,26 @@ def _parse_expression(word: str) -> Polynomial:
     # Python's own parser keeps precedence and nesting; the characters are limited first.
     if not re.fullmatch(r"[\w+\-*/()]+", word):
         raise ValueError("this is no dim")
+    if not word.isascii() and normalize("NFKC", word) != word:  # Python's parser would go on with another name
+        raise ValueError(f"Python reads it as `{normalize('NFKC', word)}`, which is another text: write that one")
     size = _polynomial(ast.parse(word, mode="eval").body)
     if size.constant is not None and size.constant < 0:
         raise ValueError("a size is 0 or more; write `_` for any size")
     return size
 
 
+def _dim_name(name: str) -> str:
+    reason = why_no_name(name)
+    if reason:
+        raise ValueError(reason)
+    return name
+
+
 def _polynomial(node: ast.expr) -> Polynomial:
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return Polynomial.of(node.value)
     if isinstance(node, ast.Name):
-        return Polynomial.of(node.id)
+        return Polynomial.of(_dim_name(node.id))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_polynomial(node.operand)
     if isinstance(node, ast.BinOp):

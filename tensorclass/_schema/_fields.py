@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from typing_extensions import Never
 
+from .._dims import why_no_name
 from ..errors import SchemaError
 
 JoinPolicy = Literal["stack", "same", "fill", "pad", "ragged"]
@@ -153,8 +154,9 @@ def produced(doc: str | None = None, *, init: Literal[False] = False, **refused:
 
 def _former_names(given: Any) -> tuple[str, ...]:
     names: tuple[Any, ...] = tuple(given) if isinstance(given, list | tuple) else (given,)
-    if not all(isinstance(name, str) and name.isidentifier() for name in names):
-        raise SchemaError(f"field(renamed_from={given!r}): give a former name of the field, or several")
+    reason = next(filter(None, map(why_no_name, names)), "")
+    if reason:
+        raise SchemaError(f"field(renamed_from={given!r}): give a former name of the field, or several; {reason}")
     return names
 
 

@@ -15,7 +15,7 @@ from ._declare import Row, check_argument, make_field, substitute_field
 from ._fields import MISSING, FieldInfo, as_field_info
 from ._names import Scope, own_annotations
 from ._narrow import DimMap, redeclared, widening
-from ._schema import Schema, schema_of
+from ._schema import Schema, name_problems, schema_of
 from ._spec import FieldSpec, type_name
 
 Fields = dict[str, FieldSpec]
@@ -108,6 +108,10 @@ class _Builder:
 
     def _rows(self, kw_only: bool) -> Iterator[Row]:
         for name, annotation in own_annotations(self.cls).items():
+            wrong = name_problems(name)
+            if wrong:
+                self.problems += wrong
+                continue
             if _is_special(annotation, "KW_ONLY", dataclasses.KW_ONLY):
                 kw_only = True
                 continue

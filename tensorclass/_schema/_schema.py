@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import UnknownFieldError, did_you_mean
+from .._dims import why_no_name
+from ..errors import Problem, SchemaError, UnknownFieldError, did_you_mean
 from ._diff import SchemaDiff
 from ._json_schema import json_schema
 from ._serial import canonical, read_entries, to_entries
-from ._spec import FieldSpec, type_name
+from ._spec import FieldSpec, short, type_name
 
 Resolver = Callable[["Schema"], "dict[str, FieldSpec]"]
 
@@ -55,6 +56,9 @@ class Schema:
         removed: Mapping[str, str] = MappingProxyType({}), policy: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         specs = {spec.name: spec for spec in declared}
+        wrong = [problem for name in specs for problem in name_problems(name)]
+        if wrong:
+            raise SchemaError.of(name, wrong)
         pending = any(spec.kind == "pending" for spec in specs.values())
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "removed", removed)
@@ -239,6 +243,12 @@ def unknown_field(schema: Schema, name: str) -> str:
     """The message about a name that is no field."""
     fields = ", ".join(schema.names) or "none"
     return f"{schema.name} has no field `{name}`; its fields are {fields}{did_you_mean(name, schema.names)}"
+
+
+def name_problems(name: Any) -> list[Problem]:
+    """What keeps a text from being the name of a field: fields are attributes, and arguments in generated source."""
+    reason = why_no_name(name)
+    return [Problem(short(name) if reason else name, "the name of a field", short(name), reason)] if reason else []
 
 
 def _former_names(declared: Mapping[str, FieldSpec]) -> dict[str, str]:

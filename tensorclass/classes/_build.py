@@ -156,7 +156,7 @@ def _defining_frame(cls: type) -> FrameType | None:
 
 
 def _refuse_clashes(cls: Any, schema: Schema, options: Options) -> None:
-    reserved = [name for name in schema.names if name in RESERVED or name.startswith("_")]
+    reserved = [name for name in schema.declared if name in RESERVED or name.startswith("_")]
     hiding = [] if options.shadow else [name for name in schema.names if name not in reserved and name in _members()]
     if reserved or hiding:
         raise clashes(cls.__name__, reserved, hiding)

@@ -81,7 +81,7 @@ class InitBuilder:
         fast = self._checks()
         arguments = [spec.name for spec in (*self.fields, *self.init_vars)]
         given = f"{{{', '.join(f'{name!r}: {name}' for name in arguments)}}}"
-        if len(arguments) > WIDE:
+        if len(arguments) > WIDE and "locals" not in arguments:
             given = "locals()"
         passed = ", ".join(spec.name for spec in self.init_vars)
         post = f"_self.__post_init__({passed}); " if self.has_post_init else ""

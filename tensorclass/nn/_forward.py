@@ -237,7 +237,7 @@ class Writer:
         if known is not None:
             return known
         if nested is not None and any(other[: len(path)] == path for other in self.written):
-            alias = f"N{'_'.join(path)}"
+            alias = f"N{len(self.names)}"  # not made of the names: `a.b_c` and `a_b.c` are two
             self.names[alias] = nested
             return self._constructed(nested, alias, path, end)
         return attribute("batch", path, self.input) if self._in_input(path) else None

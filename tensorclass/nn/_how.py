@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from .._dims import why_no_name
 from ..errors import BuildError
 
 
@@ -78,8 +79,10 @@ def by_keyword(in_fields: object) -> tuple[object, tuple[str, ...]]:
     if not isinstance(in_fields, Mapping):
         return in_fields, ()
     for name in in_fields:
-        if not isinstance(name, str) or not name.isidentifier():
+        reason = why_no_name(name)
+        if reason:
             raise BuildError(
-                f"in_fields maps the name of a parameter to a field, as in {{'query': Tokens.q}}; got the key {name!r}"
+                "in_fields maps the name of a parameter to a field, as in {'query': Tokens.q}; got the key "
+                f"{name!r}: {reason}"
             )
     return list(in_fields.values()), tuple(in_fields)

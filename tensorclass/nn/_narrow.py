@@ -41,7 +41,7 @@ def _present(place: Place, report: Report) -> str:
 def _tests(unifier: Unifier, place: Place, value: str, seen: dict[Polynomial, str], names: dict[str, Any]) -> list[str]:
     tests = []
     if place.dtype != place.spec.dtype and place.dtype is not None:
-        key = "dtypes_" + "_".join(place.path)
+        key = f"dtypes{len(names)}"  # not made of the names: `a.b_c` and `a_b.c` are two
         names[key] = place.dtype.dtypes
         tests.append(f"{value}.dtype not in {key}")
     now = unifier.resolve(place.terms)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import Self, TypeVar, Unpack
 
+from .._dims import why_no_name
 from ..core import TensorCollection
 from ..core._base import Has, Named
 from ..errors import BuildError
@@ -223,7 +224,7 @@ class TensorClassModule(Hooked, Generic[Batch]):
         """The record for a place in a sequence, and the module to register there."""
         owner = getattr(self.module, "__self__", None)
         name = self.name or f"{default_name(self.module)}_{index}"
-        method = self.module.__name__ if isinstance(owner, nn.Module) else None
+        method = method_name(owner, self.module) if isinstance(owner, nn.Module) else None
         registered = self.module if isinstance(self.module, nn.Module) else owner if method is not None else None
         function = self.module if registered is None else None
         stage = Stage(name, self._reads, self._writes, self.update, self.location, function, method, self._how)
@@ -254,6 +255,22 @@ def as_module(stage: Stage, target: Callable[..., Any]) -> TensorClassModule:
     )
     module._how, module.location = how, stage.location
     return module
+
+
+def method_name(owner: nn.Module, method: Any) -> str:
+    """The attribute under which a module has a bound method; its own name may be another, as that of a lambda is.
+
+    Raises:
+        BuildError: when no attribute gives it.
+    """
+    known = [name for base in type(owner).__mro__ for name, value in vars(base).items() if value is method.__func__]
+    for name in (method.__name__, *known):
+        if not why_no_name(name) and getattr(owner, name, None) == method:
+            return str(name)
+    raise BuildError(
+        f"got a method of {type(owner).__name__} that no attribute of the module gives: a pipeline calls it by the "
+        "name of the attribute; define it in the class of the module"
+    )
 
 
 def default_name(module: object) -> str:

@@ -23,7 +23,7 @@ from ._nodes import Node
 
 _OPTIONS = ("frozen", "shadow")
 _NOT_REQUIRED = re.compile(r"(?:\w+\.)*NotRequired\[(.*)\]", re.DOTALL)
-_OWN = frozenset({"batch_size", "device", "names"})
+_OWN = frozenset({"batch_size", "device", "names", "non_blocking", "lock"})
 
 
 class TypedTensorDict(TensorDict):
@@ -66,7 +66,7 @@ class TypedTensorDict(TensorDict):
     _shadow: ClassVar[bool] = False
 
     def __init__(
-        self, source: Mapping[Any, Any] | TensorCollection | None = None, *,
+        self, source: Mapping[Any, Any] | TensorCollection | None = None, /, *,
         batch_size: Sequence[int] | int | None = None, device: Device = None,
         names: Sequence[str | None] | None = None, non_blocking: bool | None = None, lock: bool = False,
         **fields: Any,
@@ -116,7 +116,7 @@ class TypedTensorDict(TensorDict):
     @classmethod
     def _refuse_hidden(cls, own: Mapping[str, Any]) -> None:
         for name in own:
-            hides = hasattr(TensorDict, name) and not (cls._shadow and name not in _OWN)
+            hides = name in _OWN or (hasattr(TensorDict, name) and not cls._shadow)
             if hides or name.startswith("_"):
                 raise AttributeError(
                     f"{cls.__name__}: the field `{name}` would hide the attribute of that name of every container; "
