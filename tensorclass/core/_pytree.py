@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -11,6 +12,7 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 
 from ._base import Names, TensorCollection
+from ._exported import dumped, keyed, restored
 
 T = TypeVar("T", bound=Callable[..., Any])
 new_object: Any = copyreg.__newobj__  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # what pickle writes as an opcode
@@ -49,10 +51,11 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
     tensors = collection._tensors_by_key()
     if tensors:  # nothing else, as in most containers
         keys, values = tuple(tensors), list(tensors.values())
-        return values, Context(cls, keys, keys, (), 0, values[0].ndim - len(size), (), device, names)
+        return keyed(values, keys), Context(cls, keys, keys, (), 0, values[0].ndim - len(size), (), device, names)
     entries, placed = collection._entries(), collection._placed()
     children = {key: value for key, value in entries.items() if key in placed or is_child(value)}
-    keys, values = tuple(children), list(children.values())
+    keys = tuple(children)
+    values = keyed(list(children.values()), keys)
     order, statics = keys, tuple([(key, entries[key]) for key in entries if key not in children])
     if statics:
         order = tuple(entries)
@@ -93,6 +96,24 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
     return result
 
 
+def _dumped(context: Context) -> Any:
+    """A context as JSON; its class is the one that the program names."""
+    _, keys, order, statics, *rest = context
+    return [
+        list(keys),
+        list(order),
+        [[key, dumped(value, f"`{key}`")] for key, value in statics],
+        dumped(rest, "the batch"),
+    ]
+
+
+def _restored(cls: type, saved: Any) -> Context:
+    keys, order, statics, rest = saved
+    return Context(
+        cls, tuple(keys), tuple(order), tuple([(key, restored(value)) for key, value in statics]), *restored(rest)
+    )
+
+
 def trusted(made: T) -> T:
     """Let `torch.load(weights_only=True)` call this class or function: it takes any arguments and runs none of them."""
     torch.serialization.add_safe_globals([made])
@@ -107,4 +128,6 @@ def register(cls: type) -> None:
         unflatten,
         flatten_with_keys_fn=flatten_with_keys,
         serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
+        to_dumpable_context=_dumped,  # pyright: ignore[reportArgumentType]  # the context is ours
+        from_dumpable_context=partial(_restored, cls),  # pyright: ignore[reportArgumentType]  # as above
     )

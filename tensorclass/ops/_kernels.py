@@ -14,6 +14,7 @@ from torch import Tensor
 from ..core import VALUES, TensorCollection
 from ..core._batch import broadcasts_to
 from ..errors import StructureError, UnsupportedOperationError
+from ._lerp import lerp, lerp_, lerp_lists, lerp_lists_
 from ._operands import OPERANDS, Default, Layout, Pointwise, Right, merged, operand, operation, partial, show
 from ._operands import pair as pair
 from ._table import ROWS, UNSUPPORTED, Numbers, Row
@@ -89,7 +90,9 @@ def _reflected(row: Row) -> Kernel:
     )
 
 
-KERNELS: Final[Mapping[str, Kernel]] = {row.name: _kernel(row) for row in ROWS}
+KERNELS: Final[Mapping[str, Kernel]] = {row.name: _kernel(row) for row in ROWS} | {
+    "lerp": Kernel("lerp", lerp, lerp_lists, lerp_, lerp_lists_, numbers="last")
+}
 REFLECTED: Final[Mapping[str, Kernel]] = {row.name: _reflected(row) for row in ROWS if row.swapped}
 
 

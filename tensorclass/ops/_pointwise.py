@@ -1624,7 +1624,7 @@ class PointwiseOps(Pointwise):
         return write(self, _ADDCDIV, other1, other2, value=value)
 
     def lerp(self, end: Operand, weight: Operand) -> Self:
-        """Linear interpolation from every leaf to `end`, by `weight`.
+        """Linear interpolation from every leaf to `end`, by `weight`; integers are cut.
 
         Args:
             end: where weight 1 leads; an operand as for `add`.
@@ -1642,7 +1642,7 @@ class PointwiseOps(Pointwise):
         return ternary(self, end, weight, _LERP)
 
     def lerp_(self, end: Operand, weight: Operand) -> Self:
-        """In place, all leaves or none: linear interpolation from every leaf to `end`, by `weight`.
+        """In place, all leaves or none: linear interpolation from every leaf to `end`, by `weight`; integers are cut.
 
         Args:
             end: where weight 1 leads; an operand as for `add`.

@@ -205,8 +205,8 @@ TERNARY: Final = (
         in_place=True, options=("value",), numbers="no", other_domain="nonzero",
     ),
     Row(
-        "lerp", "ternary", "Linear interpolation from every leaf to `end`, by `weight`.", foreach="lerp",
-        in_place=True, numbers="last",
+        "lerp", "ternary", "Linear interpolation from every leaf to `end`, by `weight`; integers are cut.",
+        foreach="lerp", in_place=True, numbers="last",
     ),
     Row(
         "clamp", "clamp", "Every leaf limited to the range from `min` to `max`.", in_place=True, numbers="together",

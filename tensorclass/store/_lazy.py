@@ -14,6 +14,7 @@ from typing_extensions import Self
 from ..core import STORAGE, VALUES, TensorCollection, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._device import Device
+from ..core._exported import dumped, restored
 from ..core._keys import Key
 from ..core._pytree import trusted
 from ..core._views import KeysView, LeafTest
@@ -424,4 +425,6 @@ pytree.register_pytree_node(
         _flatten(stack)[1],
     ),  # pyright: ignore[reportArgumentType]  # the context is ours
     serialized_type_name="tensorclass.LazyStackedTensorDict",
+    to_dumpable_context=lambda context: dumped(context[1:], "a lazy stack"),  # pyright: ignore[reportIndexIssue]  # as above
+    from_dumpable_context=lambda saved: (LazyStackedTensorDict, *restored(saved)),
 )

@@ -17,6 +17,7 @@ from typing_extensions import Self
 from ..core import BATCHED, VALUES, Path, join_path
 from ..core._base import Kind, Names
 from ..core._batch import broadcasts_to, over_events
+from ..core._exported import dumped, restored, single
 from ..core._pytree import trusted
 from ..core._repr import describe_entry
 from ..errors import BatchSizeError, StructureError
@@ -535,7 +536,7 @@ def _restore_stack(table: Sequence[Any], index: Tensor) -> NonTensorStack[Any]:
 
 def _flatten_stack(node: NonTensorStack[Any]) -> tuple[list[Any], Any]:
     table, index = node._held
-    return [index], table
+    return single(index), table
 
 
 def _unflatten_stack(children: Iterable[Any], table: Any) -> NonTensorStack[Any]:
@@ -551,7 +552,7 @@ def _unflatten_stack(children: Iterable[Any], table: Any) -> NonTensorStack[Any]
 
 
 def _flatten_unbatched(node: Unbatched) -> tuple[list[Any], Any]:
-    return [node.tensor], None
+    return single(node.tensor), None
 
 
 def _unflatten_unbatched(children: Iterable[Any], _: Any) -> Unbatched:
@@ -564,6 +565,8 @@ pytree.register_pytree_node(
     _unflatten_stack,
     flatten_with_keys_fn=lambda node: ([(pytree.GetAttrKey("index"), node._index)], node._table),  # pyright: ignore[reportArgumentType]  # the context is ours
     serialized_type_name="tensorclass.NonTensorStack",
+    to_dumpable_context=lambda table: dumped(table, "a field of objects of elements"),
+    from_dumpable_context=restored,
 )
 pytree.register_pytree_node(
     Unbatched,

@@ -19,6 +19,7 @@ from typing_extensions import Self
 from ..core import BATCHED, VALUES, Path, join_path
 from ..core._base import Kind, Names
 from ..core._batch import broadcasts_to, over_events
+from ..core._exported import keyed
 from ..core._pytree import trusted
 from ..core._repr import short_dtype
 from ..errors import BatchSizeError, StructureError
@@ -461,7 +462,7 @@ def _restore(table: Tensor, spans: Tensor) -> RaggedTensor:
 
 
 def _flatten(node: RaggedTensor) -> tuple[list[Any], Any]:
-    return list(node._packed()), None
+    return keyed(list(node._packed()), ("values", "spans")), None
 
 
 def _flatten_with_keys(node: RaggedTensor) -> tuple[list[Any], Any]:

@@ -113,7 +113,7 @@ def test_export_with_a_container():
 
     batch = torch.export.Dim("batch", min=2)
     data = TensorDict({"a": torch.ones(4, 3)}, batch_size=[4])
-    program = torch.export.export(Model(), (data,), dynamic_shapes=([{0: batch}],)).module()
+    program = torch.export.export(Model(), (data,), dynamic_shapes=({"a": {0: batch}},)).module()
     result = program(TensorDict({"a": torch.ones(7, 3)}, batch_size=[7]))
     assert result.batch_size == (7,)
     assert torch.equal(result["y"], torch.full((7, 3), 2.0))

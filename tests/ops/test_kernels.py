@@ -457,7 +457,7 @@ def refused(bad: Tensor, call: Any, error: type[Exception], match: str) -> None:
 )
 def test_in_place_is_all_or_nothing(bad: Tensor, match: str):
     """One leaf that can't be written leaves all of them as they were, and is named."""
-    for call in (lambda d: d.mul_(1.5), lambda d: operator.itruediv(d, 2), lambda d: d.lerp_(d + 0.5, 0.5)):
+    for call in (lambda d: d.mul_(1.5), lambda d: operator.itruediv(d, 2), lambda d: d.addcdiv_(d + 0.5, d + 2)):
         refused(bad, call, UnsupportedOperationError, f"`n.bad` .*{match}.*nothing was written")
 
 

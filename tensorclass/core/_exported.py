@@ -1,0 +1,95 @@
+"""What `torch.export` asks of a pytree node: dynamic shapes by key, and a context that goes to a file as JSON.
+
+Torch compares the `dynamic_shapes` of an argument with the children of its node. `Children` are a list for everybody
+else, and what stands for them there is a dict by key (`{"image": {0: rows}}`), since nobody counts fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+
+from ..errors import StructureError
+
+
+class Children(list[Any]):
+    """The children of a node, which know their keys."""
+
+    __slots__ = ("keys",)
+    keys: tuple[str, ...]
+
+
+class Child(list[Any]):
+    """The one tensor of a node that users take for a tensor: its dynamic shape is that of the node."""
+
+    __slots__ = ()
+
+
+def keyed(children: list[Any], keys: tuple[str, ...]) -> list[Any]:
+    """Children with their keys. Compiled code has no use for them, and dynamo traces plain lists faster."""
+    if torch.compiler.is_compiling():
+        return children
+    found = Children(children)
+    found.keys = keys
+    return found
+
+
+def single(child: Any) -> list[Any]:
+    """The only child of a node."""
+    return [child] if torch.compiler.is_compiling() else Child((child,))
+
+
+def _unused(_: Iterable[Any], __: Any) -> Any:
+    raise StructureError("the children of a container are no pytree of their own; use the container")
+
+
+def _by_key(children: Children) -> Any:
+    """Torch asks this where it compares `dynamic_shapes`, which are a dict there."""
+    return dict(zip(children.keys, children, strict=True)), None
+
+
+def _bare(child: Child) -> Any:
+    return child[0], None
+
+
+pytree.register_pytree_node(Children, _by_key, _unused, serialized_type_name="tensorclass.Children")
+pytree.register_pytree_node(Child, _bare, _unused, serialized_type_name="tensorclass.Child")
+
+
+# ---- contexts as JSON ----------------------------------------------------------------------------------------------
+
+_PLAIN = (type(None), bool, int, float, str)
+_SEQUENCES: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "Size": torch.Size}
+_NAMED = {"device": torch.device, "dtype": lambda name: getattr(torch, name)}
+
+
+def dumped(value: Any, where: str) -> Any:
+    """A Python value as JSON that gives it back with its types."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind.__name__ in _SEQUENCES and kind is _SEQUENCES[kind.__name__]:
+        return {kind.__name__: [dumped(item, where) for item in value]}
+    if kind is dict:
+        return {"dict": [[dumped(key, where), dumped(item, where)] for key, item in value.items()]}
+    if kind in (torch.device, torch.dtype):
+        return {kind.__name__: str(value).removeprefix("torch.")}
+    raise TypeError(
+        f"torch.export.save: {where} holds {kind.__module__}.{kind.__qualname__}, which has no JSON form; leave the "
+        f"entry out before the export, or give the program the tensors that it reads"
+    )
+
+
+def restored(value: Any) -> Any:
+    """What `dumped` was given."""
+    if type(value) is not dict:
+        return value
+    [(kind, content)] = value.items()
+    if kind in _SEQUENCES:
+        return _SEQUENCES[kind]([restored(item) for item in content])
+    if kind == "dict":
+        return {restored(key): restored(item) for key, item in content}
+    return _NAMED[kind](content)

@@ -1,0 +1,50 @@
+"""Linear interpolation that leaves of integers take part in, so that one call averages parameters and buffers alike.
+
+Torch interpolates floating tensors only. Counters and flags among them (`num_batches_tracked`) are averaged in float64
+and cut to their dtype, as `torch.optim.swa_utils.AveragedModel` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def lerp(leaf: Tensor, end: Any, weight: Any) -> Tensor:
+    """From a leaf to `end`, in the dtype of the leaf."""
+    if leaf.is_floating_point() or leaf.is_complex():
+        return torch.lerp(leaf, end, weight)
+    there = torch.as_tensor(end, dtype=torch.float64, device=leaf.device)
+    part = weight.to(torch.float64) if isinstance(weight, Tensor) else weight
+    return torch.lerp(leaf.to(torch.float64), there, part).to(leaf.dtype)
+
+
+def lerp_(leaf: Tensor, end: Any, weight: Any) -> Tensor:
+    """The same, in place."""
+    if leaf.is_floating_point() or leaf.is_complex():
+        return leaf.lerp_(end, weight)
+    return leaf.copy_(lerp(leaf, end, weight))
+
+
+def lerp_lists(leaves: list[Tensor], ends: Any, weight: Any) -> Sequence[Tensor]:
+    """Many leaves at once, where all are of floats."""
+    if all([leaf.is_floating_point() or leaf.is_complex() for leaf in leaves]):
+        return torch._foreach_lerp(leaves, ends, weight)
+    return [lerp(*row) for row in _rows(leaves, ends, weight)]
+
+
+def lerp_lists_(leaves: list[Tensor], ends: Any, weight: Any) -> None:
+    """The same, in place."""
+    if all([leaf.is_floating_point() or leaf.is_complex() for leaf in leaves]):
+        torch._foreach_lerp_(leaves, ends, weight)
+        return
+    for row in _rows(leaves, ends, weight):
+        lerp_(*row)
+
+
+def _rows(leaves: list[Tensor], ends: Any, weight: Any) -> Any:
+    columns = [given if isinstance(given, list) else [given] * len(leaves) for given in (ends, weight)]
+    return zip(leaves, *columns, strict=True)
