@@ -33,7 +33,7 @@ from ..errors import Problem, SchemaError
 from ..ops import Container
 from ..store import TensorDict
 from ._access import assign, is_checked, like, make_deleter, make_getter, make_setter
-from ._checks import check_many, fill_store, free_casts
+from ._checks import check_many, fill_store, free_casts, readable
 from ._errors import cannot_drop as cannot_drop
 from ._errors import clashes
 from ._errors import unknown_attribute as unknown_attribute
@@ -201,7 +201,7 @@ def construct(
     others = {name: value for name, value in unknown.items() if name not in schema.fields}
     try:
         checked, size = check_fields(
-            schema, {**values, **others}, batch_size=batch_size, options=cls.__tensorclass_options__
+            schema, readable({**values, **others}), batch_size=batch_size, options=cls.__tensorclass_options__
         )
     except SchemaError as error:
         raise SchemaError.of(cls.__name__, [*error.problems, *problems]) from None

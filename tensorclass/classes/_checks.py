@@ -11,7 +11,7 @@ from torch import Tensor
 from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, check_fields
 from ..core import VALUES, TensorCollection
 from ..errors import CastError, Problem, SchemaError
-from ..store import Node, NonTensorStack, RaggedTensor, TensorDict, Unbatched
+from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ._access import like
 from ._errors import unknown_field
 from ._validators import run_checks
@@ -47,7 +47,7 @@ def check_one(self: Any, key: str, value: Any) -> Any:
         return value
     if self._store._stacked:
         return check_many(self, {key: value})[key]
-    value = value.tensor if isinstance(value, Unbatched) else value
+    value = _bare(value)
     others = {name: entry for name, entry in self._entries().items() if name != key}
     options = type(self).__tensorclass_options__
     checked = check_field(schema, key, value, batch_size=self._batch_size, others=readable(others), options=options)
@@ -112,8 +112,12 @@ def _is_plain_value(spec: FieldSpec, entry: Any) -> bool:
 
 
 def readable(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries as the validator sees them: shared tensors without their wrapper."""
-    return {key: value.tensor if isinstance(value, Unbatched) else value for key, value in entries.items()}
+    """Entries as the validator sees them: shared tensors and objects without their wrapper."""
+    return {key: _bare(value) for key, value in entries.items()}
+
+
+def _bare(value: Any) -> Any:
+    return value._shown() if isinstance(value, (Unbatched, NonTensorDataBase)) else value
 
 
 def fill_store(cls: Any, store: TensorDict, checked: Mapping[str, Any]) -> None:
@@ -142,7 +146,8 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
             adopt(cls, member, {})
         same = all([a is b for a, b in zip(members, store._members, strict=True)])
         return cls._wrap((store if same else store._with(members))._joined_by(cls))
-    seen = readable(store._entries())
+    entries = store._entries()
+    seen = readable(entries)
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = seen.get(name)
         if spec.nested is not None and isinstance(value, TensorCollection) and not isinstance(value, spec.nested):
@@ -152,7 +157,8 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
     )
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = checked.get(name)
-        changed = spec.kind in ("per_element", "shared", "ragged") or name not in seen
+        changed = spec.kind in ("per_element", "shared", "ragged") or isinstance(entries.get(name), NonTensorDataBase)
+        changed = changed or name not in seen
         if value is not None and (changed or (isinstance(value, Tensor) and value is not seen[name])):
             store._put(name, to_entry(spec, value, store._batch_size))
     return run_checks(cls._wrap(store))

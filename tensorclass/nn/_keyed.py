@@ -13,7 +13,7 @@ from ..core import TensorCollection, join_path, unravel_key_to_tuple
 from ..errors import BatchSizeError, MissingKeyError, ModuleError, SchemaError, did_you_mean
 from ..store import TensorDict
 from ._dispatch import dispatch
-from ._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys
+from ._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys, read
 from ._modes import SKIP, skips
 from ._results import describe, fail
 from ._stage import default_name
@@ -148,8 +148,7 @@ class TensorDictModule(TensorDictModuleBase):
         return data
 
     def _read(self, data: Any) -> list[Any]:
-        options = self._get_kwargs
-        values = [data.get(key, **options) for key in self.in_keys]
+        values = [read(data, key, self._get_kwargs) for key in self.in_keys]
         if self.strict:
             absent = self._absent(data, values)
             if absent:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -12,10 +12,14 @@ from typing_extensions import Self
 from ..core import TensorCollection, unravel_key
 from ..core._keys import Key
 from ..errors import ModuleError, did_you_mean
+from ..ops._reading import ReadingOps
+from ..store import NonTensorStack
 from ._hooks import Hooked
 
 Keys = list[Any]
 """Keys in normal form: a string, or a tuple of strings for a nested one."""
+
+NO_OPTIONS: Mapping[str, Any] = {}
 
 DROPPED = "_"
 """The out key of an output that is not written."""
@@ -223,6 +227,15 @@ def as_keys(keys: Any, role: str, *, nested: bool = False) -> Keys:
         return [unravel_key(key) for key in items]
     except TypeError as error:
         raise ModuleError(f"{role}: {error}") from None
+
+
+def read(data: Any, key: Any, options: Mapping[str, Any] = NO_OPTIONS) -> Any:
+    """What a module gets for a key: what `data[key]` is, None where it is absent.
+
+    Objects come without their wrapper, one for each element as a list, also from a typed batch.
+    """
+    value = ReadingOps.get(data, key, **options)
+    return value.tolist() if isinstance(value, NonTensorStack) else value
 
 
 def remove_unselected(module: Any, _: Any, result: Any) -> Any:

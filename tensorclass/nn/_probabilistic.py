@@ -14,7 +14,7 @@ from ..store import TensorDict
 from ._dispatch import dispatch
 from ._draw import build, draw
 from ._interaction import InteractionType, composite_lp_aggregate
-from ._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys
+from ._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys, read
 from ._modes import SKIP, skips
 from .distributions import CompositeDistribution, Delta
 from .distributions._composite import LOG_PROB_KEY, suffixed
@@ -181,7 +181,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         >>> module.get_dist(TensorDict(rate=torch.ones(2))).mean
         tensor([1., 1.])
         """
-        values = [tensordict.get(key, None) for key in self.in_keys]
+        values = [read(tensordict, key) for key in self.in_keys]
         for key, value in zip(self.in_keys, values, strict=True):
             if value is None:
                 names = [str(name) for name in tensordict.keys(True)]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..core import TensorCollection
 from ..errors import Problem, SchemaError, UnsupportedOperationError
+from ..store import NonTensorData, NonTensorStack
 from ._keyed import TensorDictModule
 from ._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys
 from ._results import describe, outputs
@@ -130,6 +131,15 @@ class TypedStep(TensorDictModule):
     def _tensors(self, data: Any) -> None:
         """Never the short way."""
 
+    def _read(self, data: Any) -> list[Any]:
+        pairs = zip(self.module._reads, super()._read(data), strict=True)
+        return [
+            NonTensorStack.of(value, data.batch_size)
+            if slot.spec.kind == "per_element" and isinstance(value, list)
+            else value
+            for slot, value in pairs
+        ]
+
     def _call(self, values: Any, kwargs: Any) -> Any:
         return self.module._how.call(self.module.module, values)
 
@@ -145,7 +155,10 @@ class TypedStep(TensorDictModule):
             if not declared.accepts(value.dtype):
                 problem = Problem(slot.label, str(slot.spec), describe(value), "convert it in the module")
                 raise SchemaError.of(self._label(), [problem])
-        return found
+        return [
+            NonTensorData(value) if slot is not None and slot.spec.kind == "value" else value
+            for slot, value in zip(self.module._writes, found, strict=True)
+        ]
 
 
 class as_tensordict_module:  # a decorator, known under this name

@@ -16,7 +16,7 @@ from ..core import STORAGE, TensorCollection, is_key, join_path, unravel_key_to_
 from ..core._base import check_names
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path, Subscript
-from ..core._views import KeysView
+from ..core._views import KeysView, View
 from ..errors import (
     BatchSizeError,
     KeyThroughLeafError,
@@ -342,7 +342,7 @@ class MappingOps(ReadingOps):
                 self._resize(source._batch_size, ())
                 break
         self._batch_size = source._batch_size
-        for key, value in self._check_all(source._entries()).items():
+        for key, value in self._check_all(dict(items_of(source))).items():
             self._put(key, _cloned(value) if clone else value)
         return self
 
@@ -446,12 +446,19 @@ def _below(prefix: Path, error: Any) -> Exception:
 
 
 def items_of(source: Any) -> list[tuple[Any, Any]]:
-    """A snapshot of the top-level pairs of a mapping or a container."""
+    """A snapshot of the top-level pairs of a mapping or a container, whose objects stay objects."""
     if isinstance(source, TensorCollection):
-        return list(source._entries().items())
+        return [(key, _as_entry(value)) for key, value in source._entries().items()]
     if isinstance(source, Mapping):
         return list(source.items())
     raise StructureError(f"update takes a mapping or a container, got a {type(source).__name__}: {source!r:.80}")
+
+
+def _as_entry(value: Any) -> Any:
+    """A Python object of a container, wrapped so that another container does not make a tensor or a container of it."""
+    if isinstance(value, (Tensor, TensorCollection, str)) or hasattr(type(value), "_describe"):
+        return value
+    return View.object_type(value)  # type: ignore[call-arg]  # of the store, which takes one
 
 
 def _concerns(path: Path, wanted: list[Path]) -> bool:

@@ -20,13 +20,15 @@ from ..core._batch import broadcasts_to, over_events
 from ..core._exported import dumped, restored, single
 from ..core._pytree import trusted
 from ..core._repr import describe_entry
-from ..errors import BatchSizeError, StructureError
+from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
 from ..ops import Join, LinkedList
+from ..ops._compare import same_object
 from ..ops._index import is_plain, near
 from ._follow import Follower
 from ._grown import grown
 
 T = TypeVar("T")
+_functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
 
 
 class Node:
@@ -261,7 +263,8 @@ class NonTensorStack(Follower, Node, Generic[T]):
 
     def _item(self) -> Any:
         """The objects as a list that writes back; the object itself without batch dims."""
-        return _linked(self, self._index, ()) if self._index.ndim else self.item()
+        index = _readable(*self._held)
+        return _linked(self, index, ()) if index.ndim else self._table[int(index)]
 
     def maybe_to_stack(self) -> Self:
         """This stack; what `NonTensorData` becomes one with."""
@@ -339,7 +342,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
     def tolist(self) -> Any:
         """The objects as nested lists of the batch shape; the object itself for a stack without dims."""
         table, index = self._held
-        return _look_up(index.tolist(), table)
+        return _look_up(_readable(table, index).tolist(), table)
 
     def __eq__(self, other: object) -> Any:
         """Element by element as a bool tensor, against another stack or one object."""
@@ -469,6 +472,24 @@ def _linked(node: NonTensorStack[Any], index: Tensor, at: tuple[int, ...]) -> Li
     else:
         items = [_linked(node, part, (*at, i)) for i, part in enumerate(index)]
     return LinkedList(items, _Link(node, at))
+
+
+def _readable(table: Sequence[Any], index: Tensor) -> Tensor:
+    """The index of a stack; inside of `torch.vmap`, the one that all mapped elements share.
+
+    Raises:
+        UnsupportedOperationError: when the objects of the mapped elements differ.
+    """
+    while not is_plain(index) and _functorch.is_batchedtensor(index):
+        rows = _functorch.get_unwrapped(index).movedim(_functorch.maybe_get_bdim(index), 0)
+        objects = [_look_up(row.tolist(), table) for row in rows]
+        if not all([same_object(row, objects[0]) for row in objects]):
+            raise UnsupportedOperationError(
+                "vmap runs the function once for all elements that it maps over, and their objects differ: "
+                f"{objects!r:.80}; take the objects out before, or run the function on `batch.unbind(0)`"
+            )
+        index = rows[0]
+    return index
 
 
 def unwrap(value: Any) -> Any:
