@@ -127,7 +127,7 @@ def _decorated(probe):
 
 def _dispatched(probe):
     class Module(nn.Module):
-        in_keys, out_keys = ["x", "v"], ["out"]  # noqa: RUF012  # as users write it
+        in_keys, out_keys = ["x", "v"], ["out"]
 
         @dispatch
         def forward(self, tensordict):
@@ -229,6 +229,7 @@ NESTED = {
 @pytest.mark.parametrize("kind", list(OBJECTS))
 @pytest.mark.parametrize("where", list(NESTED))
 def test_objects_of_nested_containers(where, kind):
+    """A nested key gives the object too."""
     stored, wanted = OBJECTS[kind]
     seen = []
     module = TensorDictModule(
@@ -262,6 +263,7 @@ class Batch(TensorClass):
 
 
 def batch():
+    """A batch with every kind of entry."""
     return Batch(
         torch.zeros(2), "abc", ["p", "q"], False, 3, DICT, torch.ones(5), [torch.ones(2), torch.ones(3)], batch_size=[2]
     )
@@ -283,6 +285,7 @@ def test_typed_batches(data):
 
 
 def test_tensors_that_are_no_plain_ones():
+    """They come as `data[key]` gives them."""
     seen = []
     module = TensorDictModule(lambda *values: seen.append(values) or torch.zeros(2), ["u", "r", "n"], ["out"])
     data = TensorDict(
@@ -304,6 +307,7 @@ def test_writes_to_the_list_reach_the_container():
 
 
 def test_absent_keys_are_none_and_stored_none_is_there():
+    """`strict` refuses the key that is absent, not the None that is stored."""
     seen = []
     module = TensorDictModule(lambda *values: seen.append(values) or torch.zeros(()), ["there", "absent"], ["out"])
     module(TensorDict(there=None))
@@ -381,6 +385,7 @@ class Rename(TensorClassModuleBase[Batch, Result]):
 
 
 def rename(x, name, flag, count, config, tags):
+    """`Rename`, over fields."""
     assert type(tags) is NonTensorStack
     return x, name + "!", not flag, count + 1, {**config, "b": 2}, tags
 
@@ -415,6 +420,7 @@ def test_typed_modules_in_keyed_sequences(kind, data):
 
 @pytest.mark.parametrize("data", [batch, lambda: batch().to_tensordict(), _untyped], ids=["typed", "copy", "by hand"])
 def test_keyed_form_of_a_typed_module(data):
+    """Objects go in and come out as declared."""
     found = Rename().as_td_module()(data())
     assert (found["who"], found["flag"], found["count"], found["tags"]) == ("abc!", True, 4, ["p", "q"])
 
@@ -474,20 +480,21 @@ class Chosen(nn.Linear):
 
 
 def test_ensembles_get_objects():
+    """Under vmap, where one call serves all copies."""
     module = TensorDictModule(Chosen(3, 4), ["x", "flag", "name", "tags"], ["y"])
     data = TensorDict(x=torch.zeros(2, 3), flag=NonTensorData(False), name="abc", tags=["p", "q"], batch_size=[2])
     assert EnsembleModule(module, 3)(data)["y"].shape == (3, 2, 4)
     ensemble = EnsembleModule(module, 3, expand_input=False)
+    got = []
+    module.register_forward_pre_hook(lambda _, args: got.append(args[0]["tags"]))
     for stacked in (data.expand(3, 2), TensorDict.stack([data, data.clone(), data])):
-        got = []
-        hook = module.register_forward_pre_hook(lambda _, args: got.append(args[0]["tags"]))
+        got.clear()
         if stacked["flag"] is False:
             assert ensemble(stacked)["y"].shape == (3, 2, 4)
         else:  # stacked objects belong to the elements: each copy has a list of them
             with pytest.raises(AssertionError):
                 ensemble(stacked)
         assert got == [["p", "q"]]
-        hook.remove()
     with pytest.raises(UnsupportedOperationError, match="their objects differ"):
         ensemble(TensorDict.stack([data, data, data.clone().update({"tags": ["p", "z"]})]))
 
