@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 import torch
-from torch import Tensor
 
 from .._schema import MISSING, FieldSpec, Options, Schema
 from .._schema._schema import unknown_field
 from ..core import TensorCollection
 from ..errors import BatchSizeError, Problem, SchemaError, StructureError, UnknownFieldError
+from ..ops._compare import same_object
 from ._build import complete, finish_class, is_pending
 from ._checks import readable
 from ._convert import from_nesting
@@ -378,19 +378,11 @@ def _united(first: Any, second: Any) -> dict[str, Any]:
         )
     entries, others = readable(first._entries()), readable(second._entries())
     for name in entries.keys() & others.keys():
-        if not _same(entries[name], others[name]):
+        if not same_object(entries[name], others[name]):
             raise StructureError(
                 f"merge: `{name}` of the two batches differs; leave it out of one: `batch.pick(...)` without it"
             )
     return {**entries, **others}
-
-
-def _same(a: Any, b: Any) -> bool:
-    if a is b:
-        return True
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)
-    return type(a) is type(b) and bool((a == b).all() if isinstance(a, TensorCollection) else a == b)
 
 
 def _agreed(what: str, a: Any, b: Any) -> Any:

@@ -12,6 +12,7 @@ from .._schema import FieldSpec
 from ..core._base import Names
 from ..errors import StructureError
 from ..ops import Join
+from ..ops._compare import same_object
 
 
 def join(cls: Any, items: Sequence[Any], dim: int, size: torch.Size, names: Names, how: Join) -> Any:
@@ -82,12 +83,7 @@ def _same(spec: FieldSpec, values: list[Any], how: Join) -> Any:
     for value in values:
         if hasattr(type(first), "_join_nodes"):
             return type(first)._join_nodes(values, 0, how, spec.name)  # pyright: ignore[reportAttributeAccessIssue]  # hasattr says so
-        same = value is first or (
-            torch.equal(value, first)
-            if isinstance(first, Tensor) and isinstance(value, Tensor)
-            else bool(value == first)
-        )
-        if not same:
+        if not same_object(value, first):
             raise (
                 how.different_objects(spec.name, values)
                 if not isinstance(first, Tensor)

@@ -380,8 +380,19 @@ class TensorCollection:
         """Refuse, as `__dlpack__` does."""
         self.__array__()
 
-    def __bool__(self) -> NoReturn:
-        """Refuse: neither "has entries" nor "all true" is what every reader expects."""
+    def __bool__(self) -> bool:
+        """Refuse, where neither "has entries" nor "all true" is what every reader expects.
+
+        The result of `a == b` is true when all elements are equal, that of `a != b` when any differ. So containers can
+        be fields of dataclasses and of pydantic models that are compared, and be looked for in lists.
+        """
+        equality: bool | None = getattr(getattr(self, "_store", self), "_equality", None)
+        if equality is not None:
+            return (
+                all([bool(leaf.all()) for leaf in self._leaves(VALUES)])
+                if equality
+                else any([bool(leaf.any()) for leaf in self._leaves(VALUES)])
+            )
         raise UnsupportedOperationError(
             f"the truth value of a {type(self).__name__} is ambiguous: use `len(batch.keys())` or `is_empty()` to ask "
             "for entries, `equal(a, b)` to compare, `(a == b).all()` to reduce"

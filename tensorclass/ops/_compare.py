@@ -1,8 +1,11 @@
-"""Whole-object equality: one bool, found without building a result, with an early exit."""
+"""Equality of whole objects: one bool, found without building a result, with an early exit."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -10,12 +13,14 @@ from torch import Tensor
 
 from ..core import TensorCollection
 
+Test = Callable[[Tensor, Tensor], bool]
+
 
 def equal(a: Any, b: Any) -> bool:
     """Whether two containers hold the same: class, batch size, keys, dtypes, shapes and every element.
 
     Unlike `a == b`, which compares element by element, this gives one bool and stops at the first difference. As with
-    `torch.equal`, nan differs from nan.
+    `torch.equal`, nan differs from nan in tensors; Python objects are compared by content, and there nan is nan.
 
     >>> import torch
     >>> from tensorclass import TensorDict, equal
@@ -25,51 +30,130 @@ def equal(a: Any, b: Any) -> bool:
     """
     if not isinstance(a, TensorCollection) or not isinstance(b, TensorCollection):
         return bool(torch.equal(a, b)) if isinstance(a, Tensor) and isinstance(b, Tensor) else False
+    return _containers(a, b, torch.equal)
+
+
+def _containers(a: Any, b: Any, test: Test) -> bool:
     if type(a) is not type(b) or a._batch_size != b._batch_size:
         return False
     if a._stacked or b._stacked:
-        return _equal_stacks(a, b)
+        return _stacks(a, b, test)
     mine, theirs = a._live().copy(), b._live().copy()  # other threads may write meanwhile
     if mine.keys() != theirs.keys():
         return False
     for key, value in mine.items():
         other = theirs[key]
         if type(value) is Tensor and type(other) is Tensor:
-            if not torch.equal(value, other) or value.dtype is not other.dtype:
+            if value.dtype is not other.dtype or not test(value, other):
                 return False
-        elif not _same(value, other):
+        elif not _entries(value, other, test):
             return False
     return True
 
 
-def _equal_stacks(a: Any, b: Any) -> bool:
+def _stacks(a: Any, b: Any, test: Test) -> bool:
     """Member by member where both are stacks of as many; else one of them holds no stack of different shapes."""
     mine, theirs = a._parts(), b._parts()
     if len(mine) == len(theirs):
-        return all([equal(x, y) for x, y in zip(mine, theirs, strict=True)])
-    return equal(a._unstacked(), b._unstacked())
+        return all([_containers(x, y, test) for x, y in zip(mine, theirs, strict=True)])
+    return _containers(a._unstacked(), b._unstacked(), test)
 
 
-def _same(value: Any, other: Any) -> bool:
+def _entries(value: Any, other: Any, test: Test) -> bool:
     if isinstance(value, Tensor) and isinstance(other, Tensor):
-        return value.dtype is other.dtype and torch.equal(value, other)
-    if isinstance(value, TensorCollection):
-        return equal(value, other)
+        return value.dtype is other.dtype and test(value, other)
     if type(value) is not type(other):
         return False
+    if isinstance(value, TensorCollection):
+        return _containers(value, other, test)
     if hasattr(type(value), "_same_node"):
-        return bool(value._same_node(other))  # pyright: ignore[reportAttributeAccessIssue]  # hasattr says so
+        return bool(value._same_node(other, test))
     return same_object(value, other)
 
 
+# ---- Python objects --------------------------------------------------------------------------------------------------
+
+_ATOMS: Final = frozenset({str, int, bool, bytes, type(None)})
+
+
 def same_object(a: Any, b: Any) -> bool:
-    """Whether two Python objects are the same or equal; arrays and tensors as a whole."""
+    """Whether two Python objects are the same one or hold the same: what every comparison of two values asks.
+
+    Tensors, arrays, containers and tables are compared as a whole, dicts, lists and tuples part by part; the
+    same as nan. Objects of different classes differ, and so do objects that can't be compared in any way.
+    """
     if a is b:
         return True
     if type(a) is not type(b):
         return False
+    if type(a) in _ATOMS:
+        return bool(a == b)
+    if isinstance(a, TensorCollection):
+        return _containers(a, b, same_tensor)
     if isinstance(a, Tensor):
-        return a.shape == b.shape and a.dtype is b.dtype and bool((a == b).all())
+        return same_tensor(a, b)
+    if isinstance(a, (float, complex, np.number)):
+        return bool(a == b) or (a != a and b != b)
     if isinstance(a, np.ndarray):
-        return bool(np.array_equal(a, b))
-    return bool(a == b)
+        return _same_array(a, b)
+    if hasattr(type(a), "_same_node"):
+        return bool(a._same_node(b, same_tensor))
+    parts, others = _parts(a), _parts(b)
+    if parts is not None and others is not None:
+        return parts.keys() == others.keys() and all([same_object(parts[key], others[key]) for key in parts])
+    return _answered(a, b)
+
+
+def same_tensor(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors hold the same; unlike in arithmetic, nan is the same as nan."""
+    if a is b:
+        return True
+    if a.shape != b.shape or a.dtype is not b.dtype or a.device != b.device or a.is_nested or a.is_meta:
+        return a.is_nested and b.is_nested and _same_nested(a, b)
+    return bool(((a == b) | (a.isnan() & b.isnan())).all())
+
+
+def _same_nested(a: Tensor, b: Tensor) -> bool:
+    mine, theirs = a.unbind(), b.unbind()
+    return len(mine) == len(theirs) and all([same_tensor(x, y) for x, y in zip(mine, theirs, strict=True)])
+
+
+def _same_array(a: Any, b: Any) -> bool:
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.hasobject and a.dtype.names is None:
+        return all([same_object(x, y) for x, y in zip(a.flat, b.flat, strict=True)])
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fcmM"))
+
+
+def _parts(value: Any) -> dict[Any, Any] | None:
+    """What a collection holds, by key or position; None for any other object."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return dict(enumerate(value)) if isinstance(value, (list, tuple, deque)) else None
+
+
+def _answered(a: Any, b: Any) -> bool:
+    """What `==` says; else, of tables, what `equals` says; else whether the attributes are the same."""
+    answer = _asked(lambda: a == b)
+    if not isinstance(answer, bool) and callable(getattr(a, "equals", None)):
+        answer = _asked(lambda: a.equals(b))
+    if answer is None:
+        mine, theirs = _attributes(a), _attributes(b)
+        return bool(mine) and same_object(mine, theirs)
+    return answer
+
+
+def _asked(question: Callable[[], Any]) -> bool | None:
+    """The answer as one bool; None where there is none."""
+    try:
+        return bool(np.all(question()))
+    except Exception:  # whatever a foreign `==` raises
+        return None
+
+
+def _attributes(value: Any) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = getattr(value, "__dict__", None)
+    if not found and dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+    return found

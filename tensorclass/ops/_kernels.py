@@ -15,9 +15,22 @@ from ..core import VALUES, TensorCollection
 from ..core._batch import broadcasts_to
 from ..errors import StructureError, UnsupportedOperationError
 from ._lerp import lerp, lerp_, lerp_lists, lerp_lists_
-from ._operands import OPERANDS, Default, Layout, Pointwise, Right, merged, operand, operation, partial, show
+from ._objects import meet_objects
+from ._operands import (
+    OPERANDS,
+    Default,
+    Layout,
+    Pointwise,
+    Right,
+    merged,
+    operand,
+    operation,
+    partial,
+    show,
+    unaligned,
+)  # fmt: skip
 from ._operands import pair as pair
-from ._table import ROWS, UNSUPPORTED, Numbers, Row
+from ._table import BITWISE, COMPARISONS, ROWS, UNSUPPORTED, Numbers, Row
 from ._writable import rank, unwritable
 
 Function: TypeAlias = Callable[..., Any]
@@ -41,6 +54,8 @@ class Kernel:
         foreach_numbers: whether `foreach` takes a number for all of its operand lists.
         checked: whether a typed class is asked to accept the result.
         swap: whether `foreach` takes the operand first.
+        meets: whether it concerns the Python objects of two containers.
+        equality: True for the test of equality, False for its opposite, else None.
     """
 
     name: str
@@ -52,6 +67,8 @@ class Kernel:
     foreach_numbers: bool = False
     checked: bool = True
     swap: bool = False
+    meets: bool = False
+    equality: bool | None = None
 
 
 def _writer(row: Row, function: Function) -> Function:
@@ -79,6 +96,8 @@ def _kernel(row: Row) -> Kernel:
         row.numbers == "yes" and not row.swap,
         row.result != "bool",
         row.swap,
+        row in (*BITWISE, *COMPARISONS),
+        EQUALITY.get(row.name),
     )
 
 
@@ -90,6 +109,7 @@ def _reflected(row: Row) -> Kernel:
     )
 
 
+EQUALITY: Final = {"eq": True, "ne": False}
 KERNELS: Final[Mapping[str, Kernel]] = {row.name: _kernel(row) for row in ROWS} | {
     "lerp": Kernel("lerp", lerp, lerp_lists, lerp_, lerp_lists_, numbers="last")
 }
@@ -120,6 +140,8 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
     leaves: list[Tensor] = []
     right: Right
     paired = self._paired(other) if type(other) is type(self) else None
+    if paired is None and isinstance(other, TensorCollection):
+        self, other = _met(self, other, kernel)
     self, leaves, right = paired or (self._open(leaves, VALUES), leaves, 0)
     template: Any = self
     if paired is None and default is not None and isinstance(other, TensorCollection):
@@ -133,14 +155,35 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
         raise _explained(template, kernel, leaves, (right,), options, error) from error
     if kernel.checked:
         template._accept(leaves, new, kernel.name, other)
-    return template._refill(new, self._batch_size, self._names, VALUES)  # type: ignore[no-any-return]  # a twin of self
+    result = template._refill(new, self._batch_size, self._names, VALUES)
+    if paired is None and kernel.meets and isinstance(other, TensorCollection):
+        meet_objects(self, result, other, kernel.name, default is not None)
+    return result  # type: ignore[no-any-return]  # a twin of self
+
+
+def _met(self: C, other: Any, kernel: Kernel) -> tuple[C, Any]:
+    """Two containers that meet: the left one as large as both, the right one as it is now where its objects matter."""
+    mine, theirs = self._batch_size, other._batch_size
+    if mine != theirs and not broadcasts_to(theirs, mine):
+        try:
+            size = torch.broadcast_shapes(mine, theirs)
+        except RuntimeError:
+            raise unaligned(mine, theirs, kernel.name) from None
+        self = operation(self, "expand")(self, size)
+    return self, other._open([], VALUES) if kernel.meets else other
 
 
 def dunder(self: C, other: object, kernel: Kernel) -> C:
     """The operator form: a foreign operand is Python's business."""
     if not isinstance(other, OPERANDS):
         return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
-    return binary(self, other, kernel)
+    result = binary(self, other, kernel)
+    if kernel.equality is not None and not isinstance(other, Tensor):
+        store: Any = getattr(result, "_store", result)
+        store._equality = (
+            kernel.equality if getattr(other, "_batch_size", store._batch_size) == self._batch_size else None
+        )
+    return result
 
 
 def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | None = None) -> C:

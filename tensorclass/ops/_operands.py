@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import FunctionType
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
@@ -185,12 +185,33 @@ def _require_same_keys(self: Pointwise, other: Any, mine: Layout, theirs: Layout
     left, right = set(mine), set(theirs)
     if left == right:
         return
-    hints = "".join(did_you_mean(show(p), [show(q) for q in left - right]) for p in theirs if p not in left)
-    raise StructureError(
-        f"{op}: both containers have the same entries; only the left {type(self).__name__} has "
-        f"{listed(p for p in mine if p not in right)}, only the right {type(other).__name__} has "
-        f"{listed(p for p in theirs if p not in left)}{hints}; `{op.strip('_')}(..., default=0)` fills in absent ones, "
-        '`default="intersection"` drops them'
+    raise different_entries(
+        self, other, op, [p for p in mine if p not in right], [p for p in theirs if p not in left], left - right
+    )
+
+
+def different_entries(
+    self: Any, other: Any, op: str, left: Sequence[Any], right: Sequence[Any], nearby: Iterable[Any]
+) -> StructureError:
+    """The error for entries that only one of two containers has; `nearby` may be what was meant."""
+    names = [show(path) for path in nearby]
+    hints = "".join(did_you_mean(show(path), names) for path in right)
+    ways = (
+        "add the missing ones, or `select` the keys that both have"
+        if op in ("eq", "ne", "lt", "le", "gt", "ge")
+        else f'`{op.strip("_")}(..., default=0)` fills in absent ones, `default="intersection"` drops them'
+    )
+    return StructureError(
+        f"{op}: both containers have the same entries; only the left {type(self).__name__} has {listed(left)}, only "
+        f"the right {type(other).__name__} has {listed(right)}{hints}; {ways}"
+    )
+
+
+def unaligned(mine: torch.Size, theirs: torch.Size, op: str) -> StructureError:
+    """The error for containers whose batch sizes do not fit each other."""
+    return StructureError(
+        f"{op}: the right container's batch size {list(theirs)} does not broadcast to the left's {list(mine)}; "
+        "index or expand one of them first"
     )
 
 
@@ -199,10 +220,7 @@ def _require_aligned(
 ) -> None:
     mine, theirs = self._batch_size, other._batch_size
     if not broadcasts_to(theirs, mine):
-        raise StructureError(
-            f"{op}: the right container's batch size {list(theirs)} does not broadcast to the left's {list(mine)} "
-            "without enlarging it; index or expand one of them first"
-        )
+        raise unaligned(mine, theirs, op)
     for path, a, b in zip(layout, left, right, strict=True):
         if a.ndim - len(mine) != b.ndim - len(theirs):
             raise StructureError(

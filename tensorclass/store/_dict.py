@@ -108,8 +108,8 @@ class TensorDict(TensorDictBase):
     """
 
     __slots__ = (
-        "__weakref__", "_batch_size", "_data", "_device", "_lock", "_names", "_origin", "_placed_keys", "_plain",
-        "_undo",
+        "__weakref__", "_batch_size", "_data", "_device", "_equality", "_lock", "_names", "_origin",
+        "_placed_keys", "_plain", "_undo",
     )  # fmt: skip
 
     _data: dict[str, Any]
@@ -118,6 +118,8 @@ class TensorDict(TensorDictBase):
     _undo: list[Any]
     _origin: Any
     _placed_keys: frozenset[str]
+    _equality: bool | None
+    """Of the result of `a == b`: True; of `a != b`: False; absent elsewhere."""
 
     def __init__(
         self,

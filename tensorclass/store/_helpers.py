@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import torch
@@ -12,6 +13,7 @@ from ..core import TensorCollection, join_path, unravel_key_to_tuple
 from ..core._batch import over_events
 from ..core._keys import Key, Path
 from ..errors import BatchDimError, BatchSizeError, MissingKeyError, StructureError, did_you_mean
+from ..ops._objects import is_object, where_same
 from ._dict import TensorDict
 
 C = TypeVar("C", bound=TensorCollection)
@@ -223,7 +225,7 @@ def assert_close(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
     intersection: bool = False, msg: str = "", prefix: Key = (),
 ) -> bool:  # fmt: skip
-    """Assert that two containers have the same keys and close tensors; Python objects are not compared.
+    """Assert that two containers have the same keys, close tensors and the same Python objects.
 
     Args:
         actual: the container to check.
@@ -238,7 +240,7 @@ def assert_close(
     Raises:
         TypeError: for what is no container.
         MissingKeyError: for keys that differ.
-        AssertionError: for tensors that differ; names the key.
+        AssertionError: for tensors, lengths of ragged entries and objects that differ; names the key.
 
     >>> import torch
     >>> from tensorclass import TensorDict, assert_close
@@ -249,6 +251,7 @@ def assert_close(
         kinds = f"{type(actual).__name__} and {type(expected).__name__}"
         raise TypeError(f"assert_close compares two containers, got {kinds}; torch.testing.assert_close takes tensors")
     path = unravel_key_to_tuple(prefix) if prefix else ()
+    options: Any = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
     mine, theirs = actual._entries(), expected._entries()
     odd = sorted(mine.keys() ^ theirs.keys())
     if odd and not intersection:
@@ -258,12 +261,27 @@ def assert_close(
         a, b, here = _tensor_of(mine[key]), _tensor_of(theirs[key]), (*path, key)
         if isinstance(a, TensorCollection) and isinstance(b, TensorCollection):
             assert_close(a, b, rtol, atol, equal_nan, intersection, msg, here)
-        elif isinstance(a, Tensor) and isinstance(b, Tensor):
-            head, tail = f"`{join_path(here)}` does not match: ", f"\n{msg}" if msg else ""
-            torch.testing.assert_close(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan, msg=_between(head, tail))
-        elif isinstance(a, (Tensor, TensorCollection)) or isinstance(b, (Tensor, TensorCollection)):
+            continue
+        head, tail = f"`{join_path(here)}` does not match: ", f"\n{msg}" if msg else ""
+        if is_object(a) and is_object(b):
+            if not bool(where_same(a, b, actual, expected).all()):
+                raise AssertionError(f"{head}{a!r:.60} and {b!r:.60}{tail}")
+            continue
+        if type(a) is not type(b) and not (isinstance(a, Tensor) and isinstance(b, Tensor)):
             raise AssertionError(f"`{join_path(here)}` is a {type(a).__name__} and a {type(b).__name__}")
+        if not _close(a, b, partial(torch.testing.assert_close, **options, msg=_between(head, tail))):
+            raise AssertionError(f"{head}the lengths of the elements or the dtypes differ{tail}")
     return True
+
+
+def _close(a: Any, b: Any, compare: Callable[[Tensor, Tensor], None]) -> bool:
+    """Let a comparison raise for tensors that differ, those of entry nodes too; False for other lengths or dtypes."""
+
+    def close(x: Tensor, y: Tensor) -> bool:
+        compare(x, y)
+        return True
+
+    return close(a, b) if isinstance(a, Tensor) else a._same_node(b, close)
 
 
 def _between(head: str, tail: str) -> Callable[[str], str]:

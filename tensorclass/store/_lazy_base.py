@@ -31,8 +31,8 @@ class LazyBase(TensorDictBase):
     """The primitives. Leaves are those of the members, one member after the other; batch leaves are stacked."""
 
     __slots__ = (
-        "__weakref__", "_dim_name", "_joiner", "_lock", "_members", "_origin", "_template", "_undo", "hook_in",
-        "hook_out", "stack_dim",
+        "__weakref__", "_dim_name", "_equality", "_joiner", "_lock", "_members", "_origin", "_template", "_undo",
+        "hook_in", "hook_out", "stack_dim",
     )  # fmt: skip
 
     _stacked: ClassVar[bool] = True
@@ -45,6 +45,7 @@ class LazyBase(TensorDictBase):
     _lock: Owners | None
     _undo: list[Any]
     _origin: Any
+    _equality: bool | None
     stack_dim: int
     hook_in: Hook
     hook_out: Hook

@@ -22,7 +22,7 @@ from ..core._pytree import trusted
 from ..core._repr import describe_entry
 from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
 from ..ops import Join, LinkedList
-from ..ops._compare import same_object
+from ..ops._compare import same_object, same_tensor
 from ..ops._index import is_plain, near
 from ._follow import Follower
 from ._grown import grown
@@ -69,8 +69,8 @@ class Node:
         """The entry in a container's printed form."""
         raise NotImplementedError
 
-    def _same_node(self, other: Any) -> bool:
-        """Whether another node of this class holds the same."""
+    def _same_node(self, other: Any, test: Callable[[Tensor, Tensor], bool]) -> bool:
+        """Whether another node of this class holds the same; `test` says so of two tensors."""
         raise NotImplementedError
 
     @classmethod
@@ -196,7 +196,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
         """
         table, index = self._held
         values: list[T] = [table[i] for i in dict.fromkeys(index.reshape(-1).tolist())]
-        if not values or not all(value is values[0] or bool(value == values[0]) for value in values):
+        if not values or not all(same_object(value, values[0]) for value in values):
             raise ValueError(
                 f"data is the one object of all elements, and these are {self.tolist()!r:.80}; use tolist()"
             )
@@ -281,8 +281,8 @@ class NonTensorStack(Follower, Node, Generic[T]):
         kinds = sorted({kind.__name__ for kind in set(map(type, compact(*self._held)[0]))})
         return f"PerElement[{' | '.join(kinds)}]"
 
-    def _same_node(self, other: Any) -> bool:
-        return self.shape == other.shape and bool(self.tolist() == other.tolist())
+    def _same_node(self, other: Any, test: Callable[[Tensor, Tensor], bool]) -> bool:
+        return self.shape == other.shape and bool((self == other).all())
 
     @classmethod
     def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:
@@ -347,18 +347,17 @@ class NonTensorStack(Follower, Node, Generic[T]):
     def __eq__(self, other: object) -> Any:
         """Element by element as a bool tensor, against another stack or one object."""
         table, index = self._held
-        mine = index.reshape(-1).tolist()
-        if isinstance(other, Node) and other._holds_object and not isinstance(other, NonTensorStack):
-            other = other._shown()
-        if isinstance(other, NonTensorStack):
-            if other.shape != self.shape:
-                raise BatchSizeError(f"==: batch shapes differ: {list(self.shape)} and {list(other.shape)}")
-            found, places = other._held
-            theirs = [found[i] for i in places.reshape(-1).tolist()]
-        else:
-            theirs = [other] * len(mine)
-        same = [bool(table[i] == value) for i, value in zip(mine, theirs, strict=True)]
-        return torch.tensor(same, dtype=torch.bool, device=index.device).reshape(index.shape)
+        if not isinstance(other, NonTensorStack):
+            other = NonTensorStack.of_one(other, index.shape)
+        if other.shape != index.shape:
+            raise BatchSizeError(f"==: batch shapes differ: {list(other.shape)} and {list(index.shape)}")
+        found, places = other._held
+        if not is_plain(index):  # vmap can't look at the elements, but looks results up
+            known = [[same_object(mine, theirs) for theirs in found] for mine in table]
+            return torch.tensor(known, dtype=torch.bool, device=index.device)[index, places.to(index.device)]
+        pairs = list(zip(index.reshape(-1).tolist(), places.reshape(-1).tolist(), strict=True))
+        same = {(i, j): same_object(table[i], found[j]) for i, j in dict.fromkeys(pairs)}
+        return torch.tensor([same[pair] for pair in pairs], dtype=torch.bool, device=index.device).reshape(index.shape)
 
     def __ne__(self, other: object) -> Any:
         """Element by element as a bool tensor."""
@@ -398,15 +397,15 @@ class Unbatched(Node):
     def _describe(self, outer: torch.Size) -> str:
         return f"Shared[{describe_entry(self.tensor, torch.Size([]))}]"
 
-    def _same_node(self, other: Any) -> bool:
-        return self.tensor.dtype is other.tensor.dtype and torch.equal(self.tensor, other.tensor)
+    def _same_node(self, other: Any, test: Callable[[Tensor, Tensor], bool]) -> bool:
+        return self.tensor.dtype is other.tensor.dtype and test(self.tensor, other.tensor)
 
     @classmethod
     def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:
         first = nodes[0].tensor
         for position, node in enumerate(nodes):
             other = node.tensor
-            if not alike(other, first):
+            if not same_tensor(other, first):
                 raise StructureError(
                     f"{how.op}: field `{how.at(key)}` is one tensor shared by the batch, and those at positions 0 and "
                     f"{position} differ"
@@ -414,7 +413,7 @@ class Unbatched(Node):
         return cls(first)
 
     def _choose(self, other: Any, condition: Tensor, key: str) -> Self:
-        if not (isinstance(other, Unbatched) and alike(self.tensor, other.tensor)):
+        if not (isinstance(other, Unbatched) and same_tensor(self.tensor, other.tensor)):
             raise StructureError(f"where: field `{key}` is one tensor shared by the batch, and the two sides differ")
         return self
 
@@ -429,7 +428,7 @@ class Unbatched(Node):
                 f"in-place write: `{join_path(path)}` is a shared tensor of {self.tensor.dtype} and shape "
                 f"{list(self.tensor.shape)}, got {given}"
             )
-        if parts is not None and not alike(tensor, self.tensor):
+        if parts is not None and not same_tensor(tensor, self.tensor):
             raise StructureError(f"in-place write: `{join_path(path)}` is shared by the batch and the values differ")
         return tensor
 
@@ -497,15 +496,6 @@ def unwrap(value: Any) -> Any:
     return (
         value.tolist() if isinstance(value, NonTensorStack) or getattr(type(value), "_holds_object", False) else value
     )
-
-
-def alike(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors without batch dims are the same; unlike in arithmetic, nan is the same as nan."""
-    if a is b:
-        return True
-    if a.shape != b.shape or a.dtype is not b.dtype or a.device != b.device:
-        return False
-    return bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 
 def tabulate(values: list[Any]) -> tuple[tuple[Any, ...], Tensor]:

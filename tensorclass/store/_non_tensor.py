@@ -83,7 +83,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
     def _describe(self, outer: torch.Size) -> str:
         return type(self.data).__name__
 
-    def _same_node(self, other: Any) -> bool:
+    def _same_node(self, other: Any, test: Any) -> bool:
         return same_object(self.data, other.data)
 
     def _choose(self, other: Any, condition: Tensor, key: str) -> Any:

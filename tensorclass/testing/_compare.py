@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .._schema._spec import describe_tensor, short
 from ..core import TensorCollection
+from ..ops._compare import same_object
 from ..store import Node, NonTensorStack, RaggedTensor
 
 TOLERANCES = {
@@ -98,7 +99,7 @@ def _values(a: Any, b: Any, tolerance: Tolerance, path: str) -> Iterator[Differe
         yield from found or _tensors(a.pack().values, b.pack().values, tolerance, f"{path} (values)")
     elif isinstance(a, NonTensorStack) and isinstance(b, NonTensorStack):
         yield from _lists(a.tolist(), b.tolist(), path, ())
-    elif type(a) is not type(b) or not bool(a == b):
+    elif not same_object(a, b):
         yield Difference(path, f"{_described(a)}, expected {_described(b)}")
 
 
@@ -108,7 +109,7 @@ def _lists(a: Any, b: Any, path: str, index: tuple[int, ...]) -> Iterator[Differ
         parts = (next(_lists(x, y, path, (*index, i)), None) for i, (x, y) in enumerate(zip(a, b, strict=True)))
         found = next((part for part in parts if part is not None), None)
         yield from [found] if found is not None else []
-    elif a != b:
+    elif not same_object(a, b):
         yield Difference(path, f"first at {list(index)}: {short(a)}, expected {short(b)}", index)
 
 

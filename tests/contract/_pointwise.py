@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tensorclass.core import VALUES
+from tensorclass.core import VALUES, TensorCollection
 from tensorclass.ops._table import Row
 from tests.contract._model import ROLES, Model, Path
 
@@ -20,13 +20,22 @@ def for_leaf(other: Any, path: Path, leaf: Tensor, dims: int) -> Any:
 
 
 def expected(row: Row, source: Model, others: list[Any]) -> Model:
-    """The operation by torch, leaf by leaf."""
-    leaves = dict(source.leaves)
+    """The operation by torch, leaf by leaf; a test of equality with a container sees the objects too."""
+    leaves, roles, statics = dict(source.leaves), dict(source.roles), source.statics
+    if row.name in ("eq", "ne") and isinstance(others[0], TensorCollection):
+        other, compare = Model.of(others[0]), getattr(torch, row.name)
+        for path in [path for path, role in roles.items() if role == "objects"]:
+            leaves[path], roles[path] = compare(leaves[path], other.leaves[path]), "tensor"
+        for path, value in statics.items():
+            size = (*source.size, *source.nests.get(path[:-1], ()))
+            leaves[path] = torch.full(size, (value == other.statics[path]) is (row.name == "eq"))
+            roles[path] = "tensor"
+        statics = {}
     for path, leaf in source.leaves.items():
         if source.roles[path] in ROLES[VALUES]:
             args = [for_leaf(other, path, leaf, len(source.size)) for other in others]
             leaves[path] = getattr(torch, row.torch_name)(leaf, *as_torch_takes(row, leaf, args))
-    return Model(source.size, leaves, source.roles, source.statics, source.nests)
+    return Model(source.size, leaves, roles, statics, source.nests)
 
 
 def as_torch_takes(row: Row, leaf: Tensor, args: list[Any]) -> list[Any]:

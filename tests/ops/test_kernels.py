@@ -333,10 +333,14 @@ def test_keys_must_agree():
 
 @pytest.mark.parametrize("size", [(3,), (4, 2)])
 def test_batch_sizes_must_agree(size: tuple[int, ...]):
-    """Another container broadcasts over the batch, never enlarges it."""
+    """Batch sizes that do not broadcast are refused; in place the left one is never enlarged."""
     data = TensorDict(a=torch.ones(2), batch_size=[2])
+    other = TensorDict(a=torch.ones(size), batch_size=size)
     with pytest.raises(StructureError, match=r"batch size .* does not broadcast to the left's \[2\]"):
-        data + TensorDict(a=torch.ones(size), batch_size=size)
+        data.add_(other)
+    if size == (3,):
+        with pytest.raises(StructureError, match=r"batch size .* does not broadcast to the left's \[2\]"):
+            data + other
 
 
 def test_event_ranks_must_agree():

@@ -1,0 +1,124 @@
+"""The Python objects of two containers that meet in an operation: compared, kept where they agree, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from ..core import VALUES, TensorCollection, join_path
+from ..core._keys import Path
+from ..errors import StructureError
+from ._compare import same_object
+from ._operands import different_entries
+
+
+def is_object(value: Any) -> bool:
+    """Whether an entry is a Python object, shared by the batch or one for each element."""
+    if isinstance(value, (Tensor, TensorCollection)):
+        return False
+    return getattr(type(value), "_holds_object", not hasattr(type(value), "_batch_shape"))
+
+
+ORDERS: Final = frozenset({"lt", "le", "gt", "ge"})
+
+
+class Objects:
+    """What becomes of the Python objects of two containers in an operation, where the left ones are kept so far.
+
+    A comparison gives a bool for each element, as it does for tensors. Objects have no order: `<` and its kin keep
+    those of the left. Bitwise and logical operations keep objects that are the same and refuse others. `left` and
+    `right` collect what only one side has.
+    """
+
+    def __init__(self, op: str) -> None:
+        self.op = op
+        self.left: list[Path] = []
+        self.right: list[Path] = []
+
+    def meet(self, mine: Any, theirs: Any, path: Path = ()) -> None:
+        """Go through two containers; the first is the result, which nobody else has."""
+        while mine._layered:
+            mine = mine._store
+        while theirs._layered:
+            theirs = theirs._store
+        if mine._stacked:
+            for i, (member, other) in enumerate(zip(mine._members, _beside(mine, theirs), strict=True)):
+                self.meet(member, other, (*path, f"[{i}]"))
+            return
+        theirs = theirs._unstacked()
+        entries, others = mine._entries(), theirs._live().copy()
+        self.right += [(*path, key) for key, value in others.items() if is_object(value) and key not in entries]
+        for key, value in entries.items():
+            other = others.get(key, _ABSENT)
+            if isinstance(value, TensorCollection) and isinstance(other, TensorCollection):
+                self.meet(value, other, (*path, key))
+            elif is_object(value) and is_object(other) and other is not _ABSENT:
+                if self.op not in ORDERS:
+                    entries[key] = self._met(where_same(value, other, mine, theirs), value, other, (*path, key))
+            elif is_object(value):
+                self.left.append((*path, key))
+        mine._fill(entries)
+
+    def _met(self, same: Tensor, mine: Any, theirs: Any, path: Path) -> Any:
+        if self.op in ("eq", "ne"):
+            return same if self.op == "eq" else ~same
+        if bool(same.all()):
+            return mine
+        raise StructureError(
+            f"{self.op}: `{join_path(path)}` holds Python objects, which the operation does not combine, and they "
+            f"differ: {shared_object(mine)!r:.60} on the left, {shared_object(theirs)!r:.60} on the right; leave "
+            "them out with `filter_non_tensor_data()`"
+        )
+
+
+def meet_objects(self: Any, result: Any, other: Any, op: str, filled: bool) -> None:
+    """Let the Python objects of two containers meet in the result of an operation.
+
+    Raises:
+        StructureError: for those that only one side has, unless absent ones are `filled` in; names them.
+    """
+    objects = Objects(op)
+    objects.meet(result, other)
+    if (objects.left or objects.right) and not filled:
+        raise different_entries(self, other, op, objects.left, objects.right, objects.left)
+
+
+_ABSENT: Final = object()
+
+
+def _beside(stack: Any, other: Any) -> Iterator[Any]:
+    """The container that meets each member of a stack."""
+    if other._stacked and other.stack_dim == stack.stack_dim and len(other._members) == len(stack._members):
+        return iter(other._members)
+    return iter(other._unstacked().expand(stack._batch_size).unbind(stack.stack_dim))
+
+
+def where_same(mine: Any, theirs: Any, holder: Any, other: Any) -> Tensor:
+    """Where the objects of two entries are the same, for each element of the left one."""
+    size = holder._batch_size
+    mine, theirs = shared_object(mine), shared_object(theirs)
+    if hasattr(type(theirs), "_batch_shape") and other._batch_size != size:
+        theirs = theirs.expand(*size, *theirs.shape[len(other._batch_size) :])
+    if hasattr(type(mine), "_batch_shape"):
+        same: Tensor = mine == theirs
+    elif hasattr(type(theirs), "_batch_shape"):
+        same = theirs == mine
+    else:
+        return torch.full(size, same_object(mine, theirs), dtype=torch.bool, device=_device(holder))
+    return same.to(_device(holder))
+
+
+def shared_object(value: Any) -> Any:
+    """The object of an entry that all elements share; what holds one for each element stays."""
+    shared = getattr(type(value), "_holds_object", False) and not hasattr(type(value), "_batch_shape")
+    return value._shown() if shared else value
+
+
+def _device(container: Any) -> torch.device:
+    """Where the bools of a container belong: on its device, else where its first tensor lies."""
+    if container._device is not None:
+        return container._device  # type: ignore[no-any-return]  # a device
+    return next((leaf.device for leaf in container._leaves(VALUES)), torch.device("cpu"))
