@@ -118,8 +118,7 @@ class TensorDict(TensorDictBase):
     _undo: list[Any]
     _origin: Any
     _placed_keys: frozenset[str]
-    _equality: bool | None
-    """Of the result of `a == b`: True; of `a != b`: False; absent elsewhere."""
+    _equality: bool | None  # of the result of `a == b`: True; of `a != b`: False; absent elsewhere
 
     def __init__(
         self,
