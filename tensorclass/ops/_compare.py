@@ -157,3 +157,10 @@ def _attributes(value: Any) -> dict[str, Any] | None:
     if not found and dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
     return found
+
+
+def is_object(value: Any) -> bool:
+    """Whether an entry is a Python object, shared by the batch or one for each element."""
+    if isinstance(value, (Tensor, TensorCollection)):
+        return False
+    return getattr(type(value), "_holds_object", not hasattr(type(value), "_batch_shape"))

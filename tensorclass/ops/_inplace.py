@@ -16,6 +16,7 @@ from ..core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._batch import as_batch_size, broadcasts_to, over_events
 from ..core._keys import Key, Path
 from ..errors import BatchSizeError, MissingKeyError, StructureError, UnsupportedOperationError, did_you_mean
+from ._choose import choose_entries, chosen, condition_over
 from ._compare import same_object
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import holders
@@ -434,8 +435,12 @@ class InplaceOps(IndexOps):
             condition: bool tensor that broadcasts to the batch size, aligned with its leading dims.
             other: container of the same keys, number or tensor.
             out: a container that receives the values.
-            pad: stands in for entries that one side lacks.
+            pad: stands in for tensors that one side lacks; an object that one side lacks is kept.
             update_batch_size: set `out`'s batch size to the result's.
+
+        Raises:
+            BatchSizeError: for a condition that is not a bool tensor over the batch.
+            StructureError: for entries that one side lacks, without `pad`; names them.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -446,27 +451,16 @@ class InplaceOps(IndexOps):
         if self._stacked:
             return self._through("where", condition, other, out=out, pad=pad, update_batch_size=update_batch_size)  # type: ignore[no-any-return]  # a stack of this class
         other = other._twin() if isinstance(other, TensorCollection) else other
-        left, right = self._twin()._pair(other, "where", pad)
-        dims = len(self._batch_size)
-        shape = condition.shape + (1,) * (dims - condition.ndim)
-        if condition.dtype is not torch.bool or not broadcasts_to(shape, self._batch_size):
-            raise BatchSizeError(
-                f"where: the condition is a bool tensor that broadcasts to the batch size {list(self._batch_size)}, "
-                f"got dtype {condition.dtype} and shape {list(condition.shape)}"
-            )
-        wide = condition.reshape(shape)
-        new = [
-            torch.where(over_events(wide, a.ndim - dims), a, b) if touched else a
-            for a, b, touched in zip(left[1], right, left[0]._carry_batch(), strict=True)
-        ]
-        if not isinstance(other, TensorCollection):  # of two containers the elements are chosen below
-            for i, holder in enumerate(holders(left[0])):
-                if holder is not None:
-                    new[i] = torch.where(holder._over_values(wide, self._batch_size), left[1][i], right[i])
-        left[0]._accept(left[1], new, "where")
-        result: Self = left[0]._refill(new, self._batch_size, self._names, VALUES)
+        wide = condition_over(condition, self._batch_size)
+        (frame, left), right = self._twin()._pair(other, "where", pad)
+        if type(other) is type(self) and type(frame) is not type(self):  # optional fields that one side lacks
+            frame = self._from_entries(frame._entries(), self._batch_size, self._device, self._names)
+        whole = frame._leaves(VALUES)
+        new = chosen(frame, whole, left, right, wide, isinstance(other, TensorCollection))
+        frame._accept(whole, new, "where")
+        result: Self = frame._refill(new, self._batch_size, self._names, VALUES)
         if isinstance(other, TensorCollection):
-            _choose_nodes(result, other, wide)
+            choose_entries(result, other, wide, pad is not None, ())
         if out is None:
             return result
         if update_batch_size:
@@ -531,16 +525,6 @@ def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int
             f"{list(event)}), got {list(shape)}; a value broadcasts over batch dims, never over event dims"
         )
     return source.expand(target)
-
-
-def _choose_nodes(result: TensorCollection, other: Any, condition: Tensor) -> None:
-    """Let a condition choose among objects too; tensors without batch dims must be the same on both sides."""
-    theirs = other._entries()
-    for key, value in result._entries().items():
-        if isinstance(value, TensorCollection) and isinstance(theirs.get(key), TensorCollection):
-            _choose_nodes(value, theirs[key], condition)
-        elif key in theirs and isinstance(result, InplaceOps):
-            result._choose_entry(key, value, theirs[key], condition)
 
 
 def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:

@@ -11,16 +11,8 @@ from torch import Tensor
 from ..core import VALUES, TensorCollection, join_path
 from ..core._keys import Path
 from ..errors import StructureError
-from ._compare import same_object
+from ._compare import is_object, same_object
 from ._operands import different_entries
-
-
-def is_object(value: Any) -> bool:
-    """Whether an entry is a Python object, shared by the batch or one for each element."""
-    if isinstance(value, (Tensor, TensorCollection)):
-        return False
-    return getattr(type(value), "_holds_object", not hasattr(type(value), "_batch_shape"))
-
 
 ORDERS: Final = frozenset({"lt", "le", "gt", "ge"})
 

@@ -199,6 +199,8 @@ def different_entries(
     ways = (
         "add the missing ones, or `select` the keys that both have"
         if op in ("eq", "ne", "lt", "le", "gt", "ge")
+        else "`where(..., pad=0)` fills in absent ones"
+        if op == "where"
         else f'`{op.strip("_")}(..., default=0)` fills in absent ones, `default="intersection"` drops them'
     )
     return StructureError(

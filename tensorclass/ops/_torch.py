@@ -41,10 +41,15 @@ def method(name: str) -> Callable[..., Any]:
     return handler
 
 
-def _where(condition: Any, input: Any, other: Any) -> Any:
-    if isinstance(input, TensorCollection):
-        return operation(input, "where")(input, condition, other)
-    return operation(other, "where")(other, ~condition, input)
+def _where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+    receiver = next((side for side in (input, other) if isinstance(side, TensorCollection)), None)
+    if receiver is None or not isinstance(condition, torch.Tensor):
+        raise TypeError(
+            f"torch.where: the condition is one bool tensor over the batch, got {type(condition).__name__}; choose "
+            "field by field where each has a condition of its own"
+        )
+    choose = operation(receiver, "where")
+    return choose(input, condition, other, out=out) if receiver is input else choose(other, ~condition, input, out=out)
 
 
 def _split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:

@@ -13,7 +13,8 @@ from ..core import TensorCollection, join_path, unravel_key_to_tuple
 from ..core._batch import over_events
 from ..core._keys import Key, Path
 from ..errors import BatchDimError, BatchSizeError, MissingKeyError, StructureError, did_you_mean
-from ..ops._objects import is_object, where_same
+from ..ops._compare import is_object
+from ..ops._objects import where_same
 from ._dict import TensorDict
 
 C = TypeVar("C", bound=TensorCollection)

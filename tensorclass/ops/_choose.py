@@ -1,0 +1,73 @@
+"""What `where` makes of the entries of two containers, or of one and a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from ..core import TensorCollection, join_path
+from ..core._batch import broadcasts_to, over_events
+from ..core._keys import Path
+from ..errors import BatchSizeError, StructureError
+from ._compare import is_object
+from ._lengths import holders
+
+_ABSENT: Final = object()
+
+
+def condition_over(condition: Any, size: torch.Size) -> Tensor:
+    """A condition as one that broadcasts to the batch size, dim by dim."""
+    if not isinstance(condition, Tensor):
+        raise TypeError(
+            f"where: the condition is one bool tensor over the batch {list(size)}, got {type(condition).__name__}; "
+            "choose field by field, `torch.where(mask.x, a.x, b.x)`, where each has a condition of its own"
+        )
+    shape = condition.shape + (1,) * (len(size) - condition.ndim)
+    if condition.dtype is not torch.bool or not broadcasts_to(shape, size):
+        raise BatchSizeError(
+            f"where: the condition is a bool tensor that broadcasts to the batch size {list(size)}, got dtype "
+            f"{condition.dtype} and shape {list(condition.shape)}"
+        )
+    return condition.reshape(shape)
+
+
+def chosen(
+    frame: Any, whole: Sequence[Tensor], left: Sequence[Tensor], right: Sequence[Any], wide: Tensor, container: bool
+) -> list[Tensor]:
+    """One tensor for each leaf of the result's frame, which `whole` lists: of an entry that one side lacks the other's.
+
+    Of two containers, entries that follow the batch by rules of their own are chosen later, as a whole.
+    """
+    size, new = frame._batch_size, []
+    for leaf, a, b, carries, holder in zip(whole, left, right, frame._carry_batch(), holders(frame), strict=True):
+        later = container and a is leaf and isinstance(b, Tensor) and b.ndim == leaf.ndim
+        if holder is not None and not later:
+            new.append(torch.where(holder._over_values(wide, size), a, b))
+        else:
+            new.append(torch.where(over_events(wide, leaf.ndim - len(size)), a, b) if carries else leaf)
+    return new
+
+
+def choose_entries(result: Any, other: Any, condition: Tensor, filled: bool, path: Path) -> None:
+    """Let a condition choose among objects too; tensors without batch dims must be the same on both sides.
+
+    With `filled`, an object that one side lacks stays what it is on the other.
+    """
+    mine, theirs = result._entries(), other._entries()
+    for key in {**mine, **theirs}:
+        value, partner = mine.get(key, _ABSENT), theirs.get(key, _ABSENT)
+        if isinstance(value, TensorCollection) and isinstance(partner, TensorCollection):
+            choose_entries(value, partner, condition, filled, (*path, key))
+        elif value is not _ABSENT and partner is not _ABSENT:
+            result._choose_entry(key, value, partner, condition)
+        elif not filled and is_object(partner if value is _ABSENT else value):
+            side = "right" if value is _ABSENT else "left"
+            raise StructureError(
+                f"where: only the {side} side has `{join_path((*path, key))}`, a Python object; add it to the other or "
+                "keep it with `pad=`"
+            )
+        elif value is _ABSENT and is_object(partner):
+            result._put(key, partner)
