@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import NamedTuple
 
@@ -20,6 +20,21 @@ class _Equation(NamedTuple):
     size: Polynomial
     text: str
     actual: int
+
+
+class _Elements(NamedTuple):
+    """A field whose first dim differs from element to element, so that its name is one size for each."""
+
+    path: str
+    declared: str
+    name: str
+    batch: tuple[int, ...]
+    sizes: Sequence[int] | Callable[[], Sequence[int] | None]
+    """The sizes in batch order, or what gives them; None where they can't be known."""
+
+    def read(self) -> Sequence[int] | None:
+        """The sizes in batch order."""
+        return self.sizes() if callable(self.sizes) else self.sizes
 
 
 class Bindings:
@@ -40,6 +55,25 @@ class Bindings:
         self.variadics: dict[str, tuple[int, ...]] = {}
         self.origin: dict[str, str] = {}
         self._waiting: list[_Equation] = []
+        self._elements: list[_Elements] = []
+
+    def bind_elements(
+        self, path: str, dims: Dims, batch: Sequence[int], sizes: Sequence[int] | Callable[[], Sequence[int] | None],
+        declared: str = "",
+    ) -> None:  # fmt: skip
+        """Bind the first dim of a field that has a size of its own in each element; `finish` compares.
+
+        Args:
+            path: The field, for messages.
+            dims: What the field declares.
+            batch: The shape of the batch.
+            sizes: The sizes in batch order, or a function that gives them, called where another field has the same
+                name; it may give None where they can't be known.
+            declared: How messages name the declaration.
+        """
+        first = dims.tokens[0] if dims.tokens else None
+        if isinstance(first, Dim):
+            self._elements.append(_Elements(path, declared or f'"{dims}"', first.text, tuple(batch), sizes))
 
     def bind(
         self,
@@ -87,7 +121,48 @@ class Bindings:
                 if hint:
                     problems.append(Problem(equation.path, equation.declared, equation.given, hint))
             progress = len(self._waiting) < len(waiting)
-        return problems
+        return problems or self._finish_elements()
+
+    def _finish_elements(self) -> list[Problem]:
+        """Sizes of one name that differ in some element."""
+        problems = []
+        known: dict[str, tuple[_Elements, Sequence[int]]] = {}
+        for name in dict.fromkeys(field.name for field in self._elements):
+            fields = [field for field in self._elements if field.name == name]
+            waited = any(name in equation.size.names for equation in self._waiting)
+            if len(fields) == 1 and name not in self.sizes and not waited:
+                continue
+            told = [(field, field.read()) for field in fields]
+            read = [(field, sizes) for field, sizes in told if sizes is not None]
+            if not read:
+                continue
+            known[name] = first, sizes = read[0]
+            if name in self.sizes:
+                same, source = [self.sizes[name]] * len(sizes), f"`{self.origin[name]}`"
+                problems += [_differing(field, found, same, source) for field, found in read if list(found) != same]
+            else:
+                others = [(field, found) for field, found in read[1:] if list(found) != list(sizes)]
+                problems += [_differing(field, found, sizes, f"`{first.path}`") for field, found in others]
+        return problems or self._finish_equations({n: pair for n, pair in known.items() if n not in self.sizes})
+
+    def _finish_equations(self, known: dict[str, tuple[_Elements, Sequence[int]]]) -> list[Problem]:
+        """Sizes that waited for a name which each element has a size of: they hold in every one."""
+        seen = set()
+        for position, sizes in enumerate(zip(*[sizes for _, sizes in known.values()], strict=True)):
+            if sizes in seen:
+                continue
+            seen.add(sizes)
+            inner = Bindings()
+            inner.sizes = {**self.sizes, **dict(zip(known, sizes, strict=True))}
+            inner.origin = {**self.origin, **{name: field.path for name, (field, _) in known.items()}}
+            inner._waiting = list(self._waiting)
+            problems = inner.finish()
+            if problems:
+                where = _place(next(iter(known.values()))[0].batch, position)
+                return [problem._replace(hint=f"in element {where}: {problem.hint}") for problem in problems]
+            self.sizes.update((name, size) for name, size in inner.sizes.items() if name not in known)
+            self.origin.update((name, path) for name, path in inner.origin.items() if name not in known)
+        return []
 
     def _bind_tokens(self, path: str, dims: Dims, shape: tuple[int, ...], declared: str, given: str) -> list[str]:
         hints = []
@@ -147,6 +222,27 @@ class Bindings:
         """Where the names of a size were bound."""
         known = [f"`{n}` is {self.sizes[n]}, bound by `{self.origin[n]}`" for n in size.names if n in self.sizes]
         return f" ({'; '.join(known)})" if known else ""
+
+
+def _differing(field: _Elements, found: Sequence[int], expected: Sequence[int], source: str) -> Problem:
+    """The first element of a field whose size is not that of another field."""
+    wrong = [i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b]
+    where = _place(field.batch, wrong[0])
+    more = f"; {len(wrong) - 1} more differ" if len(wrong) > 1 else ""
+    hint = (
+        f"`{field.name}` is {expected[wrong[0]]} in element {where} (bound by {source}), here {found[wrong[0]]}; dims "
+        f"of one name agree in every element{more}"
+    )
+    return Problem(f"{field.path}{where}", field.declared, f"{found[wrong[0]]} entries", hint)
+
+
+def _place(batch: Sequence[int], position: int) -> str:
+    """An element of a batch by its position: `[0][2]`."""
+    parts = []
+    for size in reversed(batch):
+        position, part = divmod(position, size)
+        parts.append(f"[{part}]")
+    return "".join(reversed(parts)) or "[]"
 
 
 def align(dims: Dims, rank: int) -> list[tuple[Dim | AnyDim | Variadic, int, int]]:

@@ -47,5 +47,6 @@ from ._spec import TypeName as TypeName
 from ._validate import cast_problem as cast_problem
 from ._validate import check_field as check_field
 from ._validate import check_fields as check_fields
+from ._validate import dims_problems as dims_problems
 from ._validate import infer_batch_size as infer_batch_size
 from ._validate import non_tensor_problems as non_tensor_problems

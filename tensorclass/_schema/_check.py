@@ -204,7 +204,12 @@ class Checker:
         assert spec.spec is not None  # tensor kinds have one
         found: dict[str, Tensor] = {}
         if is_ragged(type(value)):
-            if self._batch(spec, value.shape, self.batch_size, describe(value)):
+            if len(value.shape) > len(self.batch_size):
+                hint = f"the batch size is {list(self.batch_size)}{self.source}, here {list(value.shape)}"
+                self.add(spec, describe(value), hint)
+            elif self._batch(spec, value.shape, self.batch_size, describe(value)):
+                if self.options.validate != "off":
+                    bind_lengths(self.bindings, spec, value)
                 if self.options.validate == "values" and spec.metadata:
                     self._collect(spec, value.tolist(), self.batch_size, spec.name, found)
                 self._element_kinds(spec, {spec.name: value.values}, found)
@@ -212,6 +217,9 @@ class Checker:
         if isinstance(value, Tensor) and value.is_nested:
             value = list(value.unbind())
         if self._collect(spec, value, self.batch_size, spec.name, found):
+            if spec.spec.dims is not None and self.options.validate != "off":
+                lengths = [len(element) for element in found.values()]
+                self.bindings.bind_elements(spec.name, spec.spec.dims, self.batch_size, lengths, str(spec))
             self._element_kinds(spec, found, found)
 
     def _collect(self, spec: FieldSpec, value: Any, shape: Sequence[int], path: str, found: dict[str, Tensor]) -> bool:
@@ -360,6 +368,24 @@ class Checker:
         except ValidationError as error:
             self.refused(spec, error, path)
         return value
+
+
+def bind_lengths(bindings: Bindings, spec: FieldSpec, value: Any) -> None:
+    """Let the first dim of a ragged field be compared with others of its name, in each element."""
+
+    def read() -> list[int] | None:
+        eager_only(f"`{spec.name}`: its lengths are compared")
+        lengths = value.lengths
+        if type(lengths) is not Tensor or lengths.is_meta:  # of a fake tensor nothing is known
+            return None
+        try:
+            found: list[int] = lengths.flatten().tolist()
+        except RuntimeError:  # under vmap
+            return None
+        return found
+
+    if spec.dims is not None:
+        bindings.bind_elements(spec.name, spec.dims, value.shape, read, str(spec))
 
 
 def ragged_hint(spec: FieldSpec) -> str:

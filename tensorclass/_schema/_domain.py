@@ -142,6 +142,8 @@ class Sizes:
     def __init__(self, schema: Schema, draw: Draw, low: int, high: int, fixed: Mapping[str, int]) -> None:
         self.draw, self.low, self.high = draw, low, high
         self.sizes = dict(fixed)
+        self.schema = schema
+        self.lengths: dict[str, Sequence[int]] = {}
         self.variadics: dict[str, tuple[int, ...]] = {}
         bounds: dict[str, tuple[int, int | None]] = {}
         tests: list[tuple[Polynomial, int, int | None]] = []
@@ -213,10 +215,26 @@ class Sizes:
             self.variadics[token.name] = found
         return found
 
-    def length(self, spec: FieldSpec) -> int:
-        """How long one element of a ragged field is."""
-        low, most = length_bounds(spec)
-        return self.draw.integer(low, max(low, self.high if most is None else min(most, self.high)))
+    def lengths_of(self, spec: FieldSpec, count: int) -> Sequence[int]:
+        """How long the elements of a ragged field are: as long as those of a field whose first dim has its name."""
+        name = first_name(spec)
+        if name in self.sizes:
+            return [self.sizes[name]] * count
+        if name not in self.lengths:
+            alike = [other for other in self.schema if other.kind == "ragged" and first_name(other) == name != ""]
+            bounds = [length_bounds(other) for other in alike or [spec]]
+            low, most = max(low for low, _ in bounds), min(self.high if most is None else most for _, most in bounds)
+            found = [self.draw.integer(low, max(low, min(most, self.high))) for _ in range(count)]
+            if not name:
+                return found
+            self.lengths[name] = found
+        return self.lengths[name]
+
+
+def first_name(spec: FieldSpec) -> str:
+    """The name of the first dim of a field; "" without one."""
+    first = spec.dims.tokens[0] if spec.dims is not None and spec.dims.tokens else None
+    return first.text if isinstance(first, Dim) else ""
 
 
 def length_bounds(spec: FieldSpec) -> tuple[int, int | None]:

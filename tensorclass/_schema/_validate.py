@@ -11,7 +11,7 @@ from torch import Tensor
 from .._dims import Bindings, Dims
 from ..errors import BatchSizeError, Problem, SchemaError, UnknownFieldError, did_you_mean
 from ._annotations import is_collection
-from ._check import DEFAULT_OPTIONS, Checker, Options
+from ._check import DEFAULT_OPTIONS, Checker, Options, bind_lengths
 from ._dtypes import Float, dtype_name, is_ragged
 from ._fields import MISSING
 from ._schema import Schema, unknown_field
@@ -86,7 +86,9 @@ def check_field(
     if spec is None:
         raise UnknownFieldError(unknown_field(schema, name))
     checker = Checker(options, torch.Size(batch_size))
-    _bind_others(checker, schema, name, others)
+    dims = spec.dims
+    if dims is not None and (dims.names or dims.rank is None):
+        _bind(checker, schema, {key: entry for key, entry in others.items() if key != name})
     converted = checker.convert(spec, value) if value is not None else None
     result = None if checker.problems else checker.check(spec, converted)
     problems = checker.problems or checker.bindings.finish()
@@ -211,18 +213,25 @@ def _filled(spec: FieldSpec, value: object, batch_size: torch.Size) -> object:
     return spec.default.expand((*batch, *spec.default.shape)).clone()
 
 
-def _bind_others(checker: Checker, schema: Schema, name: str, others: Mapping[str, object]) -> None:
-    dims = schema.fields[name].dims
-    if dims is None or (not dims.names and dims.rank is not None):
-        return
+def dims_problems(schema: Schema, entries: Mapping[str, object], batch_size: Sequence[int]) -> list[Problem]:
+    """Where the dims of entries that are valid one by one do not agree."""
+    checker = Checker(DEFAULT_OPTIONS, torch.Size(batch_size))
+    return [*_bind(checker, schema, entries), *checker.bindings.finish()]
+
+
+def _bind(checker: Checker, schema: Schema, entries: Mapping[str, object]) -> list[Problem]:
+    found: list[Problem] = []
     for spec in schema:
-        value = others.get(spec.name)
-        if spec.name != name and spec.dims is not None and is_ragged(type(value)):
+        value = entries.get(spec.name)
+        if spec.dims is not None and is_ragged(type(value)):
             held: Any = value
-            checker.bindings.bind(spec.name, Dims(spec.dims.tokens[1:]), held.event_shape, declared=str(spec))
-        elif spec.name != name and spec.dims is not None and isinstance(value, Tensor):
+            rest = Dims(spec.dims.tokens[1:])
+            found += checker.bindings.bind(spec.name, rest, held.event_shape, declared=str(spec))
+            bind_lengths(checker.bindings, spec, held)
+        elif spec.dims is not None and isinstance(value, Tensor):
             start = 0 if spec.kind == "shared" else len(checker.batch_size)
-            checker.bindings.bind(spec.name, spec.dims, value.shape[start:], declared=str(spec))
+            found += checker.bindings.bind(spec.name, spec.dims, value.shape[start:], declared=str(spec))
+    return found
 
 
 def _in_order(problems: list[Problem], schema: Schema) -> list[Problem]:

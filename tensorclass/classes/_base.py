@@ -21,6 +21,7 @@ from ..ops import Container, Join
 from ..ops._nesting import as_entries
 from ..ops._operands import Layout
 from ..store import Relaid, TensorDict
+from ..store._agreement import require_planned
 from . import _build, _checks, _convert, _joins
 from ._algebra import AlgebraMethods
 from ._example import ExampleMethods
@@ -81,6 +82,8 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
     """The fields of which one value may stand for all elements."""
     __tensorclass_rigid__: ClassVar[bool]
     """Whether every field is a tensor of literal event shape and exact dtype: instances can't differ in shape."""
+    __tensorclass_lengths__: ClassVar[bool]
+    """Whether the length of a ragged field has a name that another field has too."""
     __tensorclass_floats__: ClassVar[bool]
     """Whether these dtypes are floating, so that arithmetic among instances and numbers keeps them."""
 
@@ -384,6 +387,20 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
     def _plan_update(self, *args: Any, **kwargs: Any) -> None:
         self._refuse_frozen("update", "")
         super()._plan_update(*args, **kwargs)
+
+    def _plan(self, *args: Any) -> list[Any]:
+        if type(self).__tensorclass_lengths__ and self._stacked:
+            _checks.try_on_members(self, "_plan", *args)
+        plan: list[Any] = super()._plan(*args)
+        if type(self).__tensorclass_lengths__ and not self._stacked:
+            cls = type(self)
+            require_planned(cls.__name__, cls.__tensorclass_schema__, self._live(), self._batch_size, plan)
+        return plan
+
+    def _set_at(self, *args: Any) -> None:
+        if type(self).__tensorclass_lengths__ and self._stacked:
+            _checks.try_on_members(self, "_set_at", *args)
+        super()._set_at(*args)
 
     def _check_size(self, size: torch.Size, path: Path) -> None:
         super()._check_size(size, path)

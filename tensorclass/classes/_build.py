@@ -32,6 +32,7 @@ from ..core._pytree import register
 from ..errors import Problem, SchemaError
 from ..ops import Container
 from ..store import TensorDict
+from ..store._agreement import shares_lengths
 from ._access import assign, is_checked, like, make_deleter, make_getter, make_setter
 from ._checks import check_many, fill_store, free_casts, readable
 from ._errors import cannot_drop as cannot_drop
@@ -102,6 +103,7 @@ def finish_class(cls: Any, schema: Schema) -> None:
     dtypes = [_rigid_dtype(spec) for spec in schema.fields.values()]
     cls.__tensorclass_casts__ = free_casts(schema)
     cls.__tensorclass_rigid__ = None not in dtypes
+    cls.__tensorclass_lengths__ = options.validate != "off" and shares_lengths(schema)
     cls.__tensorclass_floats__ = all(dtype is not None and dtype.is_floating_point for dtype in dtypes)
     cls.__tensorclass_setters__ = {} if options.frozen else {name: vars(cls)[name].fset for name in schema.fields}
     cls.__tensorclass_post_init__ = hasattr(cls, "__post_init__") and not schema.init_vars

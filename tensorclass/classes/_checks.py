@@ -12,6 +12,7 @@ from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, c
 from ..core import VALUES, TensorCollection
 from ..errors import CastError, Problem, SchemaError
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched
+from ..store._agreement import require_agreement
 from ._access import like
 from ._errors import unknown_field
 from ._validators import run_checks
@@ -162,6 +163,20 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         if value is not None and (changed or (isinstance(value, Tensor) and value is not seen[name])):
             store._put(name, to_entry(spec, value, store._batch_size))
     return run_checks(cls._wrap(store))
+
+
+def try_on_members(self: Any, name: str, *args: Any) -> None:
+    """Make a write to a lazy stack in a copy first: only there the lengths that it leaves can be seen.
+
+    Raises:
+        SchemaError: when dims of one name would not agree.
+    """
+    trial = self._store.clone()
+    plan = getattr(trial, name)(*args)
+    trial._write(plan) if name == "_plan" else None
+    for member in trial._members:
+        part = self._wrap(getattr(member, "_store", member))
+        require_agreement(type(self).__name__, type(self).__tensorclass_schema__, part._live(), part._batch_size)
 
 
 # ---- results of operations ---------------------------------------------------------------------------------------

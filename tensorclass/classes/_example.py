@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from .._schema import Bindings, Dims, FieldSpec
 from .._schema._constraints import flatten
-from .._schema._domain import Draw, Sizes, dtypes_of, limits, nested_lists, numbers
+from .._schema._domain import Draw, Sizes, dtypes_of, first_name, limits, nested_lists, numbers
 from ..core import as_batch_size
 from ..errors import Problem, SchemaError
 from ..store import RaggedTensor, TensorDict
@@ -60,6 +60,7 @@ def build(
         complete(cls)
     schema = cls.__tensorclass_schema__
     sizes = Sizes(schema, source, source.low, source.high, {**source.sizes, **_bound(schema, size, given)})
+    sizes.lengths.update(_given_lengths(schema, size, given))
     values = dict(given)
     for spec in schema:
         if spec.name not in given and spec.init and not source.omitted(spec):
@@ -84,6 +85,15 @@ def _bound(schema: Any, size: tuple[int, ...], given: Mapping[str, Any]) -> dict
     return bindings.sizes
 
 
+def _given_lengths(schema: Any, size: tuple[int, ...], given: Mapping[str, Any]) -> dict[str, list[int]]:
+    """The lengths that given ragged fields say."""
+    specs = [schema.fields[name] for name in given if name in schema.fields and schema.fields[name].kind == "ragged"]
+    values = {
+        first_name(spec): RaggedTensor.of(given[spec.name], size) for spec in specs if given[spec.name] is not None
+    }
+    return {name: value.lengths.flatten().tolist() for name, value in values.items() if name}
+
+
 def _field(spec: FieldSpec, size: tuple[int, ...], source: Source, sizes: Sizes, above: tuple[Any, ...]) -> Any:
     if spec.kind in ("tensor", "shared"):
         event = sizes.event(spec.dims, spec)
@@ -91,7 +101,8 @@ def _field(spec: FieldSpec, size: tuple[int, ...], source: Source, sizes: Sizes,
     if spec.kind == "ragged":
         dtype = source.dtype(dtypes_of(spec))
         rest = () if spec.dims is None else sizes.event(Dims(spec.dims.tokens[1:]), spec.replace(metadata=()))
-        elements = nested_lists(size, lambda: source.tensor(spec, dtype, (sizes.length(spec), *rest)))
+        lengths = iter(sizes.lengths_of(spec, math.prod(size)))
+        elements = nested_lists(size, lambda: source.tensor(spec, dtype, (next(lengths), *rest)))
         return RaggedTensor.of(elements, size, torch.empty(0, *rest, dtype=dtype))
     if spec.kind == "nested":
         return build(spec.nested, size, source, {}, above)

@@ -13,6 +13,7 @@ from ..core._base import Names
 from ..errors import StructureError
 from ..ops import Join
 from ..ops._compare import same_object
+from ..store._agreement import require_agreement
 
 
 def join(cls: Any, items: Sequence[Any], dim: int, size: torch.Size, names: Names, how: Join) -> Any:
@@ -34,6 +35,8 @@ def join(cls: Any, items: Sequence[Any], dim: int, size: torch.Size, names: Name
         if spec.join == "pad":
             values = _pad(spec, values, how)
         data[name] = _same(spec, values, how) if spec.join == "same" else how.entry(name, values, dim)
+    if cls.__tensorclass_lengths__:  # padding leaves sizes that the lengths beside them do not have
+        require_agreement(cls.__name__, cls.__tensorclass_schema__, data, size)
     return cls._from_entries(data, size, items[0]._device, names)
 
 

@@ -440,6 +440,13 @@ class RaggedTensor(Node):
             )
         return value, ... if parts is None else parts
 
+    def _after(self, plan: Any) -> Self:
+        """What has the lengths that a planned write leaves."""
+        value, parts = plan
+        spans = self._parts[1].clone()
+        spans[parts] = value._parts[1].to(spans.device)
+        return self._of(self._parts[0], spans)
+
     def _commit(self, plan: Any) -> None:
         value, parts = plan
         (table, spans, _), (new, new_spans) = self._parts, value._packed()

@@ -20,6 +20,7 @@ from ..core._device import Device
 from ..errors import FieldNotProducedError, UnknownFieldError, UnsupportedOperationError, did_you_mean
 from ._dict import TensorDict
 from ._nodes import Node
+from ._ragged import RaggedTensor
 
 _OPTIONS = ("frozen", "shadow")
 _NOT_REQUIRED = re.compile(r"(?:\w+\.)*NotRequired\[(.*)\]", re.DOTALL)
@@ -163,7 +164,7 @@ class TypedTensorDict(TensorDict):
 
     def _check(self, key: str, value: Any) -> Any:
         schema = type(self)._schema()
-        if key in schema.fields and not isinstance(value, Node):
+        if key in schema.fields and (not isinstance(value, Node) or isinstance(value, RaggedTensor)):
             others = {name: entry for name, entry in self._data.items() if name != key and name in schema.fields}
             value = check_field(schema, key, value, batch_size=self._batch_size, others=others, options=Options())
         return super()._check(key, value)

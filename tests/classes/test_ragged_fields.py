@@ -95,7 +95,7 @@ def test_the_spellings_of_one_declaration(form: Form) -> None:
     ]  # fmt: skip
     assert {spec.join for spec in fields.values()} == {"ragged"}
     assert Schema.from_dict(schema(Made).to_dict()) == schema(Made)
-    batch = Made([torch.zeros(1, 2)], [torch.zeros(2, 2)], [torch.zeros(0, 2)], [torch.zeros(3)])
+    batch = Made([torch.zeros(2, 2)], [torch.zeros(2, 2)], [torch.zeros(2, 2)], [torch.zeros(3)])
     assert batch.batch_size == torch.Size([1])
     assert type(batch.d) is RaggedTensor
 

@@ -1,0 +1,46 @@
+"""In-place writes of ragged entries: lengths that share a dim name agree afterwards, or nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .._schema import Dim, Schema, dims_problems
+from ..errors import SchemaError
+from ._nodes import Unbatched
+from ._ragged import RaggedTensor
+
+
+def shares_lengths(schema: Schema) -> bool:
+    """Whether the length of a ragged field has a name that another field has too."""
+    specs = [spec for spec in schema if spec.dims is not None]
+    first = [
+        spec.dims.tokens[0].text
+        for spec in specs
+        if spec.kind == "ragged" and spec.dims is not None and isinstance(spec.dims.tokens[0], Dim)
+    ]
+    return any(sum(name in spec.dims.names for spec in specs if spec.dims is not None) > 1 for name in first)
+
+
+def require_agreement(name: str, schema: Schema, entries: Mapping[str, Any], size: torch.Size) -> None:
+    """Refuse entries whose dims of one name differ.
+
+    Raises:
+        SchemaError: names the element, both fields and both lengths.
+    """
+    values = {key: value.tensor if isinstance(value, Unbatched) else value for key, value in entries.items()}
+    problems = dims_problems(schema, values, size)
+    if problems:
+        raise SchemaError.of(name, problems)
+
+
+def require_planned(
+    name: str, schema: Schema, entries: Mapping[str, Any], size: torch.Size, plan: Sequence[tuple[Any, Any, Any]]
+) -> None:
+    """Refuse a plan of in-place writes that would leave lengths which do not agree."""
+    after = {id(entry): entry._after(source) for entry, source, _ in plan if isinstance(entry, RaggedTensor)}
+    if after:
+        state = {key: after.get(id(value), value) for key, value in entries.items()}
+        require_agreement(name, schema, state, size)
