@@ -12,14 +12,11 @@ from torch.distributions import Distribution
 
 from ..core import TensorCollection
 from ..errors import ModuleError, did_you_mean
-from ._interaction import InteractionType, deterministic_sample, interaction_type
+from ..store import TensorDict
+from ._fixed import fixed
+from ._interaction import InteractionType, interaction_type
 from ._seeded import Seeded
-
-_HOW = {
-    InteractionType.MODE: lambda dist: dist.mode,
-    InteractionType.MEDIAN: lambda dist: dist.median,
-    InteractionType.DETERMINISTIC: deterministic_sample,
-}
+from .distributions import CompositeDistribution
 
 
 def parameters_of(maker: Callable[..., Any]) -> list[str] | None:
@@ -90,7 +87,7 @@ def draw(
     with nullcontext() if generator is None else Seeded(generator):
         if kind is InteractionType.RANDOM:
             return _random(dist, shape, scored)
-        value = _mean(dist, estimates) if kind is InteractionType.MEAN else _fixed(dist, kind, label)
+        value = _fixed(dist, kind, estimates, label)
     value = _repeated(value, shape)
     return value, dist.log_prob(value) if scored else None
 
@@ -105,21 +102,17 @@ def _random(dist: Any, shape: torch.Size, scored: bool) -> tuple[Any, Any]:
     return value, dist.log_prob(value) if scored else None
 
 
-def _mean(dist: Any, estimates: int) -> Any:
-    try:
-        return dist.mean
-    except (AttributeError, NotImplementedError):
-        return (dist.rsample if dist.has_rsample else dist.sample)(torch.Size((estimates,))).mean(0)
-
-
-def _fixed(dist: Any, kind: InteractionType, label: str) -> Any:
-    try:
-        return _HOW[kind](dist)
-    except (AttributeError, NotImplementedError) as error:
-        raise NotImplementedError(
-            f"{label}: {type(dist).__name__} has no {kind.value} value; use another interaction type, such as `random` "
-            "or `mean`"
-        ) from error
+def _fixed(dist: Any, kind: InteractionType, estimates: int, label: str) -> Any:
+    """A value without a draw; of a composite distribution that of each component."""
+    parts = dist.dists.items() if isinstance(dist, CompositeDistribution) else [(None, dist)]
+    values = {}
+    for key, part in parts:
+        here = label if key is None else f"{label}, component {key!r}"
+        try:
+            values[key] = _fixed(part, kind, estimates, here) if key is not None else fixed(part, kind, estimates)
+        except NotImplementedError as error:
+            raise NotImplementedError(f"{here}: {error}" if key is None else str(error)) from error
+    return values[None] if None in values else TensorDict(values, dist.batch_shape)
 
 
 def _repeated(value: Any, shape: torch.Size) -> Any:

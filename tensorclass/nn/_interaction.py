@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 from enum import Enum
 
-from torch import Tensor
-from torch.distributions import Distribution
-
 from ..core._modes import Block, Mode, Setting
 from ..errors import did_you_mean
 
@@ -16,7 +13,10 @@ class InteractionType(str, Enum):
     """The rule by which a probabilistic module gets a value from a distribution.
 
     `RANDOM` draws a sample (`rsample` where there is one); `MODE`, `MEDIAN` and `MEAN` take the attribute of that name;
-    `DETERMINISTIC` takes `deterministic_sample`, else the mode of a discrete distribution and the mean of any other.
+    `DETERMINISTIC` takes `deterministic_sample`, else the mode of a discrete distribution and the mean of any other; a
+    transformed distribution without a mean gives the transformed value of its base. Where the mean is undefined, as of
+    Cauchy, it takes the mode; of several likeliest values the first. `MODE`, `MEDIAN` and `MEAN` that a distribution
+    does not have, or not for its parameters, are errors: they are never nan.
     Strings are accepted in any case.
 
     >>> InteractionType("Mode") is InteractionType.MODE
@@ -123,19 +123,3 @@ def composite_lp_aggregate(nowarn: bool = False) -> bool:
     False
     """
     return _AGGREGATE.get()
-
-
-def deterministic_sample(dist: Distribution) -> Tensor:
-    """The deterministic value of a distribution: its own, else the mode where it is discrete and the mean elsewhere.
-
-    Raises:
-        NotImplementedError: when the distribution has none of them.
-    """
-    own: Tensor | None = getattr(dist, "deterministic_sample", None)
-    if own is not None:
-        return own
-    try:
-        discrete = dist.has_enumerate_support or bool(dist.support.is_discrete)  # type: ignore[union-attr]  # not None: of a constraint
-    except NotImplementedError:
-        discrete = False
-    return dist.mode if discrete else dist.mean

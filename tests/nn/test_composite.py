@@ -15,10 +15,10 @@ from torch import distributions as D
 from tensorclass import TensorDict
 from tensorclass.errors import MissingKeyError
 from tensorclass.nn import ProbabilisticTensorDictModule
+from tensorclass.nn._fixed import fixed
 from tensorclass.nn._interaction import (
     InteractionType,
     composite_lp_aggregate,
-    deterministic_sample,
     interaction_type,
     set_composite_lp_aggregate,
     set_interaction_type,
@@ -274,10 +274,10 @@ def test_deterministic_values(make):
     """The mode of what is discrete, the mean of what is not."""
     dist = make()
     discrete = isinstance(dist, D.Categorical | D.Bernoulli | D.Poisson)
-    assert torch.equal(deterministic_sample(dist), dist.mode if discrete else dist.mean)
+    assert torch.equal(fixed(dist, InteractionType.DETERMINISTIC), dist.mode if discrete else dist.mean)
 
 
 def test_deterministic_value_of_its_own():
     """A distribution that has `deterministic_sample` decides itself."""
     value = torch.randn(3, 2)
-    assert deterministic_sample(Delta(value)) is value
+    assert fixed(Delta(value), InteractionType.DETERMINISTIC) is value

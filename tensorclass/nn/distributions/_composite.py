@@ -16,7 +16,8 @@ from typing_extensions import Self
 from ...core import KEY_SEPARATOR, NestedKey, TensorCollection, unravel_key, unravel_key_to_tuple
 from ...errors import MissingKeyError, did_you_mean
 from ...store import TensorDict, is_tensor_collection
-from .._interaction import composite_lp_aggregate, deterministic_sample
+from .._fixed import fixed
+from .._interaction import InteractionType, composite_lp_aggregate
 
 Shape = Any  # what torch's distributions take: a torch.Size or a sequence of ints
 Key = Any  # a normalised key: a string, or a tuple of them
@@ -191,7 +192,7 @@ class CompositeDistribution(D.Distribution):
     @property
     def deterministic_sample(self) -> TensorDict:
         """The deterministic value of every component, see `InteractionType`."""
-        return self._collect(deterministic_sample)
+        return self._collect(lambda dist: fixed(dist, InteractionType.DETERMINISTIC))
 
     # ---- probabilities -------------------------------------------------------------------------------------------
 
