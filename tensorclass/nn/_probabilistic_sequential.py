@@ -196,7 +196,9 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         self._last()
         if not self.return_composite:
             last: Any = self._children()[-1]
-            return last.get_dist(self.get_dist_params(tensordict, tensordict_out, **kwargs))
+            params = self.get_dist_params(tensordict, tensordict_out, **kwargs)
+            nested = isinstance(last, ProbabilisticTensorDictSequential)
+            return last.get_dist(params) if nested else self.build_dist_from_params(params)
         return self._composite(tensordict, kwargs, False)
 
     def _composite(self, tensordict: Any, kwargs: dict[str, Any], given: bool) -> CompositeDistribution:
@@ -235,10 +237,18 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         """
         self._last()
         data = tensordict if tensordict_out is None else tensordict.copy()
+        if dist is None and self._overrides("get_dist", "get_dist_params", "build_dist_from_params"):
+            dist = self.get_dist(data, **kwargs)
         if self.return_composite:
             return (self._composite(data, kwargs, True) if dist is None else dist).log_prob(data)
         last: Any = self._children()[-1]
-        return last.log_prob(self._parametrised(data, kwargs, True) if dist is None else data, dist=dist)
+        return last.log_prob(self._parametrised(data, kwargs, True)) if dist is None else last.log_prob(data, dist=dist)
+
+    def _overrides(self, *names: str) -> bool:
+        """Whether a subclass says itself how the distribution is made."""
+        return any(
+            [getattr(type(self), name) is not getattr(ProbabilisticTensorDictSequential, name) for name in names]
+        )
 
     # ---- running -------------------------------------------------------------------------------------------------
 
@@ -270,6 +280,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         options = dict(options)
         draws = options.pop("_requires_sample", None)
         *before, last = self._children()
+        if self._overrides("get_dist_params") and not self.return_composite:
+            data, before = self.get_dist_params(data, **options), []
         for module in before:
             data = self._pass(module, data, options)
         if isinstance(last, ProbabilisticTensorDictModule):

@@ -140,28 +140,38 @@ class CompositeDistribution(D.Distribution):
 
     # ---- values --------------------------------------------------------------------------------------------------
 
-    def _collect(self, value: Callable[[D.Distribution], Any], shape: Shape = None) -> TensorDict:
-        size = torch.Size(shape or ()) + self.batch_shape
+    def _collect(self, value: Callable[[D.Distribution], Any], shape: torch.Size = torch.Size()) -> TensorDict:  # noqa: B008  # immutable
+        size = shape + self.batch_shape
         return TensorDict({key: value(dist) for key, dist in self.dists.items()}, batch_size=size)
 
-    def sample(self, sample_shape: Shape = None) -> TensorDict:  # type: ignore[override]  # a container
-        """A sample of every component, batch size `[*sample_shape, *batch]`."""
-        return self._collect(lambda dist: dist.sample(torch.Size(sample_shape or ())), sample_shape)
+    def sample(self, sample_shape: Shape = None, *, shape: Shape = None) -> TensorDict:  # type: ignore[override]  # a container
+        """A sample of every component, batch size `[*sample_shape, *batch]`.
 
-    def rsample(self, sample_shape: Shape = None) -> TensorDict:  # type: ignore[override]  # a container
-        """A reparametrised sample of every component; each must have `rsample`."""
-        return self._collect(lambda dist: dist.rsample(torch.Size(sample_shape or ())), sample_shape)
+        Args:
+            sample_shape: Leading dims of the sample.
+            shape: The same, under the name that `tensordict` has for it.
+        """
+        size = _size(sample_shape, shape)
+        return self._collect(lambda dist: dist.sample(size), size)
 
-    def sample_and_log_prob(self, sample_shape: Shape = None) -> tuple[TensorDict, Tensor | TensorDict]:
-        """A sample, and the log-probability of the same draw in the form of `log_prob`."""
-        return self._drawn("sample", sample_shape)
+    def rsample(self, sample_shape: Shape = None, *, shape: Shape = None) -> TensorDict:  # type: ignore[override]  # a container
+        """A reparametrised sample of every component, as `sample`; each must have `rsample`."""
+        size = _size(sample_shape, shape)
+        return self._collect(lambda dist: dist.rsample(size), size)
 
-    def rsample_and_log_prob(self, sample_shape: Shape = None) -> tuple[TensorDict, Tensor | TensorDict]:
-        """A reparametrised sample, and the log-probability of the same draw in the form of `log_prob`."""
-        return self._drawn("rsample", sample_shape)
+    def sample_and_log_prob(
+        self, sample_shape: Shape = None, *, shape: Shape = None
+    ) -> tuple[TensorDict, Tensor | TensorDict]:
+        """A sample as by `sample`, and the log-probability of the same draw in the form of `log_prob`."""
+        return self._drawn("sample", _size(sample_shape, shape))
 
-    def _drawn(self, how: str, sample_shape: Shape) -> tuple[TensorDict, Tensor | TensorDict]:
-        shape = torch.Size(sample_shape or ())
+    def rsample_and_log_prob(
+        self, sample_shape: Shape = None, *, shape: Shape = None
+    ) -> tuple[TensorDict, Tensor | TensorDict]:
+        """A sample as by `rsample`, and the log-probability of the same draw in the form of `log_prob`."""
+        return self._drawn("rsample", _size(sample_shape, shape))
+
+    def _drawn(self, how: str, shape: torch.Size) -> tuple[TensorDict, Tensor | TensorDict]:
         drawn: dict[Key, Any] = {}
         scores: dict[Key, Tensor] = {}
         for key, dist in self.dists.items():
@@ -270,6 +280,17 @@ class CompositeDistribution(D.Distribution):
             share = sample.get(suffixed(key, "_cdf"), None)
             shares[suffixed(key, "_icdf")] = dist.icdf(dist.cdf(_value(sample, key)) if share is None else share)
         return sample.update(shares)
+
+
+def _size(sample_shape: Shape, shape: Shape) -> torch.Size:
+    """The leading dims of a sample, given under one of two names.
+
+    Raises:
+        TypeError: for both at once.
+    """
+    if sample_shape is not None and shape is not None:
+        raise TypeError("CompositeDistribution: `shape` is another name of `sample_shape`; give one of them")
+    return torch.Size((sample_shape if shape is None else shape) or ())
 
 
 def suffixed(key: NestedKey, suffix: str) -> Key:
