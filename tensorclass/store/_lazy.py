@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -376,8 +377,47 @@ def _shown(key: Key) -> str:
 # ---- pytree ----------------------------------------------------------------------------------------------------------
 
 
+_VMAP = "_process_batched_inputs"
+"""The function of torch that flattens what `vmap` maps over."""
+
+
+def _is_for_vmap() -> bool:
+    """Whether `torch.vmap` flattens its inputs, of which it maps the leaves over one dim."""
+    if torch.compiler.is_compiling():
+        return False
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in (pytree.__name__, "tensorclass.core._pytree"):
+        frame = frame.f_back
+    return frame.f_code.co_name == _VMAP
+
+
 def _flatten(stack: LazyStackedTensorDict) -> tuple[list[Any], Any]:
-    return list(stack._members), (type(stack), stack.stack_dim, stack.ndim - 1, stack._dim_name, _mapped(stack))
+    # Stacked entries have the stack dim, those of members don't; a stack without tensors is what vmap makes of a spec.
+    if _is_for_vmap() and any([member._leaves(STORAGE) for member in stack._members]):
+        try:
+            dense = stack._unstacked()
+        except (StructureError, BatchSizeError):  # members that differ can be passed along, unmapped
+            return list(stack._members), _context(stack)
+        children, context = pytree.SUPPORTED_NODES[TensorDict].flatten_fn(dense)
+        return children, _Stacked(stack, dense._leaves(STORAGE), context)
+    return list(stack._members), _context(stack)
+
+
+class _Stacked:
+    """The context of a stack whose entries `vmap` was given: what it does not map over is the stack again."""
+
+    def __init__(self, stack: LazyStackedTensorDict, leaves: list[Tensor], inner: Any) -> None:
+        self.stack, self.leaves, self.inner = stack, leaves, inner
+
+    def put_together(self, children: Iterable[Any]) -> Any:
+        dense: Any = pytree.SUPPORTED_NODES[TensorDict].unflatten_fn(children, self.inner)
+        leaves = dense._leaves(STORAGE)
+        unmapped = len(leaves) == len(self.leaves) and all([a is b for a, b in zip(leaves, self.leaves, strict=True)])
+        return self.stack if unmapped else dense
+
+
+def _context(stack: LazyStackedTensorDict) -> tuple[Any, ...]:
+    return type(stack), stack.stack_dim, stack.ndim - 1, stack._dim_name, _mapped(stack)
 
 
 def _mapped(stack: LazyStackedTensorDict) -> bool:
@@ -389,6 +429,8 @@ def _mapped(stack: LazyStackedTensorDict) -> bool:
 
 
 def _unflatten(children: Iterable[Any], context: Any) -> Any:
+    if isinstance(context, _Stacked):
+        return context.put_together(children)
     cls, dim, ndim, name, was_mapped = context
     members = list(children)
     if members and isinstance(members[0], TensorCollection):  # vmap gives and takes dims in front

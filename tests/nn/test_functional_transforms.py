@@ -51,7 +51,6 @@ def test_vmap_over_parameters_is_a_loop_over_modules(lazy: bool) -> None:
     """With one input for all and with one for each; gradients reach the stack, or the members of a lazy one."""
     modules = [nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)) for _ in range(3)]
     params = from_modules(*modules, lazy_stack=lazy)
-    params = params.densify() if lazy else params
     shared = torch.vmap(call, (0, None))(params, X)
     torch.testing.assert_close(shared, torch.stack([module(X) for module in modules]))
     own = torch.stack([X, X + 1, X * 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -86,12 +87,56 @@ def test_a_typed_stack_compiles():
     assert torch.compile(total, fullgraph=True, backend="eager")(batch) == 6
 
 
-def test_vmap_takes_the_dense_form():
-    """The stack itself is refused, as its leaves would be mapped over another dim than its own."""
-    stack = lazy_stack([TensorDict(a=torch.arange(4.0), batch_size=[4]) for _ in range(3)])
-    assert torch.vmap(lambda row: row["a"].sum())(stack.densify()).tolist() == [6.0, 6.0, 6.0]
+def even(**options: Any) -> Any:
+    """Three members with batch dims of their own."""
+    return lazy_stack([TensorDict(a=torch.full((4,), i), s="n", batch_size=[4]) for i in (0.0, 1.0, 2.0)], **options)
+
+
+VMAPPED: dict[str, tuple[Callable[[], Any], Any]] = {
+    "its own dim": (lambda: torch.vmap(lambda row: row["a"].sum())(even()), [0, 4, 8]),
+    "as densify": (lambda: torch.vmap(lambda row: row["a"].sum())(even().densify()), [0, 4, 8]),
+    "a later stack dim": (lambda: torch.vmap(lambda row: row["a"].sum())(even(dim=1)), [3, 3, 3, 3]),
+    "a later mapped dim": (lambda: torch.vmap(lambda row: row["a"].sum(), 1)(even()), [3, 3, 3, 3]),
+    "in chunks": (lambda: torch.vmap(lambda row: row["a"].sum(), chunk_size=2)(even()), [0, 4, 8]),
+    "both dims": (lambda: torch.vmap(torch.vmap(lambda row: row["a"]))(even()), [[i] * 4 for i in range(3)]),
+    "what comes back": (lambda: torch.vmap(lambda row: row)(even())["a"], [[i] * 4 for i in range(3)]),
+    "an entry": (
+        lambda: torch.vmap(lambda row: row["in", "a"].sum())(TensorDict({"in": even()}, batch_size=[3])), [0, 4, 8]
+    ),
+    "objects that all have": (lambda: torch.vmap(lambda row: row["a"].sum() + len(row["s"]))(even()), [4, 8, 12]),
+    "a typed one": (
+        lambda: torch.vmap(lambda row: row.x.sum())(lazy_stack([Point(torch.ones(2)), Point(torch.zeros(2))])), [2, 0]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(VMAPPED))
+def test_vmap_maps_over_the_dims_of_the_stack(name: str) -> None:
+    """And not over those of the members, which are its leaves elsewhere."""
+    run, wanted = VMAPPED[name]
+    assert run().tolist() == wanted
+
+
+def test_vmap_leaves_alone_what_it_does_not_map() -> None:
+    """The stack itself is passed along, members that differ too."""
+    uneven = lazy_stack([TensorDict(a=torch.ones(1)), TensorDict(a=torch.ones(2), b=torch.ones(()))])
+    other_shapes = lazy_stack([TensorDict(a=torch.ones(1)), TensorDict(a=torch.ones(2))])
+    for stack in (even(), uneven, other_shapes):
+        seen: list[Any] = []
+        torch.vmap(lambda other, x: seen.append(other) or x, (None, 0))(stack, torch.ones(2))  # type: ignore[func-returns-value]  # noqa: B023  # called here
+        assert isinstance(seen[0], LazyStackedTensorDict)
+        assert seen[0][0]["a"] is stack[0]["a"]
+
+
+def test_vmap_of_members_that_differ_is_refused() -> None:
+    """There is no dim to map over; where torch flattens otherwise, the stack refuses instead of mapping another dim."""
+    stack = lazy_stack([TensorDict(a=torch.ones(3)), TensorDict(a=torch.ones(3), b=torch.ones(3))])
     with pytest.raises(UnsupportedOperationError, match="densify"):
         torch.vmap(lambda row: row["a"].sum())(stack)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tensorclass.store._lazy._VMAP", "renamed")
+        with pytest.raises(UnsupportedOperationError, match="densify"):
+            torch.vmap(lambda row: row["a"].sum())(even())
 
 
 def test_vmap_over_what_is_read_and_stacks_inside():

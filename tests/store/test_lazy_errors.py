@@ -196,7 +196,7 @@ CASES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "stack and dense": (lambda: torch.stack([uneven().select("a"), even().densify()]), ("`a` differ", "[2]", "[3]")),
     "dense_stack_tds": (lambda: dense_stack_tds([TensorDict()]), ("dim", "None")),
     "legacy mode": (lambda: set_lazy_legacy(True), ("lazy_stack", "deferred")),
-    "vmap": (lambda: torch.vmap(lambda t: t["a"])(even()), ("vmap", "densify")),
+    "vmap": (lambda: torch.vmap(lambda t: t["a"])(uneven().select("a")), ("vmap", "mapped dimension")),
     "typed dtype": (lambda: setattr(typed(), "x", torch.zeros(2, 2, dtype=torch.int64)), ("x", "Float32", "int64")),
     "typed rank": (lambda: setattr(typed(), "x", torch.zeros(2, 2, 2)), ("x", 'Float32["d"]')),
     "typed unknown field": (lambda: typed().set("y", torch.zeros(2)), ("y", "Point")),
