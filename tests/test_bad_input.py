@@ -313,7 +313,6 @@ rows(
     (BatchIndexError, IndexError),
     ("an index past the batch dims", lambda w: w.b[0, 0], "batch", "[4]"),
     ("an index out of range", lambda w: w.b[4], "4"),
-    ("an index of an empty batch", lambda w: w.b[0][0], "batch", "[]"),
     ("a tensor index out of range", lambda w: w.b[torch.tensor([0, 9])], "9"),
     ("a mask of another size", lambda w: w.b[zeros(3) > 0], "3", "4"),
     ("too many dots", lambda w: w.b[..., 0, ...], "..."),
@@ -474,6 +473,7 @@ rows(
     ("a truth value", lambda w: bool(w.b), "Scene", "ambiguous"),
     ("a tensor as a key test", lambda w: zeros(4) in w.b, "keys", "Tensor"),
     ("an operation that contracts features", lambda w: torch.matmul(w.b, w.b), "matmul", "field"),
+    ("an index without batch dims", lambda w: w.b[0][0], "batch", "[]"),
     ("iteration without batch dims", lambda w: list(w.b[0]), "Scene", "batch"),
 )
 

@@ -97,11 +97,24 @@ def run_page(path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     return len(blocks)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+# They import the packages that they are about.
+SLOW_PAGES = ("trainers",)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in SLOW_PAGES], ids=lambda page: page.stem)
 def test_page(page, tmp_path, monkeypatch):
     """The Python blocks of a page run in order, as a reader would type them."""
     monkeypatch.chdir(tmp_path)
     run_page(page, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the packages that they import
+@pytest.mark.parametrize("name", SLOW_PAGES)
+def test_slow_page(name, tmp_path, monkeypatch):
+    """The same for pages of which the imports alone take seconds."""
+    monkeypatch.chdir(tmp_path)
+    assert run_page(ROOT / "docs" / f"{name}.md", monkeypatch)
 
 
 def test_readme_shows_a_program():

@@ -60,7 +60,12 @@ class NamesField:
 
 
 class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
-    """The primitives of a container, delegated to the store and held to the schema."""
+    """The primitives of a container, delegated to the store and held to the schema.
+
+    A typed batch has no `__iter__`: Python iterates over it by index. Trainers that look for a batch size
+    (Lightning's `self.log`) walk into whatever is `Iterable` down to single rows; what is not, and is a dataclass, they
+    read field by field.
+    """
 
     __slots__ = ("__weakref__", "_store")
 

@@ -14,7 +14,7 @@ from typing_extensions import Self
 from ..core import TensorCollection, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._batch import over_events
-from ..errors import BatchIndexError
+from ..errors import BatchIndexError, UnsupportedOperationError
 from ._jagged import has_jagged, take
 from ._mapping import MappingOps
 from ._names import NameOps
@@ -27,6 +27,7 @@ def normalise(index: Index, size: torch.Size) -> tuple[Any, ...]:
 
     Raises:
         BatchIndexError: for more indices than batch dims, a second `...`, or a part that indexes nothing.
+        UnsupportedOperationError: for an index into a container without batch dims.
     """
     given = index if isinstance(index, tuple) else (index,)
     if len(given) <= len(size) and all([type(part) is int or type(part) is slice for part in given]):
@@ -37,10 +38,15 @@ def normalise(index: Index, size: torch.Size) -> tuple[Any, ...]:
     dots = [i for i, part in enumerate(parts) if part is Ellipsis]
     if len(dots) > 1:
         raise BatchIndexError(f"an index has at most one `...`, got {len(dots)} in {index!r}")
+    if used and not size:  # no IndexError, which would end a loop over the container in silence
+        raise UnsupportedOperationError(
+            f"index {reprlib.repr(index)} into a container without batch dims (batch_size []); index a field to reach "
+            "its own dims, or give `batch_size=` to index the container"
+        )
     if used > len(size):
         raise BatchIndexError(
             f"index {index!r} has {used} indices but the container has {len(size)} batch dims (batch_size "
-            f"{list(size)}); index a field to reach its own dims" + ("" if size else ". Give `batch_size=` to index it")
+            f"{list(size)}); index a field to reach its own dims"
         )
     if dots:
         parts[dots[0] : dots[0] + 1] = [slice(None)] * (len(size) - used)
@@ -230,7 +236,7 @@ class IndexOps(NameOps):
         leaves: list[Tensor] = []
         if type(index) is int:
             if not size or not -size[0] <= index < size[0]:
-                normalise(index, size)
+                self._normalised(index)
             names = self._names
             twin = self._open(leaves)
             return twin._refill([v[index] for v in leaves], size[1:], names and names[1:])
@@ -245,11 +251,17 @@ class IndexOps(NameOps):
                 new = rows(leaves, index)
                 return twin._refill(new, torch.Size((index.shape[0], *size[1:])), self._names)
         mask = type(index) is Tensor and index.dtype is torch.bool and index.ndim and index.shape == size[: index.ndim]
-        parts: Any = (index,) if mask else normalise(index, size)
+        parts: Any = (index,) if mask else self._normalised(index)
         twin = self._open(leaves)
         new = apply_index(leaves, parts)
         new_size = indexed_size(parts, size, leaves[0] if leaves else None, new[0] if new else None)
         return twin._refill(new, new_size, indexed_names(parts, self._names, len(new_size)))
+
+    def _normalised(self, index: Index) -> tuple[Any, ...]:
+        try:
+            return normalise(index, self._batch_size)
+        except UnsupportedOperationError:
+            raise self._without_batch(f"index {reprlib.repr(index)} into") from None
 
     def __getitems__(self, index: list[int]) -> Self:
         """Gather several elements of the first batch dim at once; what a DataLoader calls.

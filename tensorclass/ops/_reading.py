@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from types import EllipsisType
-from typing import Any, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import torch
@@ -186,15 +186,10 @@ class ReadingOps(TensorCollection):
             )
         return key in KeysView(self, True, False, None, False)
 
-    def __iter__(self) -> Iterator[Self]:
-        """Iterate over the first batch dim.
+    if TYPE_CHECKING:  # stores have it; typed batches are iterated by index, see `TypedContainer`
 
-        Raises:
-            TypeError: when there is no batch dim.
-        """
-        if not self._batch_size:
-            raise self._without_batch("iteration over")
-        return iter([self._index(i) for i in range(self._batch_size[0])])
+        def __iter__(self) -> Iterator[Self]:
+            """Iterate over the first batch dim."""
 
     def __reversed__(self) -> Iterator[Self]:
         """Iterate over the first batch dim from the end.

@@ -68,6 +68,16 @@ class TensorDictBase(Relaid):
     __slots__ = ()
     __class_getitem__ = classmethod(GenericAlias)  # annotations of migrating programs: `TensorDict[str, Tensor]`
 
+    def __iter__(self) -> Iterator[Self]:
+        """Iterate over the first batch dim.
+
+        Raises:
+            TypeError: when there is no batch dim.
+        """
+        if not self._batch_size:
+            raise self._without_batch("iteration over")
+        return iter([self._index(i) for i in range(self._batch_size[0])])
+
     @classmethod
     def _from_nesting(
         cls, entries: Mapping[Any, Any], size: torch.Size | None, device: torch.device | None, batch_dims: int | None

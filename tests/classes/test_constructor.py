@@ -59,7 +59,7 @@ def test_without_declared_ranks_the_batch_is_empty_and_indexing_says_so(form: Fo
 
     batch = Loose(torch.zeros(5, 2))
     assert batch.batch_size == torch.Size([])
-    with pytest.raises(IndexError, match="batch_size"):
+    with pytest.raises(TypeError, match="batch_size"):
         batch[0]
     assert Loose(torch.zeros(5, 2), batch_size=5)[0].x.shape == (2,)
 

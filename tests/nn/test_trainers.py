@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, Dataset
 
-from tensorclass import TensorClass
+from tensorclass import TensorClass, TensorDict
 from tensorclass.errors import SchemaError
 from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.typing import Float, Float32, Int64
@@ -155,6 +155,37 @@ def test_lightning(tmp_path):
     moved = trainer.strategy.batch_to_device(Samples().rows, torch.device("meta"))
     assert type(moved) is Sample
     assert moved.x.device.type == "meta"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the packages that it imports
+@pytest.mark.parametrize("batch", [Samples().rows, Samples().rows.select("x"), [Samples().rows], {"b": Samples().rows}])
+def test_lightning_reads_the_batch_size(batch):
+    """`self.log` without `batch_size=` weighs by the rows of a typed batch, nested in lists and dicts too."""
+    data = importlib.import_module("lightning.pytorch.utilities.data")
+    if type(batch) is not TensorDict:
+        assert data.extract_batch_size(batch) == 12
+    else:  # no dataclass: an error that says to give `batch_size=`
+        with pytest.raises(TypeError, match="without batch dims"):
+            data.extract_batch_size(batch)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the packages that it imports
+def test_lightning_means(tmp_path):
+    """The mean over an epoch is that over the rows, where batches differ in size."""
+    lightning = importlib.import_module("lightning")
+
+    class Model(lightning.LightningModule):
+        def validation_step(self, batch: Sample, _: int) -> None:
+            self.log("mean", batch.x.mean())
+
+    trainer = lightning.Trainer(
+        accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        default_root_dir=tmp_path,
+    )  # fmt: skip
+    [found] = trainer.validate(Model(), DataLoader(Samples(), batch_size=5), verbose=False)
+    assert found["mean"] == pytest.approx(Samples().rows.x.mean().item())
 
 
 @pytest.mark.slow
