@@ -359,8 +359,8 @@ class TensorCollection:
     def _without_batch(self, what: str) -> UnsupportedOperationError:
         """The error for what needs a batch dim, where there is none."""
         return UnsupportedOperationError(
-            f"{what} a {type(self).__name__} without batch dims (batch_size []); use keys(), values() or items() for its "
-            "entries, index a field to reach its own dims, or give a batch_size; containers are joined with "
+            f"{what} a {type(self).__name__} without batch dims (batch_size []); use keys(), values() or items() for "
+            "its entries, index a field to reach its own dims, or give a batch_size; containers are joined with "
             "`torch.stack([...])`"
         )
 

@@ -190,6 +190,7 @@ class ReadingOps(TensorCollection):
 
         def __iter__(self) -> Iterator[Self]:
             """Iterate over the first batch dim."""
+            ...
 
     def __reversed__(self) -> Iterator[Self]:
         """Iterate over the first batch dim from the end.
@@ -197,7 +198,9 @@ class ReadingOps(TensorCollection):
         Raises:
             TypeError: when there is no batch dim.
         """
-        return reversed(list(self))
+        if not self._batch_size:
+            raise self._without_batch("iteration over")
+        return reversed([self._index(i) for i in range(self._batch_size[0])])
 
     def keys(
         self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
