@@ -192,15 +192,23 @@ class ReadingOps(TensorCollection):
             """Iterate over the first batch dim."""
             ...
 
-    def __reversed__(self) -> Iterator[Self]:
-        """Iterate over the first batch dim from the end.
+    def _loop(self) -> Iterator[Self]:
+        """Iterate over the first batch dim.
 
         Raises:
             TypeError: when there is no batch dim.
         """
         if not self._batch_size:
             raise self._without_batch("iteration over")
-        return reversed([self._index(i) for i in range(self._batch_size[0])])
+        return iter([self._index(i) for i in range(self._batch_size[0])])
+
+    def __reversed__(self) -> Iterator[Self]:
+        """Iterate over the first batch dim from the end.
+
+        Raises:
+            TypeError: when there is no batch dim.
+        """
+        return reversed(list(self._loop()))
 
     def keys(
         self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False

@@ -26,6 +26,7 @@ from ..ops._inplace import Copy
 from ..ops._mapping import items_of
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
+from ..ops._reading import ReadingOps
 from ._bridges import BridgeOps
 from ._consolidate import PackLayout, block_of, hollow, restore
 from ._fitting import Replaced, fits, inner_names, mismatch, named_like, within
@@ -68,15 +69,7 @@ class TensorDictBase(Relaid):
     __slots__ = ()
     __class_getitem__ = classmethod(GenericAlias)  # annotations of migrating programs: `TensorDict[str, Tensor]`
 
-    def __iter__(self) -> Iterator[Self]:
-        """Iterate over the first batch dim.
-
-        Raises:
-            TypeError: when there is no batch dim.
-        """
-        if not self._batch_size:
-            raise self._without_batch("iteration over")
-        return iter([self._index(i) for i in range(self._batch_size[0])])
+    __iter__ = ReadingOps._loop
 
     @classmethod
     def _from_nesting(
