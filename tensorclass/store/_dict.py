@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from ..core._device import Device, as_device
 from ..core._keys import Key, Path, later
 from ..core._locks import Owners, acquire, children, refuse, release, renewed
 from ..core._pytree import new_object, register, trusted
-from ..core._views import LeafTest
 from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean, listed
 from ..ops import UNSET, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
@@ -27,37 +26,12 @@ from ..ops._mapping import items_of
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
-from ._bridges import BridgeOps
 from ._consolidate import PackLayout, block_of, hollow, restore
 from ._fitting import Replaced, fits, inner_names, mismatch, named_like, within
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import NonTensorData, NonTensorDataBase, UnbatchedTensor, presented, stays_one
+from ._relaid import Relaid as Relaid
 from ._values import as_tensor, deepcopied, stacked
-
-if TYPE_CHECKING:
-
-    class Relaid(BridgeOps):
-        """What checkers know of operations that change keys: of every container the result is untyped."""
-
-        def select(
-            self, *keys: Key, inplace: bool = False, strict: bool = True, as_tensordict: bool = False
-        ) -> TensorDict:
-            """Some of the entries."""
-            raise NotImplementedError
-
-        def exclude(self, *keys: Key, inplace: bool = False) -> TensorDict:
-            """All but some of the entries."""
-            raise NotImplementedError
-
-        def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: LeafTest = None) -> TensorDict:
-            """One level of keys."""
-            raise NotImplementedError
-
-        def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> TensorDict:
-            """Nested keys."""
-            raise NotImplementedError
-else:
-    Relaid = BridgeOps
 
 _ABSENT: Any = object()
 _CHANGED = "another thread added or removed keys during the operation; lock the container first"
