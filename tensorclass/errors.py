@@ -1,4 +1,8 @@
-"""One tree of errors: each says what was given, what was expected and what to do; each is also a builtin error."""
+"""One tree of errors: each says what was given, what was expected and what to do; each is also a builtin error.
+
+The builtin bases are those that programs for `tensordict` catch: an `except` clause of such a program keeps working.
+tests/test_except_clauses.py compares the two, call by call.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import Any, NamedTuple
 from typing_extensions import Self
 
 __all__ = [
+    "ArgumentError",
     "BatchDimError",
     "BatchIndexError",
     "BatchSizeError",
@@ -18,6 +23,8 @@ __all__ = [
     "DimSyntaxError",
     "FieldNotProducedError",
     "FrozenError",
+    "InvalidKeyError",
+    "KeySetError",
     "KeyThroughLeafError",
     "LockedError",
     "MissingExtraError",
@@ -88,7 +95,7 @@ class TensorClassError(Exception):
         return str(self.args[0]) if len(self.args) == 1 else super().__str__()
 
 
-class SchemaError(TensorClassError, ValueError, TypeError):
+class SchemaError(TensorClassError, ValueError, TypeError, RuntimeError):
     """A declaration, or data that does not fit its declaration; `problems` lists everything that was found.
 
     Args:
@@ -138,7 +145,11 @@ class MissingKeyError(TensorClassError, KeyError):
     """A key that the container does not hold."""
 
 
-class KeyThroughLeafError(TensorClassError, KeyError, TypeError):
+class InvalidKeyError(TensorClassError, KeyError, TypeError, RuntimeError):
+    """A key that is neither a string, a tuple of strings nor a field reference."""
+
+
+class KeyThroughLeafError(TensorClassError, KeyError, TypeError, ValueError):
     """A nested key whose first part is a tensor or a value, which has no keys."""
 
 
@@ -150,15 +161,15 @@ class FrozenError(LockedError, FrozenInstanceError):
     """Any write to an instance of a frozen class."""
 
 
-class BatchSizeError(TensorClassError, RuntimeError, ValueError):
+class BatchSizeError(TensorClassError, RuntimeError, ValueError, TypeError):
     """A tensor, container or batch size that does not fit the batch dims."""
 
 
-class BatchIndexError(TensorClassError, IndexError):
+class BatchIndexError(TensorClassError, IndexError, RuntimeError):
     """An index that the batch dims do not admit."""
 
 
-class BatchDimError(TensorClassError, IndexError):
+class BatchDimError(TensorClassError, IndexError, RuntimeError, ValueError):
     """A dim argument outside the batch dims."""
 
 
@@ -166,15 +177,23 @@ class StructureError(TensorClassError, RuntimeError, ValueError):
     """Containers of one operation that differ in keys, classes or shapes."""
 
 
+class KeySetError(StructureError, KeyError):
+    """Containers of one operation that differ in keys, or keys that would collide."""
+
+
+class ArgumentError(StructureError, TypeError):
+    """An argument of the wrong kind or value, or arguments that exclude each other."""
+
+
 class CastError(TensorClassError, TypeError):
     """A cast that would break a declared dtype."""
 
 
-class ModuleError(TensorClassError, RuntimeError, ValueError):
+class ModuleError(TensorClassError, RuntimeError, ValueError, TypeError):
     """A keyed module whose keys, arguments or outputs don't fit."""
 
 
-class UnsupportedOperationError(TensorClassError, TypeError):
+class UnsupportedOperationError(TensorClassError, TypeError, NotImplementedError):
     """An operation that this container does not have, on purpose."""
 
 

@@ -17,9 +17,13 @@ from ..errors import (
 from ..errors import Problem as Problem
 
 
+class UnknownKeyError(MissingKeyError, ValueError):
+    """A key that is not a field of a typed class: for a program an absent key, and a wrong one."""
+
+
 def unknown_field(cls: Any, name: str) -> MissingKeyError:
-    """The error for a key that is no field."""
-    return MissingKeyError(later(_no_field, cls, name))
+    """The error for a key that is not a field."""
+    return UnknownKeyError(later(_no_field, cls, name))
 
 
 def _no_field(cls: Any, name: str) -> str:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from ..errors import Later
+from ..errors import InvalidKeyError, Later
 
 
 @runtime_checkable
@@ -67,7 +67,7 @@ def unravel_key_to_tuple(key: Key) -> Path:
     parts: list[str] = []
     _collect(key, key, parts)
     if not parts:
-        raise TypeError("a key is a string or a non-empty tuple of strings, got an empty tuple")
+        raise InvalidKeyError("a key is a string or a non-empty tuple of strings, got an empty tuple")
     return tuple(parts)
 
 
@@ -80,7 +80,7 @@ def _collect(key: Key, whole: Key, parts: list[str]) -> None:
     else:
         path = getattr(key, "__field_path__", None)
         if path is None:
-            raise TypeError(
+            raise InvalidKeyError(
                 f"a key is a string, a tuple of strings or a field reference, got {key!r} of type "
                 f"{type(key).__name__}" + (f" inside {whole!r}" if key is not whole else "")
             )

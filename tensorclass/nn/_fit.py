@@ -14,7 +14,7 @@ from torch.nn.parameter import Parameter
 
 from ..core import TensorCollection, join_path
 from ..core._keys import Path
-from ..errors import StructureError, did_you_mean
+from ..errors import KeySetError, StructureError, did_you_mean
 from ..ops._mapping import foreach_is_safe
 from ..store import TensorDict, TensorDictParams
 from ._plan import Level, Plan, Swaps, Tensors
@@ -99,7 +99,7 @@ def _mismatch(swaps: Swaps, unknown: list[Path], missing: list[Path]) -> Structu
     told = [f"`{join_path(path)}` is no tensor of the module{did_you_mean(join_path(path), names)}" for path in unknown]
     told += [f"`{join_path(path)}` is missing" for path in missing]
     title = type(swaps.owner()).__name__
-    return StructureError(
+    return KeySetError(
         f"to_module: the container does not fit the {title}: {'; '.join(told)}. Nothing was swapped; the container has "
         "the names that `TensorDict.from_module(module)` gives"
     )

@@ -18,7 +18,7 @@ from ..core._base import check_names
 from ..core._device import Device, as_device
 from ..core._keys import Path
 from ..core._views import LeafTest
-from ..errors import BatchSizeError, StructureError
+from ..errors import ArgumentError, BatchSizeError, KeySetError
 from ._keys import KeyOps
 from ._mapping import UNSET, MappingOps
 
@@ -62,7 +62,7 @@ class Mapper:
             value = other._entries().get(key, UNSET) if isinstance(other, TensorCollection) else UNSET
             if value is UNSET:
                 if self.default is UNSET:
-                    raise StructureError(
+                    raise KeySetError(
                         f"apply: container {position + 1} has no `{join_path(path)}`; give `default=` for absent keys"
                     )
                 value = self.default
@@ -330,6 +330,8 @@ class ApplyOps(KeyOps):
         >>> TensorDict(a=torch.zeros(3, 4), b=torch.zeros(3)).auto_batch_size_().batch_size
         torch.Size([3])
         """
+        if not isinstance(batch_dims, (int, type(None))):
+            raise ArgumentError(f"auto_batch_size_: batch_dims is a number of dims or None, got {batch_dims!r}")
         self._require_unlocked("change the batch size")
         for value in self._entries().values():
             kept = keep_compliant_size and batch_dims is not None

@@ -17,7 +17,7 @@ from typing_extensions import Self
 from ..core import STORAGE, TensorCollection, as_batch_size
 from ..core._base import Names, check_names
 from ..core._device import Device, as_device
-from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
+from ..errors import ArgumentError, BatchSizeError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._exports import LinkedList, plain, struct_array, tuple_class
 from ._join import stack
@@ -97,7 +97,7 @@ class ConversionOps(ApplyOps):
             names = input_dict._names if names is None and batch_size == own else names
             device = input_dict._device if device is None else device
         elif not isinstance(input_dict, Mapping):
-            raise StructureError(f"from_dict takes a mapping, got a {type(input_dict).__name__}; see `from_any`")
+            raise ArgumentError(f"from_dict takes a mapping, got a {type(input_dict).__name__}; see `from_any`")
         return cls._assemble(entries, batch_size, bool(auto_batch_size), batch_dims, device, names)
 
     @classmethod
@@ -140,7 +140,7 @@ class ConversionOps(ApplyOps):
         """
         source = input_dict._entries() if isinstance(input_dict, TensorCollection) else input_dict
         if not isinstance(source, Mapping):
-            raise StructureError(f"from_dict_instance takes a mapping, got a {type(input_dict).__name__}")
+            raise ArgumentError(f"from_dict_instance takes a mapping, got a {type(input_dict).__name__}")
         size = None if batch_size is None else as_batch_size(batch_size)
         auto = bool(auto_batch_size)
         entries = {}
@@ -305,7 +305,7 @@ class ConversionOps(ApplyOps):
         if batch_size is not None and batch_dims is not None:
             raise ValueError("from_list: give `batch_size` or `batch_dims`, not both")
         if not isinstance(input, (list, tuple)) or not input:
-            raise StructureError(f"from_list takes a non-empty list of dicts and containers, got {input!r:.60}")
+            raise ArgumentError(f"from_list takes a non-empty list of dicts and containers, got {input!r:.60}")
         size = None if batch_size is None else as_batch_size(batch_size)
         if size is not None and size[:1] != (len(input),):
             raise BatchSizeError(f"from_list: batch_size {list(size)} starts with the number of elements, {len(input)}")
@@ -377,7 +377,7 @@ class ConversionOps(ApplyOps):
             return pytree
         entries = cls._from_tree(pytree)
         if not isinstance(entries, dict):
-            raise StructureError(f"from_pytree takes nested dicts, lists and tuples, got a {type(pytree).__name__}")
+            raise ArgumentError(f"from_pytree takes nested dicts, lists and tuples, got a {type(pytree).__name__}")
         return cls._assemble(entries, batch_size, auto_batch_size, batch_dims, None)
 
     # ---- from a container ----------------------------------------------------------------------------------------
@@ -541,7 +541,7 @@ def _element(
             )
         return item if device is None else item._on(device)  # type: ignore[attr-defined]  # a Container
     if not isinstance(item, Mapping):
-        raise StructureError(f"from_list takes dicts and containers, got a {type(item).__name__} at {position}")
+        raise ArgumentError(f"from_list takes dicts and containers, got a {type(item).__name__} at {position}")
     return cls._assemble(item, size, auto, dims, device)
 
 

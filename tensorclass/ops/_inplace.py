@@ -15,7 +15,14 @@ from typing_extensions import Self
 from ..core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._batch import as_batch_size, broadcasts_to, over_events
 from ..core._keys import Key, Path
-from ..errors import BatchSizeError, MissingKeyError, StructureError, UnsupportedOperationError, did_you_mean
+from ..errors import (
+    ArgumentError,
+    BatchSizeError,
+    MissingKeyError,
+    StructureError,
+    UnsupportedOperationError,
+    did_you_mean,
+)
 from ._choose import choose_entries, chosen, condition_over
 from ._compare import same_object
 from ._index import Index, IndexOps, indexed_size, normalise
@@ -71,10 +78,12 @@ class InplaceOps(IndexOps):
         tensor([1., 1.])
         """
         if input_dict_or_td is not None and kwargs:
-            raise TypeError("update_: give one mapping or keyword arguments, not both")
+            raise ArgumentError("update_: give one mapping or keyword arguments, not both")
         source = kwargs if input_dict_or_td is None else input_dict_or_td
         if keys_to_update is None and self._copied_alike(source, False, non_blocking):
             return self
+        if not isinstance(source, (Mapping, TensorCollection)):
+            raise ArgumentError(f"update_ takes a container or a mapping, got a {type(source).__name__}; see `fill_`")
         self._write(self._plan(source, (), None, None, _paths(keys_to_update)), non_blocking)
         return self
 
@@ -268,7 +277,7 @@ class InplaceOps(IndexOps):
 
     def _require_same_keys(self, source: Any, op: str) -> None:
         if not isinstance(source, (TensorCollection, Mapping)):
-            raise StructureError(f"{op} takes a container or a mapping, got a {type(source).__name__}")
+            raise ArgumentError(f"{op} takes a container or a mapping, got a {type(source).__name__}")
         lacking = sorted(self._outline().keys() - _keys(source))
         if lacking:
             raise MissingKeyError(

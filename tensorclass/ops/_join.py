@@ -17,7 +17,7 @@ from ..core import TensorCollection, batch_dim, join_path, unravel_key_to_tuple
 from ..core._base import Exactly, K, Names
 from ..core._batch import as_int
 from ..core._keys import Key, Path
-from ..errors import BatchDimError, BatchSizeError, StructureError
+from ..errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, StructureError
 from ._compare import same_object
 from ._inplace import InplaceOps
 from ._jagged import has_jagged, joined
@@ -365,7 +365,7 @@ class Join:
         """The error for containers with different keys."""
         only = [f"`{self.at(k)}` only at position 0" for k in mine if k not in theirs]
         only += [f"`{self.at(k)}` only at position {position}" for k in theirs if k not in mine]
-        return StructureError(f"{self.op} joins containers of the same keys: {', '.join(only)}")
+        return KeySetError(f"{self.op} joins containers of the same keys: {', '.join(only)}")
 
     def of_one_class(self, items: list[Any]) -> list[Any]:
         """The containers, stacks and parameters as dense stores beside dense ones; refused when the classes differ."""
@@ -375,7 +375,7 @@ class Join:
         for position, item in enumerate(items):
             if type(item) is not type(items[0]):
                 where = f" at `{join_path(self.path)}`" if self.path else ""
-                raise StructureError(
+                raise ArgumentError(
                     f"{self.op} joins containers of one class{where}: {type(items[0]).__name__} at position 0, "
                     f"{type(item).__name__} at position {position}"
                 )
@@ -463,7 +463,7 @@ def _prepare(input: Any, op: str) -> list[Any]:
         raise StructureError(f"{op} joins at least one container, got an empty sequence")
     for position, item in enumerate(items):
         if not isinstance(item, JoinOps):
-            raise StructureError(
+            raise ArgumentError(
                 f"{op} joins containers, got a {type(item).__name__} at position {position}; take the field first"
             )
     return items

@@ -14,7 +14,7 @@ from typing_extensions import Self
 from ..core import TensorCollection, join_path, unravel_key_to_tuple
 from ..core._keys import KEY_SEPARATOR, Key, Path
 from ..core._views import LeafTest, default_is_leaf
-from ..errors import StructureError
+from ..errors import KeySetError, StructureError
 from ._mapping import UNSET, MappingOps
 from ._stacks import LazyOps
 from ._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
@@ -126,9 +126,9 @@ class KeyOps(LazyOps):
         if old == new:
             return self
         if safe and new in self:
-            raise StructureError(f"rename_key_: `{join_path(new)}` is already an entry")
+            raise KeySetError(f"rename_key_: `{join_path(new)}` is already an entry")
         if new[: len(old)] == old:
-            raise StructureError(f"rename_key_: `{join_path(new)}` lies inside `{join_path(old)}`")
+            raise KeySetError(f"rename_key_: `{join_path(new)}` lies inside `{join_path(old)}`")
         MappingOps.set(self, new, value)
         return MappingOps.del_(self, old)
 
@@ -144,7 +144,7 @@ class KeyOps(LazyOps):
         result = self._without({old for old, _ in pairs})
         for new, value in values:
             if new in result:
-                raise StructureError(f"rename_keys: `{join_path(new)}` is already an entry")
+                raise KeySetError(f"rename_keys: `{join_path(new)}` is already an entry")
             MappingOps.set(result, new, _shallow(value))
         return result
 
@@ -223,7 +223,7 @@ class KeyOps(LazyOps):
         sets = [[unravel_key_to_tuple(key) for key in keys] for keys in key_sets]
         every = [path for paths in sets for path in paths]
         if len(set(every)) != len(every):
-            raise StructureError("split_keys: a key stands in more than one set")
+            raise KeySetError("split_keys: a key is in more than one set")
         parts = []
         for paths in sets:
             found = [
@@ -310,7 +310,7 @@ def _level(tree: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
 
 
 def _twice(path: Sequence[str]) -> StructureError:
-    return StructureError(f"unflatten_keys: `{join_path(path)}` would be written twice")
+    return KeySetError(f"unflatten_keys: `{join_path(path)}` would be written twice")
 
 
 def _flatten(node: TensorCollection, prefix: str, separator: str, is_leaf: Any, flat: dict[str, Any]) -> None:
@@ -320,7 +320,7 @@ def _flatten(node: TensorCollection, prefix: str, separator: str, is_leaf: Any, 
         if type(value) is not Tensor and isinstance(value, TensorCollection) and (plain or not is_leaf(type(value))):
             _flatten(value, here + separator, separator, is_leaf, flat)
         elif here in flat:
-            raise StructureError(f"flatten_keys: several keys would become `{here}`; choose another separator")
+            raise KeySetError(f"flatten_keys: several keys would become `{here}`; choose another separator")
         else:
             flat[here] = value
 

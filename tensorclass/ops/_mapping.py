@@ -18,6 +18,7 @@ from ..core._device import Device, as_device
 from ..core._keys import Key, Path, Subscript
 from ..core._views import KeysView, View
 from ..errors import (
+    ArgumentError,
     BatchSizeError,
     KeyThroughLeafError,
     MissingKeyError,
@@ -270,7 +271,7 @@ class MappingOps(ReadingOps):
         """
         source = kwargs if input_dict_or_td is None else input_dict_or_td
         if input_dict_or_td is not None and kwargs:
-            raise TypeError("update: give one mapping or keyword arguments, not both")
+            raise ArgumentError("update: give one mapping or keyword arguments, not both")
         if source is self:
             return self
         if update_batch_size and isinstance(source, TensorCollection):
@@ -451,7 +452,7 @@ def items_of(source: Any) -> list[tuple[Any, Any]]:
         return [(key, _as_entry(value)) for key, value in source._entries().items()]
     if isinstance(source, Mapping):
         return list(source.items())
-    raise StructureError(f"update takes a mapping or a container, got a {type(source).__name__}: {source!r:.80}")
+    raise ArgumentError(f"update takes a mapping or a container, got a {type(source).__name__}: {source!r:.80}")
 
 
 def _as_entry(value: Any) -> Any:

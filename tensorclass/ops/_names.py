@@ -11,7 +11,7 @@ from typing_extensions import Self
 from ..core import TensorCollection, batch_dim, batch_dims
 from ..core._base import Names, check_names
 from ..core._batch import as_int
-from ..errors import StructureError, did_you_mean
+from ..errors import BatchDimError, StructureError, did_you_mean
 from ._mapping import MappingOps
 
 
@@ -33,7 +33,7 @@ class NameOps(MappingOps):
         if isinstance(dim, str):
             if self._names is None or dim not in self._names:
                 near = did_you_mean(dim, [name for name in self.names if name])
-                raise ValueError(f"{op}: no batch dim is named {dim!r}; the names are {self.names}{near}")
+                raise BatchDimError(f"{op}: no batch dim is named {dim!r}; the names are {self.names}{near}")
             return self._names.index(dim)
         return batch_dim(dim, len(self._batch_size), op=op, extra=extra)
 
@@ -112,7 +112,7 @@ def new_names(self: TensorCollection, names: Sequence[str | None], rename_map: d
     for old in rename_map:
         if old not in mine:
             near = did_you_mean(old, [name for name in mine if name])
-            raise ValueError(f"rename: no batch dim is named {old!r}{near}; the names are {mine}")
+            raise BatchDimError(f"rename: no batch dim is named {old!r}{near}; the names are {mine}")
     return check_names([rename_map.get(name, name) if name else None for name in mine], len(mine))
 
 

@@ -15,7 +15,7 @@ from ..core import VALUES, TensorCollection, join_path
 from ..core._base import Handler
 from ..core._batch import broadcasts_to, over_events
 from ..core._keys import Path
-from ..errors import BatchSizeError, StructureError, did_you_mean
+from ..errors import ArgumentError, BatchSizeError, KeySetError, StructureError, did_you_mean
 from ._inplace import InplaceOps
 from ._lengths import holders, require_same_lengths
 
@@ -192,10 +192,10 @@ def _require_same_keys(self: Pointwise, other: Any, mine: Layout, theirs: Layout
 
 def different_entries(
     self: Any, other: Any, op: str, left: Sequence[Any], right: Sequence[Any], nearby: Iterable[Any]
-) -> StructureError:
+) -> KeySetError:
     """The error for entries that only one of two containers has; `nearby` may be what was meant."""
     names = [show(path) for path in nearby]
-    hints = "".join(did_you_mean(show(path), names) for path in right)
+    hints = "".join(did_you_mean(show(path), names) for path in right[:3])
     ways = (
         "add the missing ones, or `select` the keys that both have"
         if op in ("eq", "ne", "lt", "le", "gt", "ge")
@@ -203,7 +203,7 @@ def different_entries(
         if op == "where"
         else f'`{op.strip("_")}(..., default=0)` fills in absent ones, `default="intersection"` drops them'
     )
-    return StructureError(
+    return KeySetError(
         f"{op}: both containers have the same entries; only the left {type(self).__name__} has {listed(left)}, only "
         f"the right {type(other).__name__} has {listed(right)}{hints}; {ways}"
     )
@@ -288,14 +288,14 @@ def partial(
         return tuple(common), [left[p] for p in common], ([right[p] for p in common],)
     if len(common) < len(right):
         extra = listed(p for p in right if p not in left)
-        raise StructureError(f"{op}_: an in-place operation adds no entries, only the right container has {extra}")
+        raise KeySetError(f"{op}_: an in-place operation adds no entries, only the right container has {extra}")
     filled = [right[p] if p in right else _filler(self, left[p], default, op) for p in left]
     return tuple(left), leaves, (filled,)
 
 
 def _require_intersection(default: str, op: str) -> None:
     if default != "intersection":
-        raise ValueError(f"{op}: default is a number, a tensor, 'intersection' or None, got {default!r}")
+        raise ArgumentError(f"{op}: default is a number, a tensor, 'intersection' or None, got {default!r}")
 
 
 def _filler(self: Pointwise, like: Tensor, default: Any, op: str) -> Tensor:

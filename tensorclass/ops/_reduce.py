@@ -12,6 +12,7 @@ from typing_extensions import NamedTuple
 
 from ..core import VALUES
 from ..core._base import Names
+from ..errors import ArgumentError
 from ._kernels import C
 from ._operands import Pointwise
 from ._reduce_frame import (
@@ -79,7 +80,7 @@ def quantile(
         given = f"a tensor of shape {list(q.shape)}" if isinstance(q, Tensor) else repr(q)
         raise TypeError(f"quantile: q is a number or a tensor of at most one dim, got {given}")
     if not isinstance(q, Tensor) and not 0 <= q <= 1:
-        raise ValueError(f"quantile: q lies between 0 and 1, got {q}")
+        raise ArgumentError(f"quantile: q lies between 0 and 1, got {q}")
     return total(self, reducer, dim, keepdim, reduce, key_transform, q=q, interpolation=interpolation)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..core import KEY_SEPARATOR, Path, TensorCollection, as_batch_size, join_path
-from ..errors import StructureError, did_you_mean
+from ..errors import ArgumentError, StructureError, did_you_mean
 from ._apply import ApplyOps
 from ._mapping import MappingOps
 
@@ -91,7 +91,7 @@ class StateOps(ApplyOps):
         tensor([1., 1.])
         """
         if not isinstance(state_dict, Mapping):
-            raise StructureError(f"load_state_dict takes a mapping, got a {type(state_dict).__name__}")
+            raise ArgumentError(f"load_state_dict takes a mapping, got a {type(state_dict).__name__}")
         table: dict[Path, Any] = {(): self}
         _fill(table, self, ())
         state = read_state(table, state_dict, from_flatten)

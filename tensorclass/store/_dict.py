@@ -17,7 +17,7 @@ from ..core._device import Device, as_device
 from ..core._keys import Key, Path, later
 from ..core._locks import Owners, acquire, children, refuse, release, renewed
 from ..core._pytree import new_object, register, trusted
-from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean, listed
+from ..errors import ArgumentError, BatchSizeError, MissingKeyError, StructureError, did_you_mean, listed
 from ..ops import UNSET, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
 from ..ops._compare import same_object
@@ -108,7 +108,7 @@ class TensorDict(TensorDictBase):
         **kwargs: Any,
     ) -> None:
         if source is not None and kwargs:
-            raise TypeError("give entries as one mapping or as keyword arguments, not both")
+            raise ArgumentError("give entries as one mapping or as keyword arguments, not both")
         if batch_size is None and isinstance(source, TensorCollection):
             batch_size = source._batch_size
         self._batch_size = as_batch_size(batch_size)

@@ -16,7 +16,7 @@ from ..core import KEY_SEPARATOR, TensorCollection, join_path
 from ..core._base import BATCHED, Kind, Names
 from ..core._keys import Path
 from ..core._pytree import register
-from ..errors import StructureError
+from ..errors import ArgumentError, StructureError
 from ..ops._device import DeviceOps
 from ..ops._mapping import MappingOps
 from ..ops._operands import Layout
@@ -114,7 +114,7 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
                 "TensorDictParams: a lazy stack has no parameters of its own; make it dense first: `stack.densify()`"
             )
         if parameters is not None and kwargs:
-            raise TypeError("give entries as one mapping or as keyword arguments, not both")
+            raise ArgumentError("give entries as one mapping or as keyword arguments, not both")
         if isinstance(parameters, TensorDictParams):
             parameters = parameters._store
         source: Any = parameters if isinstance(parameters, TensorCollection) else TensorDict(parameters, **kwargs)

@@ -17,7 +17,7 @@ from .._schema import Options, Schema, build_schema, check_field, check_fields
 from .._schema._names import own_annotations
 from ..core import TensorCollection
 from ..core._device import Device
-from ..errors import FieldNotProducedError, UnknownFieldError, UnsupportedOperationError, did_you_mean
+from ..errors import ArgumentError, FieldNotProducedError, UnknownFieldError, UnsupportedOperationError, did_you_mean
 from ._dict import TensorDict
 from ._nodes import Node
 from ._ragged import RaggedTensor
@@ -183,7 +183,7 @@ def _given(source: Any, fields: dict[str, Any]) -> dict[str, Any]:
     if source is None:
         return fields
     if fields:
-        raise TypeError("give fields as one mapping or as keyword arguments, not both")
+        raise ArgumentError("give fields as one mapping or as keyword arguments, not both")
     return dict(source._entries() if isinstance(source, TensorCollection) else source)
 
 
