@@ -20,8 +20,10 @@ __all__ = [
     "BatchSizeError",
     "BuildError",
     "CastError",
+    "ChecksumError",
     "DimSyntaxError",
     "FieldNotProducedError",
+    "FileFormatError",
     "FrozenError",
     "InvalidKeyError",
     "KeySetError",
@@ -208,6 +210,44 @@ class BuildError(TensorClassError, TypeError, ValueError):
     def __init__(self, message: str = "", diagnostics: Iterable[Any] = ()) -> None:
         super().__init__(message)
         self.diagnostics: tuple[Any, ...] = tuple(diagnostics)
+
+
+class FileFormatError(TensorClassError, ValueError):
+    """A file that is damaged, foreign, or of a version that this library can't read.
+
+    Args:
+        message: What is wrong.
+        path: The file.
+        offset: The byte of the file where it is wrong, when that is known.
+        field: The entry that is concerned, when there is one.
+
+    >>> print(FileFormatError("its header is cut off", "digits.safetensors", 8))
+    digits.safetensors: its header is cut off (at byte 8)
+    """
+
+    def __init__(
+        self, message: str = "", path: Any = None, offset: int | None = None, field: str | None = None
+    ) -> None:  # fmt: skip
+        self.path = None if path is None else str(path)
+        self.offset = offset
+        self.field = field
+        where = [f"field `{field}`"] if field is not None else []
+        where += [f"at byte {offset}"] if offset is not None else []
+        head = f"{path}: " if path is not None else ""
+        super().__init__(head + message + (f" ({', '.join(where)})" if where else ""))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _file_error, (type(self), str(self), self.path, self.offset, self.field)
+
+
+def _file_error(cls: type[FileFormatError], text: str, *facts: Any) -> FileFormatError:
+    error = cls(text)
+    error.path, error.offset, error.field = facts
+    return error
+
+
+class ChecksumError(FileFormatError):
+    """A file whose bytes are not those that were written."""
 
 
 class MissingExtraError(TensorClassError, ImportError):

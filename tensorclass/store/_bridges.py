@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from os import PathLike
+from typing import Any, TypeAlias
 
 from torch import nn
+from typing_extensions import Self
 
 from ..core import TensorCollection
+from ..core._device import Device
+from ..core._keys import Key
 from ._pad import PadOps
 
+StrPath: TypeAlias = "str | PathLike[str]"
 _ROOMS: dict[str, Any] = {}
 """Rooms above, once they have been asked for: an import statement takes as long as a whole parameter swap."""
 
@@ -19,6 +24,14 @@ def _functional() -> Any:
 
         _ROOMS["functional"] = room
     return _ROOMS["functional"]
+
+
+def _files() -> Any:
+    if "files" not in _ROOMS:
+        from ..io import _files as room
+
+        _ROOMS["files"] = room
+    return _ROOMS["files"]
 
 
 def from_module(
@@ -85,7 +98,7 @@ def from_modules(
 
 
 class BridgeOps(PadOps):
-    """Modules: parameters out of them, and into them."""
+    """Modules: parameters out of them, and into them. Files: written and read."""
 
     __slots__ = ()
 
@@ -173,3 +186,70 @@ class BridgeOps(PadOps):
         return room.to_module(
             self, module, inplace, return_swap, swap_dest, use_state_dict, non_blocking, preserve_module_state
         )
+
+    def save(
+        self, prefix: StrPath | None = None, copy_existing: bool = False, *, num_threads: int = 0,
+        return_early: bool = False, share_non_tensor: bool = False, robust_key: bool | None = True,
+        archive: bool | None = None, compression: str | int | None = None, atomic: bool = True,
+        checksums: bool = False, allow_pickle: bool = False,
+    ) -> Self:  # fmt: skip
+        """Write this container to a file, whole or not at all; see `tensorclass.save`.
+
+        Returns:
+            The same batch, mapped from the file; writes to it stay in memory.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = TensorDict(a=torch.arange(3), batch_size=[3]).save(f"{folder}/batch.safetensors", checksums=True)
+        ...     TensorDict.load(f"{folder}/batch.safetensors", verify=True)["a"]
+        tensor([0, 1, 2])
+        """
+        found: Self = _files().save(
+            self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
+            share_non_tensor=share_non_tensor, robust_key=robust_key, archive=archive, compression=compression,
+            atomic=atomic, checksums=checksums, allow_pickle=allow_pickle,
+        )  # fmt: skip
+        return found
+
+    def dumps(self, prefix: StrPath | None = None, copy_existing: bool = False, **options: Any) -> Self:
+        """Write this container to a file; the same as `save`."""
+        return BridgeOps.save(self, prefix, copy_existing, **options)
+
+    @classmethod
+    def load(
+        cls, prefix: StrPath, device: Device = None, non_blocking: bool = False, *, out: Any = None,
+        robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
+        allow_pickle: bool | None = False, mmap: bool = True, verify: bool = False,
+    ) -> Self:  # fmt: skip
+        """Read a batch from a file; see `tensorclass.load`.
+
+        A typed class gives an instance of itself, validated, or raises. `TensorDict` gives the data also where the
+        class that was saved has changed.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import tensorclass
+        >>> from tensorclass.typing import Int64
+        >>> @tensorclass
+        ... class Labels:
+        ...     label: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Labels(label=torch.arange(3)).save(folder)
+        ...     Labels.load(folder).label
+        tensor([0, 1, 2])
+        """
+        found: Self = _files().load(
+            prefix, device, non_blocking, out=out, robust_key=robust_key, subpath=subpath, mode=mode,
+            num_threads=num_threads, allow_pickle=allow_pickle, mmap=mmap, verify=verify, cls=cls,
+        )  # fmt: skip
+        return found
+
+    def load_(self, prefix: StrPath, *args: Any, **kwargs: Any) -> Self:
+        """Copy the values of a file into the tensors of this container, which has the same keys; see `load`.
+
+        Raises:
+            StructureError: for other keys or shapes; nothing is written then.
+        """
+        found: Self = _files().load(prefix, *args, out=self, **kwargs)
+        return found

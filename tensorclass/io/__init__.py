@@ -1,0 +1,47 @@
+"""Files: one format, which any reader of safetensors files reads, and which is written whole or not at all.
+
+One idea: a container is tensors under names, and a tree that says what they make up. `_pack` takes a container apart,
+`_unpack` puts it together; what lies between knows tensors and bytes only.
+
+    save: container -> _pack.pack -> _write.write -> file
+    load: file -> _read.read (_header.parse, _format.read, _map.mapped) -> _unpack.Unpacker -> container
+
+What users call:
+
+- `_files`: `save` and `load`, the arguments of users.
+- `_paths`: a path is a file, a folder with `data.safetensors`, or one of these with a key behind it. `to_write(path,
+  single) -> (file, folder to make)`, `to_read(path) -> (file, key)`.
+
+Containers and entries:
+
+- `_pack`: `pack(container, allow_pickle) -> Packed(root, classes, items, simple)`, nothing is copied. `PLAIN` lists the
+  classes of tensors that are stored by their values.
+- `_unpack`: `Unpacker(...).build(part, key, want)`; `references(part)` gives the stored names below a part of the tree,
+  `find(root, key, path)` a part of it. `UNTYPED` asks for a container without its class.
+- `_classes`: `find_class(part)` among imported classes; `typed(cls, container, part, path)` checks it.
+- `_values`: Python objects as JSON and back, exactly: `encode`, `decode`, `dumps`, `Unstorable`.
+- `_names`: `Names().take(path)` gives stored names, `nested_paths(names)` the key paths in files of others.
+
+The file:
+
+- `_write`: `write(path, packed, checksums, sweep)` gives the tensors mapped from the new file; `write_to(target, ...)`
+  writes to a `Target` that is open.
+- `_read`: `read(path, key, want, mmap=, write=, verify=, allow_pickle=, lenient=)`. Its steps: `read_head(fd, size,
+  path) -> Opened`, `places_of(header, names, path) -> {name: Place}`, `tensors_of(opened, places, mmap, write,
+  verify)`.
+- `_header`: `parse(raw, size, path) -> Header(metadata, tensors, start)` and `encode(metadata, rows)`; `load_json` for
+  JSON that is not trusted; `alignment_class`, the order of the payload.
+- `_format`: our metadata: pydantic models of what is read (`Meta`, `Node` and the parts), `dump`, `read`, `seal`.
+- `_dtypes`: `form_of(dtype, shape)` as it is stored, `shape_of(code, shape, true)` as it was.
+
+The system:
+
+- `_atomic`: `replacing(path) -> Target` with `write` and `write_at`; `open_file`, `read_at`, `make_folder`, `reserve`;
+  `naming(path)` gives errors the path. It calls the system through its own name `os`, where tests put faults.
+- `_map`: `map_file(fd, size, path, write) -> buffer`; `mapped` and `in_memory` give tensors at each `Place(begin, end,
+  dtype, shape)`. No descriptor is kept.
+- `_memory`: tensors as buffers (`buffer_of`) and over buffers (`tensor_over`).
+"""
+
+from ._files import load as load
+from ._files import save as save

@@ -1,0 +1,246 @@
+"""Files that are replaced as a whole: a temporary name in the same folder, fsync, rename, fsync of the folder.
+
+Whatever happens in between, the path holds the old file or the new one. Folders are opened once and names are
+looked up in them, so that nobody can put another folder in the way.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from ._memory import scatter
+
+try:
+    import fcntl
+except ImportError:  # no such module on Windows
+    fcntl = None  # type: ignore[assignment]
+
+_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_VECTORS = 1024
+"""How many buffers one system call takes."""
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a device", stat.S_IFCHR: "a device",
+}  # fmt: skip
+_ERRORS = {stat.S_IFLNK: errno.ELOOP, stat.S_IFDIR: errno.EISDIR}
+
+
+@contextmanager
+def naming(path: str, doing: str = "") -> Iterator[None]:
+    """Give errors of the system the path, and what was being done."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename == path and not doing:
+            raise
+        text = f"{error.strerror or error}{f' {doing}' if doing else ''}"
+        raise OSError(error.errno or errno.EIO, text, path) from error
+
+
+def refuse_special(mode: int, path: str) -> None:
+    """Refuse everything but a regular file, by the mode that fstat or lstat gave.
+
+    Raises:
+        OSError: for links, directories, devices, FIFOs and sockets.
+    """
+    kind = stat.S_IFMT(mode)
+    if kind != stat.S_IFREG:
+        raise OSError(_ERRORS.get(kind, errno.EINVAL), f"{_KINDS.get(kind, 'no file')} in the place of a file", path)
+
+
+def open_file(path: str, write: bool = False) -> tuple[int, int]:
+    """A descriptor of a regular file, and the size of the file; nothing else is opened, and no link is followed.
+
+    Raises:
+        OSError: with the path.
+    """
+    with naming(path):
+        fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | _SAFE)
+        try:
+            found = os.fstat(fd)
+            refuse_special(found.st_mode, path)
+            return fd, found.st_size
+        except BaseException:  # whatever it is, the descriptor is closed
+            os.close(fd)
+            raise
+
+
+def read_at(fd: int, buffers: Sequence[Any], offset: int, path: str) -> None:
+    """Fill buffers from a file, one after the other.
+
+    Raises:
+        OSError: also when the file ends before.
+    """
+    left = [buffer for buffer in buffers if len(buffer)]
+    with naming(path, f"while reading at byte {offset}"):
+        while left:
+            count = os.preadv(fd, left[:_VECTORS], offset)
+            if not count:
+                raise OSError(errno.EIO, "the file was cut off", path)
+            offset += count
+            left = scatter(count, left)
+
+
+def read_bytes(fd: int, count: int, offset: int, path: str) -> bytes:
+    """A part of a file."""
+    found = bytearray(count)
+    read_at(fd, [found], offset, path)
+    return bytes(found)
+
+
+class Target:
+    """A file that is being written under a temporary name; see `replacing`."""
+
+    def __init__(self, path: str, sweep: bool) -> None:
+        self.path = path
+        self._sweeps = sweep
+        self.folder, self.name = os.path.split(path)
+        self.temporary = f".{self.name}.{os.getpid()}-{threading.get_ident()}.tmp"
+        self.size = 0
+        self._folder_fd = self.fd = -1
+
+    def start(self) -> None:
+        """Open the folder and the temporary file; refuse a target that is no file."""
+        with naming(self.folder or "."):
+            self._folder_fd = os.open(self.folder or ".", _FOLDER)
+        with naming(self.path):
+            with suppress(FileNotFoundError):
+                refuse_special(os.stat(self.name, dir_fd=self._folder_fd, follow_symlinks=False).st_mode, self.path)
+            if self._sweeps:
+                self._sweep()
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE
+            self.fd = os.open(self.temporary, flags, 0o666, dir_fd=self._folder_fd)
+            if fcntl is not None:
+                fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _sweep(self) -> None:
+        """Remove the temporary files of this name whose writers are dead; another's may be on another machine."""
+        pattern = re.compile(rf"\.{re.escape(self.name)}\.(\d+)-\d+\.tmp")
+        for entry in os.listdir(self._folder_fd):
+            found = pattern.fullmatch(entry)
+            if found is not None and (entry == self.temporary or not _alive(int(found[1]))):
+                self._sweep_one(entry)
+
+    def _sweep_one(self, entry: str) -> None:
+        with suppress(OSError):  # another save sweeps as well
+            fd = os.open(entry, os.O_RDWR | _SAFE, dir_fd=self._folder_fd)
+            try:
+                if fcntl is not None:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(entry, dir_fd=self._folder_fd)
+            finally:
+                os.close(fd)
+
+    def write(self, buffers: Sequence[Any]) -> None:
+        """Write buffers behind what is there."""
+        left = [buffer for buffer in buffers if len(buffer)]
+        total = sum(map(len, left))
+        with naming(self.path, f"while writing {total} bytes behind {self.size}"):
+            while left:
+                count = os.writev(self.fd, left[:_VECTORS])
+                self.size += count
+                left = scatter(count, left)
+
+    def write_at(self, data: bytes, offset: int) -> None:
+        """Write over a part of what is there."""
+        with naming(self.path, f"while writing {len(data)} bytes at {offset}"):
+            while data:
+                count = os.pwrite(self.fd, data, offset)
+                data, offset = data[count:], offset + count
+
+    def commit(self) -> None:
+        """Bring the file to the disk and put it in its place."""
+        with naming(self.path, "while bringing the file to the disk"):
+            os.fsync(self.fd)
+        with naming(self.path):
+            os.replace(self.temporary, self.name, src_dir_fd=self._folder_fd, dst_dir_fd=self._folder_fd)
+        self.temporary = ""
+        with naming(self.folder or ".", f"while bringing the folder to the disk; `{self.name}` is there"):
+            os.fsync(self._folder_fd)
+
+    def end(self) -> None:
+        """Close what is open; remove the temporary file unless it is in its place."""
+        if self.fd >= 0:
+            if self.temporary:
+                with suppress(OSError):
+                    os.unlink(self.temporary, dir_fd=self._folder_fd)
+            os.close(self.fd)
+        if self._folder_fd >= 0:
+            os.close(self._folder_fd)
+        self.fd = self._folder_fd = -1
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process of this machine has the number."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+@contextmanager
+def replacing(path: str, sweep: bool = True) -> Iterator[Target]:
+    """Write a file that takes its place at the end of the block, whole or not at all.
+
+    Args:
+        path: the file.
+        sweep: remove temporary files of dead processes, which lists the folder.
+
+    Raises:
+        OSError: with the path; the old file is untouched, and nothing else is left behind.
+    """
+    target = Target(os.path.abspath(path), sweep)
+    try:
+        target.start()
+        yield target
+        target.commit()
+    finally:
+        target.end()
+
+
+def make_folder(path: str) -> None:
+    """Make a folder and those above it, each brought to the disk.
+
+    Raises:
+        OSError: with the path.
+    """
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(os.path.abspath(path))
+    make_folder(parent)
+    with naming(path):
+        with suppress(FileExistsError):  # another process was faster
+            os.mkdir(path)
+        if not os.path.isdir(path):
+            raise NotADirectoryError(errno.ENOTDIR, "a file in the place of a folder", path)
+        fd = os.open(parent, _FOLDER)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def reserve(fd: int, size: int, path: str) -> None:
+    """Take space on the disk before a file is mapped for writing, so that a full disk is an error now.
+
+    Raises:
+        OSError: with the path and the number of bytes.
+    """
+    with naming(path, f"while reserving {size} bytes"):
+        try:
+            os.posix_fallocate(fd, 0, size)
+        except (AttributeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                raise
+            os.ftruncate(fd, size)

@@ -1,0 +1,193 @@
+"""Our metadata: one JSON text in the header, which says what the tensors of a file make up. It is not trusted.
+
+A container is a `Node` of entries; an entry that is a plain tensor is the name under which that is stored. Keys
+are in the order of the container.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, TypeAlias
+from zlib import crc32
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..errors import FileFormatError
+from ._header import load_json
+
+KEY = "tensorclass"
+"""The one key of the metadata in the header that is ours."""
+VERSION = 1
+BLANK = "00000000"
+START = f'{{"__metadata__":{{"{KEY}":"{{\\"version\\":{VERSION},\\"header_crc32\\":\\"'.encode()
+"""How the header of every file begins that we write; the checksum of the header follows."""
+"""What stands for the checksum of the header while that is computed."""
+
+Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**62)]
+Wrap: TypeAlias = Literal["plain", "data", "meta"]
+"""Whether a Python object stands for itself, or in a `NonTensorData` or `MetaData`."""
+
+
+class Part(BaseModel):
+    """What all parts of the metadata share: no other fields, no conversion of types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+
+
+class TensorPart(Part):
+    """A tensor about which there is more to say than its name."""
+
+    kind: Literal["tensor"] = "tensor"
+    data: str
+    dtype: str | None = None
+    grad: bool = False
+    role: Literal["parameter", "buffer", "shared", "unbatched"] | None = None
+
+
+Stored: TypeAlias = Annotated[str | TensorPart, Field(union_mode="left_to_right")]
+
+
+class RaggedPart(Part):
+    """One tensor for each element: all rows in batch order, and how many each element has."""
+
+    kind: Literal["ragged"] = "ragged"
+    values: Stored
+    lengths: str
+
+
+class NestedPart(Part):
+    """A nested tensor of torch: values with offsets, or values with the shape of each component."""
+
+    kind: Literal["nested"] = "nested"
+    values: Stored
+    offsets: str | None = None
+    lengths: str | None = None
+    sizes: str | None = None
+    dim: Annotated[int, Field(ge=1, lt=64)] = 1
+    grad: bool = False
+
+
+class ObjectsPart(Part):
+    """One Python object for each element: texts in a table, and which of them each element has."""
+
+    kind: Literal["objects"] = "objects"
+    text: str
+    offsets: str
+    index: str
+    coding: Literal["text", "json", "declared", "pickle"]
+
+
+class ValuePart(Part):
+    """A Python object as JSON, here or in a tensor of bytes."""
+
+    kind: Literal["value"] = "value"
+    value: Any = None
+    data: str | None = None
+    coding: Literal["json", "declared", "pickle"] = "json"
+    wrap: Wrap = "plain"
+
+
+class NonePart(Part):
+    """A declared field that is None."""
+
+    kind: Literal["none"] = "none"
+
+
+class Node(Part):
+    """A container: dense with entries, or a lazy stack with members."""
+
+    kind: Literal["node"] = "node"
+    size: list[Count] = []
+    names: list[str | None] | None = None
+    device: str | None = None
+    locked: bool = False
+    cls: Annotated[int, Field(ge=0)] | None = None
+    """The place of its class in the table of classes."""
+    params: Literal["convert", "keep"] | None = None
+    """Whether it is a `TensorDictParams`, and what becomes of tensors that are written to it."""
+    entries: dict[str, Entry] = {}
+    members: list[Node] | None = None
+    empty: Node | None = None
+    """What a stack without members remembers of those to come."""
+    dim: Count = 0
+    dim_name: str | None = None
+
+
+Entry: TypeAlias = Annotated[
+    str
+    | Annotated[
+        TensorPart | RaggedPart | NestedPart | ObjectsPart | ValuePart | NonePart | Node, Field(discriminator="kind")
+    ],
+    Field(union_mode="left_to_right"),
+]
+
+
+class ClassPart(Part):
+    """A class by name, and what it declared when the file was written; one without a schema is a kind of TensorDict."""
+
+    module: str
+    name: str
+    digest: str | None = None
+    fields: dict[str, Any] | None = None
+
+
+class Meta(Part):
+    """All of our metadata."""
+
+    version: int
+    header_crc32: str
+    crc32: dict[str, str] | None = None
+    """The checksum of each stored tensor, eight hex digits."""
+    classes: list[ClassPart] = []
+    root: Node
+
+
+def dump(classes: list[dict[str, Any]], root: dict[str, Any], crc: list[str] | dict[str, str] | None) -> str:
+    """The metadata as text, version first; with the checksums of tensors, blank ones for a list of names."""
+    whole: dict[str, Any] = {"version": VERSION, "header_crc32": BLANK}
+    if crc is not None:
+        whole["crc32"] = crc if isinstance(crc, dict) else dict.fromkeys(crc, BLANK)
+    if classes:
+        whole["classes"] = classes
+    return json.dumps({**whole, "root": root}, separators=(",", ":"), allow_nan=False)
+
+
+def seal(header: bytes) -> bytes:
+    """A whole header with its checksum filled in."""
+    begin = 8 + len(START)
+    return header[:begin] + f"{crc32(header):08x}".encode() + header[begin + len(BLANK) :]
+
+
+def is_sealed(raw: bytes, digits: str) -> bool:
+    """Whether a header, without the length in front of it, is the one that was written; `digits` are its checksum."""
+    begin = len(START)
+    if raw[:begin] != START or raw[begin : begin + len(BLANK)] != digits.encode("ascii", "replace"):
+        return False
+    blank = raw[:begin] + BLANK.encode() + raw[begin + len(BLANK) :]
+    return f"{crc32(blank, crc32(len(raw).to_bytes(8, 'little'))):08x}" == digits
+
+
+def read(text: str, path: str) -> Meta:
+    """The metadata of a file.
+
+    Raises:
+        FileFormatError: for another version, and for what is no such metadata.
+    """
+    found = load_json(text, path, "its metadata", 8)
+    version = found.get("version") if type(found) is dict else None
+    if type(version) is not int or version < 1:
+        raise FileFormatError(f"its metadata says no version: {version!r:.40}", path, 8)
+    if version != VERSION:
+        raise FileFormatError(
+            f"it has version {version} of the format, this library reads version {VERSION}; update tensorclass",
+            path, 8,
+        )  # fmt: skip
+    try:
+        return Meta.model_validate(found)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        first = max(found, key=lambda one: len(one["loc"]))  # the others are of forms that it does not have
+        where = ".".join(map(str, first["loc"])) or "root"
+        raise FileFormatError(f"its metadata is wrong at `{where:.200}`: {first['msg']:.200}", path, 8) from None
+    except RecursionError:
+        raise FileFormatError("its metadata is nested too deeply", path, 8) from None

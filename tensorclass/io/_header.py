@@ -1,0 +1,234 @@
+"""The header of a file: eight bytes of length, JSON, then the payload without holes. What is read is not trusted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed leaves it out
+from json.encoder import encode_basestring_ascii as quoted
+from math import prod
+from typing import Any, NamedTuple
+
+from ..errors import FileFormatError
+from ._dtypes import BITS, UNREADABLE
+from ._names import RESERVED
+
+ALIGNMENT = 64
+"""Bytes: a cache line, and more than any vector load needs. The payload starts at a multiple of it."""
+MAX_HEADER = 100_000_000
+"""Bytes, as in the safetensors package."""
+MAX_RANK = 64
+_HUGE = 2**62
+_OPENING = f'{{"{RESERVED}":{{"'
+KEYS = {"dtype", "shape", "data_offsets"}
+
+
+class Slot(NamedTuple):
+    """Where a tensor is stored: name of its dtype, shape, first byte and end, counted from the start of the file."""
+
+    code: str
+    shape: list[int]
+    begin: int
+    end: int
+
+
+class Header(NamedTuple):
+    """What a header says: the texts of its metadata, and the tensors in the order of the payload."""
+
+    metadata: dict[str, str]
+    tensors: dict[str, Slot]
+    start: int
+    """The byte at which the payload starts."""
+
+
+def alignment_class(size: int) -> int:
+    """The largest power of two that divides a size in bytes, up to `ALIGNMENT`: tensors are ordered by it, falling.
+
+    So each starts at a multiple of its own class, which is at least the size of its elements, without any holes.
+    """
+    return min(size & -size, ALIGNMENT) if size else ALIGNMENT
+
+
+def encode(metadata: dict[str, str], rows: Iterable[tuple[str, str, Sequence[int], int]]) -> bytes:
+    """The header of tensors that follow each other: name, dtype, shape and size in bytes of each."""
+    parts = []
+    if metadata:
+        texts = ",".join(f"{quoted(key)}:{quoted(text)}" for key, text in metadata.items())
+        parts.append(f'"{RESERVED}":{{{texts}}}')
+    end = 0
+    for name, code, shape, size in rows:
+        begin, end = end, end + size
+        sizes = ",".join(map(str, shape))
+        parts.append(f'{quoted(name)}:{{"dtype":"{code}","shape":[{sizes}],"data_offsets":[{begin},{end}]}}')
+    text = f"{{{','.join(parts)}}}".encode("ascii")
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
+def length(raw: bytes, size: int, path: str) -> int:
+    """The length of the header, from the first eight bytes of a file of `size` bytes."""
+    if len(raw) < 8:
+        raise FileFormatError(
+            f"a file starts with 8 bytes that tell the length of its header, this one has {size}", path, 0
+        )
+    found = int.from_bytes(raw, "little")
+    if found > MAX_HEADER:
+        raise FileFormatError(
+            f"its header would have {found} bytes, {MAX_HEADER} at most; this is no safetensors file", path, 0
+        )
+    if found > size - 8:
+        raise FileFormatError(f"its header has {found} bytes and the file ends after {size}: it is cut off", path, 8)
+    return found
+
+
+def load_json(raw: bytes | str, path: str, what: str, offset: int) -> Any:
+    """JSON without repeated keys.
+
+    Raises:
+        FileFormatError: for anything else, also for text that is nested too deeply.
+    """
+    try:
+        text = raw if isinstance(raw, str) else raw.decode("utf-8")
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{what} is no UTF-8: {error.reason}", path, offset + error.start) from None
+    except json.JSONDecodeError as error:
+        raise FileFormatError(f"{what} is no JSON: {error.msg}", path, offset + error.pos) from None
+    except (ValueError, OverflowError) as error:  # a repeated key, a number of very many digits
+        raise FileFormatError(f"{what} is refused: {error}", path, offset) from None
+    except RecursionError:
+        raise FileFormatError(f"{what} is nested too deeply", path, offset) from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # adds
+        raise ValueError(f"the key {twice!r:.80} is given twice")
+    return found
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not a number of JSON")
+
+
+def parse(raw: bytes, size: int, path: str) -> Header:
+    """The header of a file of `size` bytes, checked: all tensors lie in the payload, side by side.
+
+    Args:
+        raw: The JSON, without the length in front of it.
+        size: Of the whole file.
+        path: For messages.
+
+    Raises:
+        FileFormatError: for the first thing that is wrong.
+    """
+    found = _quickly(raw)
+    if found is None:
+        found = load_json(raw, path, "its header", 8)
+    if type(found) is not dict:
+        raise FileFormatError(f"its header is a JSON object, got {_kind(found)}", path, 8)
+    metadata = found.pop(RESERVED, {})
+    if type(metadata) is not dict or not all([type(text) is str for text in metadata.values()]):
+        raise FileFormatError(f"`{RESERVED}` is an object of texts", path, 8)
+    start = 8 + len(raw)
+    return Header(metadata, _slots(found, start, size, path), start)
+
+
+def _quickly(raw: bytes) -> dict[str, Any] | None:
+    """A header in the usual spelling; None leaves it to `load_json`, which takes twice as long over thousands of keys.
+
+    A description of a tensor has ten quotes. Where there are no more, and nothing is escaped, no key is given twice.
+    """
+    try:
+        text = raw.decode("ascii")
+        metadata: dict[str, str] = {}
+        if text.startswith(_OPENING):
+            key, at = scanstring(text, len(_OPENING))
+            if text[at : at + 2] != ':"':
+                return None
+            metadata[key], end = scanstring(text, at + 2)
+            if text[end : end + 2] != "},":
+                return None
+            text = "{" + text[end + 2 :]
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if type(found) is not dict or text.count('"') != 10 * len(found) or "\\" in text or RESERVED in found:
+        return None
+    return {RESERVED: metadata, **found}
+
+
+def _slots(found: dict[str, Any], start: int, size: int, path: str) -> dict[str, Slot]:
+    """The tensors, each checked; what is unusual is looked at once more, for its message."""
+    tensors: dict[str, Slot] = {}
+    bits, new = BITS, tuple.__new__  # thousands of tensors: this loop is what opening a file takes
+    end, in_order = start, True
+    for name, entry in found.items():
+        try:
+            code, shape, (first, last) = entry["dtype"], entry["shape"], entry["data_offsets"]
+            count = bits[code]
+            whole = first.__class__ is int and last.__class__ is int and 0 <= first <= last < _HUGE and len(entry) == 3
+            if shape.__class__ is not list or len(shape) > MAX_RANK:
+                whole = False
+            for n in shape:
+                whole = whole and n.__class__ is int and 0 <= n < _HUGE
+                count = count * n if whole else 0
+        except (KeyError, TypeError, ValueError):
+            whole = False
+        if not whole or (last - first) * 8 != count:
+            raise FileFormatError(_wrong_row(entry), path, 8, name)
+        begin = start + first
+        in_order = in_order and begin == end
+        end = start + last
+        tensors[name] = new(Slot, (code, shape, begin, end))
+    if in_order and end == size:
+        return tensors
+    rows = sorted(tensors.items(), key=lambda row: row[1][2:])
+    _check_cover(rows, start, size, path)
+    return dict(rows)
+
+
+def _wrong_row(entry: Any) -> str:
+    """What is wrong with the description of a tensor."""
+    if type(entry) is not dict or entry.keys() != KEYS:
+        given = f"the keys {[*entry]!r:.80}" if type(entry) is dict else _kind(entry)
+        return f"a tensor is described by dtype, shape and data_offsets, got {given}"
+    code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if type(code) is not str or code not in BITS:
+        more = ", which torch has no dtype for" if code in UNREADABLE else f"; known are {', '.join(BITS)}"
+        return f"the dtype {code!r:.40} can't be read{more}"
+    if not _sizes(shape) or len(shape) > MAX_RANK:
+        return f"a shape is a list of at most {MAX_RANK} sizes from 0, got {shape!r:.80}"
+    if not _sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
+        return f"data_offsets are two numbers from 0, the first not above the second, got {offsets!r:.80}"
+    bits = prod(shape) * BITS[code]
+    needed = f"{bits // 8}" if bits % 8 == 0 else f"{bits / 8}"
+    return (
+        f"{code} of shape {shape!r:.80} has {needed} bytes, data_offsets {offsets!r:.80} hold {offsets[1] - offsets[0]}"
+    )
+
+
+def _sizes(given: Any) -> bool:
+    return type(given) is list and all([type(n) is int and 0 <= n < _HUGE for n in given])
+
+
+def _check_cover(rows: Sequence[tuple[str, Slot]], start: int, size: int, path: str) -> None:
+    """The tensors fill the payload, without holes and overlaps."""
+    end, before = start, ""
+    for name, slot in rows:
+        if slot.begin != end:
+            what = f"overlaps `{before}`" if slot.begin < end else "has unused bytes in front of it"
+            raise FileFormatError(f"the data of a tensor {what}", path, slot.begin, name)
+        end, before = slot.end, name
+    if end > size:
+        raise FileFormatError(
+            f"its tensors end at byte {end} and the file ends after {size}: it is cut off", path, size
+        )
+    if end < size:
+        raise FileFormatError(f"{size - end} bytes follow the last tensor", path, end)
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else f"a {type(value).__name__}"

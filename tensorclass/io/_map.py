@@ -1,0 +1,90 @@
+"""Parts of a file as tensors: mapped copy-on-write, write-through, or read into memory. No descriptor is kept."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import mmap
+import os
+import sys
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._atomic import read_at
+from ._memory import blank, buffer_at, buffer_of, tensor_over
+
+_FAILED = ctypes.c_void_p(-1).value
+_NORESERVE = 0x4000 if sys.platform == "linux" else 0
+
+
+@functools.cache
+def _libc() -> Any:
+    """Mmap of the C library: Python's own keeps a descriptor for each map."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [
+        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_longlong,
+    ]  # fmt: skip
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    return libc
+
+
+class Place(NamedTuple):
+    """Where a tensor lies in a file, and what it is there."""
+
+    begin: int
+    end: int
+    dtype: torch.dtype
+    shape: Sequence[int]
+
+
+def map_file(fd: int, size: int, path: str, write: bool = False) -> Any:
+    """A whole file as a buffer, mapped until nothing uses it any more.
+
+    Args:
+        fd: may be closed afterwards.
+        size: of the file; it must have that many bytes.
+        path: for messages.
+        write: write through to the file, which needs a descriptor for writing; otherwise writes stay in memory.
+
+    Raises:
+        OSError: with the path.
+    """
+    flags = mmap.MAP_SHARED if write else mmap.MAP_PRIVATE | _NORESERVE
+    address = _libc().mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, 0)
+    if address == _FAILED:
+        number = ctypes.get_errno() or errno.ENOMEM
+        raise OSError(number, f"{os.strerror(number)} while mapping {size} bytes", path)
+    buffer = buffer_at(address, size)
+    weakref.finalize(buffer, _libc().munmap, address, size).atexit = False  # tensors may outlive the interpreter's end
+    return buffer
+
+
+def mapped(fd: int, size: int, path: str, places: Sequence[Place], write: bool = False) -> list[Tensor]:
+    """Tensors over a map of a file."""
+    if not any([place.end > place.begin for place in places]):
+        return [blank(place.dtype, place.shape) for place in places]
+    buffer = map_file(fd, size, path, write)
+    return [tensor_over(buffer, *place) for place in places]
+
+
+def in_memory(fd: int, path: str, places: Sequence[Place]) -> list[Tensor]:
+    """Tensors with memory of their own, read from a file; neighbours are read together."""
+    found = [blank(place.dtype, place.shape) for place in places]
+    order = sorted(range(len(places)), key=lambda i: places[i].begin)
+    run: list[Any] = []
+    start = end = 0
+    for i in order:
+        begin, stop, *_ = places[i]
+        if begin != end:
+            read_at(fd, run, start, path)
+            run, start = [], begin
+        run.append(buffer_of(found[i]))
+        end = stop
+    read_at(fd, run, start, path)
+    return found

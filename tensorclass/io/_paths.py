@@ -1,0 +1,86 @@
+"""Where a batch is on disk: a file, or a folder that holds `data.safetensors`; what a path goes on with is a key."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TypeAlias
+
+from ..core import Path
+
+StrPath: TypeAlias = "str | os.PathLike[str]"
+DATA = "data.safetensors"
+"""The file in a folder."""
+SUFFIXES = (".safetensors", ".tdz")
+"""A path that ends so is the file itself."""
+
+
+def text_of(path: StrPath) -> str:
+    """A path as text.
+
+    Raises:
+        TypeError: for anything else than a path.
+    """
+    found = os.fspath(path)
+    if not isinstance(found, str):
+        raise TypeError(f"a path is a text or a Path, got {found!r:.80}")
+    return found
+
+
+def is_file_path(text: str) -> bool:
+    """Whether a path is that of the file itself."""
+    return text.endswith(SUFFIXES)
+
+
+def to_write(path: StrPath, single: bool = False) -> tuple[str, str]:
+    """The file to write for a path, and the folder to make for it, or "".
+
+    Raises:
+        NotADirectoryError: for a file in the place of the folder.
+    """
+    text = text_of(path)
+    if single or is_file_path(text):
+        return text, ""
+    try:
+        kind = os.stat(text).st_mode
+    except FileNotFoundError:
+        pass
+    else:
+        if not stat.S_ISDIR(kind):
+            what = f"a file in the place of a folder; a path that ends in {SUFFIXES[0]} is written as one file"
+            raise NotADirectoryError(errno.ENOTDIR, what, text)
+    return os.path.join(text, DATA), text
+
+
+def to_read(path: StrPath) -> tuple[str, Path]:
+    """The file to read for a path, and the key that the path ends with: `folder/0` is the entry `0` of `folder`.
+
+    Raises:
+        FileNotFoundError: when there is no such file.
+    """
+    text = text_of(path)
+    here, rest = text, list[str]()
+    while True:
+        try:
+            kind = os.stat(here or ".").st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            if os.path.islink(here):
+                return here, ()  # it leads nowhere, and is refused as a link
+            above, name = os.path.split(here)
+            if is_file_path(here) or not (name or above) or above == here:
+                raise _nothing(text) from None
+            here, rest = above, [name, *rest] if name else rest
+            continue
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, text) from error
+        if not stat.S_ISDIR(kind):
+            return here, tuple(rest)
+        file = os.path.join(here, DATA)
+        if not os.path.lexists(file):
+            raise _nothing(text)
+        return file, tuple(rest)
+
+
+def _nothing(text: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, f"no file, and no folder with {DATA}", text)

@@ -1,0 +1,103 @@
+"""One file from tensors, in one pass and without a copy of the payload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+from torch import Tensor
+
+from ..errors import UnsupportedOperationError
+from . import _format
+from ._atomic import Target, replacing
+from ._header import alignment_class, encode
+from ._map import Place, mapped
+from ._memory import buffer_at
+from ._pack import Item, Packed
+
+_HELD = 1 << 20
+"""Bytes of copies (of tensors with strides, or on another device) that are held before they are written."""
+
+
+def write(path: str, packed: Packed, checksums: bool = False, sweep: bool = True) -> list[Tensor]:
+    """Write a packed container to a file, atomically.
+
+    Args:
+        path: the file.
+        packed: what `pack` gave.
+        checksums: with a checksum for each tensor.
+        sweep: remove temporary files that dead processes have left.
+
+    Returns:
+        The tensors of `packed.items`, mapped copy-on-write from the new file.
+
+    Raises:
+        OSError: with the path; the old file is untouched.
+    """
+    with replacing(path, sweep) as target:
+        order = write_to(target, packed, checksums)
+        begin = target.size - sum([item.size for item in order])
+        places: dict[str, Place] = {}
+        for item in order:
+            places[item.name] = Place(begin, begin + item.size, item.tensor.dtype, item.tensor.shape)
+            begin += item.size
+        return mapped(target.fd, target.size, path, [places[item.name] for item in packed.items])
+
+
+def write_to(target: Target, packed: Packed, checksums: bool) -> list[Item]:
+    """Write header and payload to a file that is open; gives the tensors in the order of the payload."""
+    items = sorted(packed.items, key=lambda item: alignment_class(item.size), reverse=True)
+    names = [item.name for item in items] if checksums else None
+    header = _header(packed, items, _format.dump(packed.classes, packed.root, names))
+    found = _payload(target, header, items, checksums)
+    if checksums:
+        whole = _header(packed, items, _format.dump(packed.classes, packed.root, found))
+        target.write_at(whole, 0)
+    return items
+
+
+def _header(packed: Packed, items: Sequence[Item], text: str) -> bytes:
+    raw = encode({_format.KEY: text}, [(item.name, item.code, item.shape, item.size) for item in items])
+    return _format.seal(raw)
+
+
+def _payload(target: Target, header: bytes, items: Sequence[Item], checksums: bool) -> dict[str, str]:
+    """Write the tensors behind the header; gives their checksums."""
+    found: dict[str, str] = {}
+    waiting: list[Any] = [header]
+    alive: list[Tensor] = []
+    held = 0
+    for item in items:
+        tensor = ready(item.tensor, item.name)
+        if tensor is not item.tensor:
+            alive.append(tensor)
+            held += item.size
+        if item.size:
+            waiting.append(buffer_at(tensor.data_ptr(), item.size))
+        if checksums:
+            found[item.name] = f"{crc32(waiting[-1]) if item.size else 0:08x}"
+        if held > _HELD:
+            target.write(waiting)
+            waiting, alive, held = [], [], 0
+    target.write(waiting)
+    return found
+
+
+def ready(tensor: Tensor, name: str) -> Tensor:
+    """A tensor as its bytes are stored: on the CPU, contiguous, with conjugation and sign worked out.
+
+    Raises:
+        UnsupportedOperationError: for a tensor without memory, as those inside of function transforms are.
+    """
+    try:
+        if not tensor.is_cpu:
+            tensor = tensor.detach().cpu()
+        if tensor.is_neg() or tensor.is_conj():
+            tensor = tensor.detach().resolve_conj().resolve_neg()
+        if not tensor.is_contiguous():
+            tensor = tensor.detach().contiguous()
+        tensor.data_ptr()
+    except RuntimeError as error:
+        raise UnsupportedOperationError(f"save: `{name}` has no values that can be read: {error!s:.200}") from error
+    return tensor
