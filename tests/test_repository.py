@@ -8,9 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 import zipfile
 from collections.abc import Iterator
 from importlib.metadata import metadata, version
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -64,14 +67,13 @@ def test_top_level_is_known():
 
 
 def test_one_version():
-    """The installed package, its `__version__` and the changelog agree."""
+    """`__version__` is the only place: the build reads it, and the changelog begins with it."""
     number = version("tensorclass")
-    assert f'version = "{number}"' in _read("pyproject.toml")
-    assert f"\n## {number}" in _read("CHANGELOG.md")
     tree = ast.parse((PACKAGE / "__init__.py").read_text("utf-8"))
     assigned = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
-    if "__version__" in assigned:
-        assert ast.literal_eval(assigned["__version__"]) == number
+    assert ast.literal_eval(assigned["__version__"]) == number
+    assert number not in _read("pyproject.toml").partition("[project.scripts]")[0]
+    assert f"\n## {number}" in _read("CHANGELOG.md")
 
 
 def test_every_dependency_is_pinned():
@@ -131,7 +133,7 @@ def test_ci_runs_a_failing_test_once_more(tmp_path, exits, calls, code):
 
 
 def test_one_set_of_tools():
-    """pip, setuptools and make; no second lock file, no second place for settings."""
+    """pip, hatchling and make; no second lock file, no second place for settings."""
     assert not {path.name for path in tracked_files()} & FOREIGN_TOOLS
 
 
@@ -197,7 +199,7 @@ def test_import_stays_light():
 @pytest.mark.slow
 def test_wheel_holds_the_package(tmp_path):
     """A wheel built from the checkout has every source file and the type marker, and nothing but the package."""
-    checkout = tmp_path / "checkout"  # setuptools leaves a build folder beside what it builds
+    checkout = tmp_path / "checkout"
     shutil.copytree(PACKAGE, checkout / "tensorclass", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, checkout)
@@ -205,6 +207,70 @@ def test_wheel_holds_the_package(tmp_path):
     subprocess.run(command, cwd=checkout, check=True)
     (wheel,) = tmp_path.glob("tensorclass-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    expected = {f"tensorclass/{source.name}" for source in sources()} | {"tensorclass/py.typed"}
+    expected = {f"tensorclass/{source.name}" for source in sources()}
+    expected |= {"tensorclass/py.typed", "tensorclass/tensorclass.pyi"}
     assert expected <= names
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"tensorclass"}
+
+
+TYPED = """
+import torch
+from torch import Tensor
+from tensorclass import TensorClass, TensorDict
+from tensorclass.utils import unravel_key
+
+
+class Point(TensorClass):
+    x: Tensor
+
+
+reveal_type(Point(torch.zeros(2), batch_size=[2])[0].x)
+reveal_type(TensorDict(a=torch.zeros(2)).clone())
+reveal_type(unravel_key("a"))
+Point(y=3)
+"""
+
+
+@pytest.fixture(scope="module")
+def editable(tmp_path_factory):
+    """The interpreter of an environment with nothing but an editable install, beside the packages of this one."""
+    folder = tmp_path_factory.mktemp("editable")
+    venv.create(folder / "venv", with_pip=False)
+    python = folder / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    quiet = ["-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--editable", str(ROOT)]
+    subprocess.run([sys.executable, *quiet], check=True)
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    done = subprocess.run([str(python), "-c", where], capture_output=True, text=True, check=True)
+    Path(done.stdout.strip(), "packages.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
+    return python
+
+
+@pytest.mark.slow
+def test_an_editable_install_is_a_path(editable, tmp_path):
+    """Plain `pip install -e .` adds the checkout to the path, which checkers follow, and runs."""
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    program = "import tensorclass; print(tensorclass.__file__)"
+    done = subprocess.run(
+        [str(editable), "-c", program], cwd=tmp_path, env=clean, capture_output=True, text=True, check=True
+    )
+    assert Path(done.stdout.strip()) == PACKAGE / "__init__.py"
+    entries = [path.read_text("utf-8").strip() for path in editable.parent.parent.rglob("_editable_impl_*.pth")]
+    assert entries == [str(ROOT)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command", [["mypy", "--python-executable"], ["pyright", "--pythonpath"]], ids=lambda command: command[0]
+)
+def test_an_editable_install_is_typed_elsewhere(command, editable, tmp_path):
+    """A checker that runs outside of the checkout finds the types, and a wrong call."""
+    (tmp_path / "program.py").write_text(TYPED, "utf-8")
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MYPYPATH")}
+    call = [sys.executable, "-m", *command, str(editable), "program.py"]
+    done = subprocess.run(call, cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
+    found = [line for line in done.stdout.splitlines() if "Type of" in line or "Revealed type" in line]
+    assert [name in line for name, line in zip(("Tensor", "TensorDict", "tuple[str"), found, strict=True)] == [True] * 3
+    wrong = [line for line in done.stdout.splitlines() if "error:" in line or " - error" in line]
+    last = len(TYPED.splitlines())
+    assert wrong, done.stdout
+    assert all(f"program.py:{last}:" in line for line in wrong), done.stdout
