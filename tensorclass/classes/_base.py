@@ -205,8 +205,12 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
     def _parts(self) -> list[Any]:
         return [self._wrap(part) for part in self._store._parts()]
 
-    def _unstacked(self, tensors: bool = True) -> Any:
-        return self._wrap(self._store._unstacked(tensors)) if self._store._stacked else self
+    def _unstacked(self) -> Any:
+        return self._wrap(self._store._unstacked()) if self._store._stacked else self
+
+    def _solid(self) -> Any:
+        store = self._store._solid()
+        return self if store is self._store else self._wrap(store)
 
     def _outline(self) -> dict[str, Any]:
         outline: dict[str, Any] = self._store._outline()
@@ -282,8 +286,8 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
             return beside  # of nested containers without a class, the one that their field declares may be frozen
         return super()._side_by_side(other, mine, theirs, whole, write)
 
-    def _spread(self, leaves: list[Tensor], other: Tensor, op: str) -> list[Tensor]:
-        return self._store._spread(leaves, other, op)  # type: ignore[no-any-return]  # a list
+    def _broadcast(self, value: Tensor) -> list[Tensor | None]:
+        return self._store._broadcast(value)  # type: ignore[no-any-return]  # a list
 
     def _arrange(self, other: Any) -> Any:
         return self._store._arrange(other)
@@ -315,6 +319,11 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         if spec is None or not (spec.optional or spec.produced):
             raise _build.cannot_drop(type(self), key)
         self._put(key, None)
+
+    def _plan_update(self, source: Any, *args: Any) -> None:
+        store = self._store
+        stacks = store._stacked and isinstance(source, TensorCollection) and source._stacked
+        store._joined_by(type(self))._plan_update(source, *args) if stacks else super()._plan_update(source, *args)
 
     def _check(self, key: str, value: Any) -> Any:
         return _checks.check_one(self, key, value)

@@ -125,8 +125,12 @@ class TensorCollection:
         """The containers whose leaves follow each other: the members of a stack, else this one."""
         return [self]
 
-    def _unstacked(self, tensors: bool = True) -> Any:
+    def _unstacked(self) -> Any:
         """The container with entries of its own: this one, unless it is a stack."""
+        return self
+
+    def _solid(self) -> Any:
+        """The container without lazy stacks at any depth: this one, unless there are some."""
         return self
 
     def _untyped(self, name: str, *args: Any, **kwargs: Any) -> Any:

@@ -288,19 +288,25 @@ class ApplyOps(KeyOps):
             holder._write(plan)
         return self
 
-    def _plan_mapped(self, mapper: Mapper, others: Sequence[Any]) -> list[tuple[Any, Any, dict[Path, Any]]]:
+    def _plan_mapped(
+        self, mapper: Mapper, others: Sequence[Any], prefix: Path = ()
+    ) -> list[tuple[Any, Any, dict[Path, Any]]]:
         """What an `apply` in place writes, checked: containers, their copies, and what is set anew."""
         if self._stacked:
             self._refuse_frozen("write in place", "")
-            return self._through("_plan_mapped", mapper, others)  # type: ignore[no-any-return]  # a plan
-        results: dict[Path, Any] = {}
-        self._collect(mapper, others, (), results)
+            return self._through("_plan_mapped", mapper, others, prefix)  # type: ignore[no-any-return]  # a plan
+        found: dict[Path, Any] = {}
+        stacks: list[tuple[Any, Any, dict[Path, Any]]] = []
+        self._collect(mapper, others, prefix, found, stacks)
+        results = {path[len(prefix) :]: pair for path, pair in found.items()}
         changed = {path: new for path, (old, new) in results.items() if new is not None and new is not old}
         same_shape = {p: v for p, v in changed.items() if isinstance(v, Tensor) and v.shape == results[p][0].shape}
         rest = {path: value for path, value in changed.items() if path not in same_shape}
-        return [(self, self._plan(same_shape, (), None, None, None), rest)]
+        return [(self, self._plan(same_shape, (), None, None, None), rest), *stacks]
 
-    def _collect(self, mapper: Mapper, others: Sequence[Any], path: Path, results: dict[Path, Any]) -> None:
+    def _collect(
+        self, mapper: Mapper, others: Sequence[Any], path: Path, results: dict[Path, Any], stacks: list[Any]
+    ) -> None:
         for key, value in self._entries().items():
             here = (*path, key)
             found = mapper.counterparts(key, here, others) if others else []
@@ -308,8 +314,10 @@ class ApplyOps(KeyOps):
                 shown = value._shown() if is_shared(value) else value
                 new = mapper.call(here, value, found)
                 results[here] = (shown, new._shown() if is_shared(new) else new)
+            elif isinstance(value, ApplyOps) and value._stacked:
+                stacks += value._plan_mapped(mapper, found, here)
             elif isinstance(value, ApplyOps):
-                value._collect(mapper, found, here, results)
+                value._collect(mapper, found, here, results, stacks)
 
     def _lock_alike(self, result: Any) -> Any:
         """Lock a result when this container is locked."""
@@ -337,7 +345,7 @@ class ApplyOps(KeyOps):
             kept = keep_compliant_size and batch_dims is not None
             if isinstance(value, ApplyOps) and not (kept and len(value._batch_size) >= (batch_dims or 0)):
                 ApplyOps.auto_batch_size_(value, batch_dims, keep_compliant_size)
-        leaves = self._leaves()
+        leaves = self._solid()._leaves()
         shared: list[int] = []
         for sizes in zip(*[leaf.shape for leaf in leaves], strict=False):
             if len(set(sizes)) != 1 or len(shared) == batch_dims:

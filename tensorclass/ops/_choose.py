@@ -41,13 +41,10 @@ def chosen(
 
     Of two containers, entries that follow the batch by rules of their own are chosen later, as a whole.
     """
-    size, new = frame._batch_size, []
-    for leaf, a, b, carries, holder in zip(whole, left, right, frame._carry_batch(), holders(frame), strict=True):
-        later = container and a is leaf and isinstance(b, Tensor) and b.ndim == leaf.ndim
-        if holder is not None and not later:
-            new.append(torch.where(holder._over_values(wide, size), a, b))
-        else:
-            new.append(torch.where(over_events(wide, leaf.ndim - len(size)), a, b) if carries else leaf)
+    new = []
+    for leaf, a, b, over, holder in zip(whole, left, right, frame._broadcast(wide), holders(frame), strict=True):
+        later = holder is not None and container and a is leaf and isinstance(b, Tensor) and b.ndim == leaf.ndim
+        new.append(leaf if over is None or later else torch.where(over, a, b))
     return new
 
 
@@ -56,6 +53,13 @@ def choose_entries(result: Any, other: Any, condition: Tensor, filled: bool, pat
 
     With `filled`, an object that one side lacks stays what it is on the other.
     """
+    if result._stacked:
+        stack = getattr(result, "_store", result)
+        size = stack._batch_size
+        parts = over_events(condition, len(size) - condition.ndim).expand(size).unbind(stack.stack_dim)
+        for member, partner, part in zip(stack._members, stack._arrange(other)._members, parts, strict=True):
+            choose_entries(member, partner, part, filled, path)
+        return
     mine, theirs = result._entries(), other._entries()
     for key in {**mine, **theirs}:
         value, partner = mine.get(key, _ABSENT), theirs.get(key, _ABSENT)

@@ -406,6 +406,7 @@ class ConversionOps(ApplyOps):
         >>> TensorDict(a=torch.arange(2), b={"c": "text"}).to_dict(convert_tensors=True)
         {'a': [0, 1], 'b': {'c': 'text'}}
         """
+        self = self._unstacked() if tolist_first else self._solid()
         if not convert_tensors and not tolist_first:
             return self._plain_dict(retain_none)
         if convert_tensors not in (True, False, "numpy"):
@@ -488,7 +489,7 @@ class ConversionOps(ApplyOps):
         >>> TensorDict(a=torch.zeros(2), b={"c": "text"}).to_namedtuple()
         GenericDict(a=tensor([0., 0.]), b=GenericDict(c='text'))
         """
-        return _named(self, dest_cls, top=True)
+        return _named(self._solid(), dest_cls, top=True)
 
     def to_struct_array(self) -> Any:
         """A structured numpy array of the batch shape, one field an entry: a copy.
@@ -503,7 +504,7 @@ class ConversionOps(ApplyOps):
         >>> print(TensorDict(a=torch.tensor([1, 2]), b=torch.tensor([3.0, 4.0]), batch_size=[2]).to_struct_array())
         [(1, 3.) (2, 4.)]
         """
-        return struct_array(self)
+        return struct_array(self._solid())
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
         """An untyped, unlocked copy of everything: tensors are cloned, nested classes become containers too.
@@ -519,7 +520,8 @@ class ConversionOps(ApplyOps):
         TensorDict(batch_size=[2], fields={x: f32[]})
         """
         result = self._bare(self._batch_size, self._names)
-        for key, value in (self._fields_and_gaps() if retain_none else self._entries()).items():
+        solid = self._solid()
+        for key, value in (solid._fields_and_gaps() if retain_none else solid._entries()).items():
             result._put(key, _copied(value, self._batch_size, self._names, retain_none))
         return result
 

@@ -327,7 +327,7 @@ class IndexOps(NameOps):
                 f"and shape {list(index.shape)}"
             )
         leaves: list[Tensor] = []
-        new, twin = [], self._open(leaves)
+        new, twin = [], self._solid()._open(leaves)
         for leaf in leaves:
             event = leaf.shape[len(size) :]
             wide = over_events(index, len(event)).expand(index.shape + event)

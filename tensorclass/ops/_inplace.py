@@ -26,7 +26,7 @@ from ..errors import (
 from ._choose import choose_entries, chosen, condition_over
 from ._compare import same_object
 from ._index import Index, IndexOps, indexed_size, normalise
-from ._lengths import holders
+from ._lengths import has_lengths
 from ._mapping import MappingOps, _concerns, foreach_is_safe
 from ._writable import NUMBERS, copied, rank, takes, unwritable, writable_as_shaped
 
@@ -251,8 +251,7 @@ class InplaceOps(IndexOps):
             self._through("_set_at", index, value, wanted, non_blocking)
             return
         parts = normalise(index, self._batch_size)
-        leaves = self._leaves()
-        first = leaves[0] if leaves else None
+        first = next((leaf for leaf in self._leaves() if isinstance(leaf, Tensor)), None)
         size = indexed_size(parts, self._batch_size, first, None if first is None else first[parts])
         self._refuse_frozen("write by index", "")
         plan = self._plan(value, (), parts, size, wanted)
@@ -386,11 +385,11 @@ class InplaceOps(IndexOps):
         tensor([1., 0.])
         """
         self._refuse_frozen("masked_fill_")
-        if self._stacked:
-            return self._through("masked_fill_", mask, value)  # type: ignore[no-any-return]  # a stack of this class
         if type(mask) is Tensor and self._fill_at(mask, value):
             return self
-        masked = [(leaf, wide) for leaf, wide in self._twin()._masked(mask) if wide is not None]
+        twin = self._twin()
+        rows = zip(twin._leaves(VALUES), twin._broadcast(self._as_mask(mask)), strict=True)
+        masked = [(leaf, wide) for leaf, wide in rows if wide is not None]
         for leaf, _ in masked:
             _scalar_like(value, leaf)
             _require_writable(leaf, ())
@@ -400,39 +399,40 @@ class InplaceOps(IndexOps):
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
         """A copy in which the elements where a mask over leading batch dims is true hold a number."""
-        if self._stacked:
-            return self._through("masked_fill", mask, value)  # type: ignore[no-any-return]  # a stack of this class
-        twin = self._twin()
-        masked = twin._masked(mask)
-        for leaf, _ in masked:
+        leaves: list[Tensor] = []
+        twin = self._open(leaves, VALUES)
+        for leaf in leaves:
             _scalar_like(value, leaf)
-        new = [leaf if wide is None else leaf.masked_fill(wide, value) for leaf, wide in masked]
+        rows = zip(leaves, twin._broadcast(self._as_mask(mask)), strict=True)
+        new = [leaf if wide is None else leaf.masked_fill(wide, value) for leaf, wide in rows]
         return twin._refill(new, self._batch_size, self._names, VALUES)
 
-    def _masked(self, mask: Tensor) -> list[tuple[Tensor, Tensor | None]]:
-        """Each `VALUES` leaf with the mask over it; shared tensors have none."""
-        rows = zip(self._leaves(VALUES), self._carry_batch(), holders(self), strict=True)
-        return [
-            (leaf, self._mask_over(mask, leaf, holder) if batched or holder is not None else None)
-            for leaf, batched, holder in rows
-        ]
-
-    def _carry_batch(self) -> list[bool]:
-        """For each `VALUES` leaf, whether it has the batch dims: shared tensors have none."""
-        batched = {id(leaf) for leaf in self._leaves()}
-        return [id(leaf) in batched for leaf in self._leaves(VALUES)]
-
-    def _mask_over(self, mask: Tensor, leaf: Tensor, holder: Any) -> Tensor:
+    def _as_mask(self, mask: Tensor) -> Tensor:
+        """A mask over leading batch dims, with the other batch dims at size one."""
         size = self._batch_size
-        if mask.dtype is not torch.bool or mask.shape != size[: mask.ndim]:
+        if mask.dtype is not torch.bool or mask.shape != size[: mask.ndim] or -1 in size[: mask.ndim]:
             raise BatchSizeError(
                 f"a mask is a bool tensor over leading batch dims of {list(size)}, got dtype {mask.dtype} and shape "
                 f"{list(mask.shape)}"
             )
-        if holder is not None:
-            over: Tensor = holder._over_values(over_events(mask, len(size) - mask.ndim), size)
-            return over
-        return over_events(mask, leaf.ndim - mask.ndim)
+        return over_events(mask, len(size) - mask.ndim)
+
+    def _broadcast(self, value: Tensor) -> list[Tensor | None]:
+        """A tensor that broadcasts to the batch size, as one for each `VALUES` leaf; None for a shared tensor."""
+        size, dims = self._batch_size, len(self._batch_size)
+        found: list[Tensor | None] = []
+        by_rank: dict[int, Tensor] = {}
+        for entry in self._entries().values():
+            if isinstance(entry, (Tensor, InplaceOps)):
+                ndim = entry.ndim
+                if ndim not in by_rank:
+                    by_rank[ndim] = over_events(value, ndim - dims)
+                found += [by_rank[ndim]] if isinstance(entry, Tensor) else entry._broadcast(by_rank[ndim])
+            elif has_lengths(entry):
+                found.append(entry._over_values(value, size))
+            elif hasattr(type(entry), "_batch_shape"):
+                found += [None] * len(entry._leaves(VALUES))
+        return found
 
     def where(
         self, condition: Tensor, other: Any, *, out: Any = None, pad: int | bool | None = None,

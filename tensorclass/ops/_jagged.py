@@ -16,7 +16,7 @@ def has_jagged(collection: TensorCollection) -> bool:
     return (
         len(collection._batch_size) == 1
         and not collection._stacked
-        and any([leaf.is_nested for leaf in collection._leaves()])
+        and any([isinstance(leaf, Tensor) and leaf.is_nested for leaf in collection._leaves()])
     )
 
 

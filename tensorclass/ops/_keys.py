@@ -71,14 +71,25 @@ class KeyOps(LazyOps):
         """
         if self._stacked and not inplace:
             return self._untyped("select", *keys, strict=strict)
-        found: list[tuple[Path, Any]] = []
         source = self if strict else self._twin()  # other threads may write meanwhile
-        for key in keys:
-            path = unravel_key_to_tuple(key)
-            if strict or path in source:
-                found.append((path, _shallow(source._raw(path))))
-        result = self._relaid(found)
+        result = self._relaid(source._taken([unravel_key_to_tuple(key) for key in keys], strict))
         return self._adopt(result) if inplace else result
+
+    def _taken(self, paths: Sequence[Path], strict: bool) -> list[tuple[Path, Any]]:
+        """The entries under some paths; of a lazy stack that a path goes through, a stack of what is below it."""
+        found: dict[Path, Any] = {}
+        stacks: dict[Path, tuple[Any, list[Path]]] = {}
+        for path in paths:
+            depth, stack = _stack_above(self, path)
+            if stack is not None:
+                stacks.setdefault(path[:depth], (stack, []))[1].append(path[depth:])
+            elif strict or path in self:
+                found[path] = _shallow(self._raw(path))
+        for path, (stack, below) in stacks.items():
+            part = stack._untyped("select", *below, strict=strict)
+            if part._outline():
+                found.setdefault(path, part)
+        return list(found.items())
 
     def exclude(self, *keys: Key, inplace: bool = False) -> Any:
         """A container without some of the entries; absent keys are ignored.
@@ -179,6 +190,8 @@ class KeyOps(LazyOps):
         >>> TensorDict({"a.b": 1}).unflatten_keys()["a", "b"]
         tensor(1)
         """
+        if self._stacked and not inplace:
+            return self._untyped("unflatten_keys", separator)
         tree: dict[str, Any] = {}
         levels: dict[str, dict[str, Any]] = {}
         for key, value in self._entries().items():
@@ -226,9 +239,7 @@ class KeyOps(LazyOps):
             raise KeySetError("split_keys: a key is in more than one set")
         parts = []
         for paths in sets:
-            found = [
-                (path, _shallow(self._raw(path))) for path in paths if path in self or (strict and default is UNSET)
-            ]
+            found = self._taken(paths, strict and default is UNSET)
             part: Any = self._bare(self._batch_size, self._names)
             if reproduce_struct:
                 part = MappingOps.empty(self, recurse=True)
@@ -264,6 +275,8 @@ class KeyOps(LazyOps):
     def filter_empty_(self) -> Self:
         """Drop nested containers without leaves, in place."""
         self._require_unlocked("drop empty containers")
+        if self._stacked:
+            return self._through("filter_empty_")  # type: ignore[no-any-return]  # a stack of this class
         for key, value in self._entries().items():
             if isinstance(value, KeyOps):
                 if MappingOps.is_empty(value):
@@ -280,6 +293,8 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=torch.zeros(2), s="x", batch_size=[2]).filter_non_tensor_data().keys())
         ['a']
         """
+        if self._stacked:
+            return self._untyped("filter_non_tensor_data")
         result: Any = self._bare(self._batch_size, self._names)
         for key, value in self._entries().items():
             if isinstance(value, KeyOps):
@@ -318,11 +333,23 @@ def _flatten(node: TensorCollection, prefix: str, separator: str, is_leaf: Any, 
     for key, value in node._entries().items():
         here = prefix + key
         if type(value) is not Tensor and isinstance(value, TensorCollection) and (plain or not is_leaf(type(value))):
-            _flatten(value, here + separator, separator, is_leaf, flat)
+            _flatten(value._solid(), here + separator, separator, is_leaf, flat)
         elif here in flat:
             raise KeySetError(f"flatten_keys: several keys would become `{here}`; choose another separator")
         else:
             flat[here] = value
+
+
+def _stack_above(source: Any, path: Path) -> tuple[int, Any]:
+    """The first lazy stack on the way to a nested entry, which selects in its members, and where it is."""
+    node = source
+    for depth, part in enumerate(path[:-1], 1):
+        node = node._outline().get(part)
+        if not isinstance(node, TensorCollection):
+            break
+        if node._stacked:
+            return depth, node
+    return 0, None
 
 
 def _shallow(value: Any) -> Any:

@@ -407,6 +407,8 @@ class MappingOps(ReadingOps):
             device: another device.
             names: other dim names.
         """
+        if self._stacked:
+            return self._untyped("empty", recurse, batch_size=batch_size, device=device, names=names)
         size = self._batch_size if batch_size is None else torch.Size(batch_size)
         keep = self._names if names is UNSET and size == self._batch_size else None
         result: Any = self._bare(size, keep if names is UNSET else check_names(names, len(size)))

@@ -31,11 +31,12 @@ class NewOps(DeviceOps):
         target = as_batch_size(size)
         dims = len(self._batch_size)
         leaves: list[Tensor] = []
-        twin = self._open(leaves, VALUES)
-        carry = twin._carry_batch()
+        twin = (self if target == self._batch_size else self._solid())._open(leaves, VALUES)
+        batched = {id(leaf) for leaf in twin._leaves()}
+        carry = [id(leaf) in batched for leaf in leaves]
         new = [
-            make(leaf, target + leaf.shape[dims:] if batched else leaf.shape)
-            for leaf, batched in zip(leaves, carry, strict=True)
+            make(leaf, target + leaf.shape[dims:] if carried else leaf.shape)
+            for leaf, carried in zip(leaves, carry, strict=True)
         ]
         if any([made.dtype is not leaf.dtype for made, leaf in zip(new, leaves, strict=True)]):
             shapes = [

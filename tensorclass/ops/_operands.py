@@ -17,7 +17,7 @@ from ..core._batch import broadcasts_to, over_events
 from ..core._keys import Path
 from ..errors import ArgumentError, BatchSizeError, KeySetError, StructureError, did_you_mean
 from ._inplace import InplaceOps
-from ._lengths import holders, require_same_lengths
+from ._lengths import require_same_lengths
 
 Operand: TypeAlias = "TensorCollection | Tensor | complex | np.number[Any] | np.bool_"
 """What an operation combines a container with: another of the same keys, a tensor over the batch, or a number."""
@@ -70,10 +70,6 @@ class Pointwise(InplaceOps):
                 paths += [key] * len(value._leaves(VALUES))
         return tuple(paths)
 
-    def _spread(self, leaves: list[Tensor], other: Tensor, op: str) -> list[Tensor]:
-        """A tensor over the batch dims, as one for each leaf."""
-        return _spread(self, leaves, other, op)
-
     def _arrange(self, other: Any) -> Any:
         """Another container with its leaves in the order of this one's, where one of them is a lazy stack."""
         return arranged(self, other)
@@ -96,7 +92,7 @@ def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
     if isinstance(other, TensorCollection):
         return aligned(self, leaves, other, op, layout)
     if isinstance(other, Tensor):
-        return self._spread(leaves, other, op) if other.ndim else other
+        return _spread(self, other, op) if other.ndim else other
     if isinstance(other, NUMBERS):
         return other  # type: ignore[return-value]  # a symbolic number is as good as one
     if isinstance(other, (np.number, np.bool_)):
@@ -107,31 +103,23 @@ def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
     )
 
 
-def _spread(self: Pointwise, leaves: list[Tensor], other: Tensor, op: str) -> list[Tensor]:
+def _spread(self: Pointwise, other: Tensor, op: str) -> list[Tensor]:
     """A tensor over the batch dims, with event dims of size one for each leaf."""
-    size = self._batch_size
+    size = torch.Size([1 if n == -1 else n for n in self._batch_size])
     if not broadcasts_to(other.shape, size):
         raise BatchSizeError(
-            f"{op}: a tensor operand broadcasts to the batch size {list(size)} without enlarging it and is applied to "
+            f"{op}: a tensor operand broadcasts to the batch size {list(self._batch_size)} without enlarging it and is applied to "
             f"all event dims alike, got shape {list(other.shape)}; combine one field with it instead, or "
             "expand the batch first"
         )
-    batchless = _batchless(self)
-    if True in batchless:
-        path = show(self._layout()[batchless.index(True)])
+    found: list[Any] = self._broadcast(other)
+    if True in [value is None for value in found]:
+        path = show(self._layout()[[value is None for value in found].index(True)])
         raise StructureError(
             f"{op}: `{path}` has no batch dims, so a tensor over the batch can't be applied to it; give a number, "
             "or a container with one value for each entry"
         )
-    dims = len(size)
-    by_rank: dict[int, Tensor] = {}
-    for leaf in leaves:
-        if leaf.ndim not in by_rank:
-            by_rank[leaf.ndim] = over_events(other, leaf.ndim - dims)
-    return [
-        by_rank[leaf.ndim] if holder is None else holder._over_values(other, size)
-        for leaf, holder in zip(leaves, holders(self), strict=True)
-    ]
+    return found
 
 
 def arranged(mine: Any, other: Any) -> Any:
@@ -143,19 +131,6 @@ def arranged(mine: Any, other: Any) -> Any:
             other = other._twin()
             other._put(key, value._arrange(partner))
     return other
-
-
-def _batchless(collection: TensorCollection) -> list[bool]:
-    """For each `VALUES` leaf, whether the batch dims pass it by."""
-    flags: list[bool] = []
-    for value in collection._entries().values():
-        if isinstance(value, Tensor):
-            flags.append(False)
-        elif isinstance(value, TensorCollection):
-            flags += _batchless(value)
-        elif hasattr(type(value), "_batch_shape"):
-            flags += [value._batch_shape is None] * len(value._leaves(VALUES))
-    return flags
 
 
 def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: Layout | None = None) -> list[Tensor]:

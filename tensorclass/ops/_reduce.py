@@ -58,7 +58,7 @@ def total(
 ) -> Any:  # fmt: skip
     """One number for all that is reduced."""
     if not (reduce and dim is None):  # one number takes the members' leaves as they are
-        self = self._unstacked()
+        self = self._solid()
     options = {key: value for key, value in given.items() if value is not None}
     if reduce:
         return together(self if dim is None else self._twin(), reducer, dim, keepdim, options)
@@ -88,7 +88,7 @@ def indexed(
     self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, reduce: bool | None, return_indices: bool
 ) -> Any:
     """An element of what is reduced, and its position where one dim is given."""
-    self = self._unstacked()
+    self = self._solid()
     name = reducer.name
     if dim is None:
         if keepdim:
@@ -106,7 +106,7 @@ def indexed(
 
 def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, return_indices: bool) -> Any:
     """An element for each prefix along one batch dim, and its position."""
-    self = self._unstacked()
+    self = self._solid()
     at = one_dim(self, dim, reducer.name, "call it once for each dim")
     if reduce:
         return _pair(reducer.function(joined(self._twin(), (at,), reducer.name), at), return_indices)
@@ -116,7 +116,7 @@ def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, re
 
 def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
     """Whether all or any elements are true: a bool for everything, bool leaves for given dims."""
-    self = self if dim is None else self._unstacked()
+    self = self if dim is None else self._solid()
     if dim is None:
         if keepdim:
             raise TypeError(f"{reducer.name}: keepdim=True needs a dim; without one the result is a Python bool")
@@ -128,14 +128,14 @@ def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
 
 def logsumexp(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, out: Any) -> Any:
     """Over batch dims only, all of them when none is given."""
-    self = self._unstacked()
+    self = self._solid()
     dims = named_dims(self, range(len(self._batch_size)) if dim is None else dim, reducer.name)
     return _delivered(_over_batch(self, reducer, dims, keepdim, {}, True), out)
 
 
 def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | None) -> Any:
     """Along one batch dim; shapes stay."""
-    self = self._unstacked()
+    self = self._solid()
     at = one_dim(self, dim, reducer.name, "call it once for each dim, or merge the dims first with `flatten`")
     plain = dtype is None  # torch reads a keyword more slowly than none
     function: Function = (lambda leaf: leaf.softmax(at)) if plain else (lambda leaf: leaf.softmax(at, dtype))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import TensorCollection, as_batch_size
+from ..core import VALUES, TensorCollection, as_batch_size
 from ..core._base import Names
 from ..core._batch import Sizes, as_int, infer_shape
 from ..errors import BatchDimError, BatchSizeError
@@ -101,10 +101,10 @@ class ShapeOps(InplaceOps):
             return self._through("view", *shape, size=size, batch_size=batch_size)  # type: ignore[no-any-return]  # a stack of this class
         leaves: list[Tensor] = []
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
-            twin = self._open(leaves)
+            twin = self._open(leaves, VALUES)
             new = [leaf.view(shape[0]) for leaf in leaves]
             twin._accept(leaves, new, "view")
-            return twin._refill(new, self._batch_size, self._names)
+            return twin._refill(new, self._batch_size, self._names, VALUES)
         target = infer_shape(_sizes(shape) if size is None else size, self._batch_size.numel(), op="view")
         if batch_size is not None and as_batch_size(batch_size) != target:
             raise BatchSizeError(f"view: batch_size {list(batch_size)} is not the shape {list(target)}")
@@ -346,7 +346,7 @@ class ShapeOps(InplaceOps):
             amounts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
             if len(amounts) != len(where):
                 raise BatchDimError(f"roll takes one shift for each dim, got {shifts} for dims {dims}")
-            dense = self._unstacked()  # of a stack, to which other threads may add members meanwhile
+            dense = self._solid()  # of a stack, to which other threads may add members meanwhile
             result = dense._reshaped(lambda leaf: leaf.roll(amounts, where), dense._batch_size, dense._names)
         return self._become(result) if inplace else result
 
@@ -359,7 +359,7 @@ class ShapeOps(InplaceOps):
         if names is not None and k % 2:
             turned = {plane[0]: names[plane[1]], plane[1]: names[plane[0]]}
             names = tuple(turned.get(dim, name) for dim, name in enumerate(names))
-        return self._like_torch(lambda leaf: torch.rot90(leaf, k, plane), names)
+        return self._solid()._like_torch(lambda leaf: torch.rot90(leaf, k, plane), names)  # type: ignore[no-any-return]  # of this class
 
     # ---- more or fewer elements ----------------------------------------------------------------------------------
 
@@ -400,7 +400,7 @@ class ShapeOps(InplaceOps):
         tensor([0, 1, 0, 1])
         """
         counts = _sizes(repeats)
-        dense = self._unstacked()
+        dense = self._solid()
         size = dense._batch_size
         if len(counts) != len(size):
             raise BatchDimError(f"repeat takes one count for each of the {len(size)} batch dims, got {counts}")
@@ -420,7 +420,7 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.arange(2), batch_size=[2]).repeat_interleave(2, dim=0)["a"]
         tensor([0, 0, 1, 1])
         """
-        source = self if dim is not None else ShapeOps.reshape(self, -1)
+        source = self._solid() if dim is not None else ShapeOps.reshape(self._solid(), -1)
         at = source._dim(0 if dim is None else dim, "repeat_interleave")
         result = source._like_torch(
             lambda leaf: leaf.repeat_interleave(repeats, at, output_size=output_size), source._names
@@ -471,7 +471,7 @@ class ShapeOps(InplaceOps):
                 return leaf.clone(memory_format=torch.contiguous_format)
             return leaf.contiguous()
 
-        result = self._reshaped(fix, self._batch_size, self._names)
+        result = self._solid()._reshaped(fix, self._batch_size, self._names)
         return self._become(result) if inplace else result
 
     def is_contiguous(self) -> bool:

@@ -64,7 +64,7 @@ class StateOps(ApplyOps):
             metadata = OrderedDict()
             if isinstance(state, OrderedDict):
                 state._metadata = metadata  # type: ignore[attr-defined]  # where modules keep theirs
-        _export(self, state, metadata, prefix, keep_vars, flatten)
+        _export(self._solid(), state, metadata, prefix, keep_vars, flatten)
         return state  # type: ignore[no-any-return]  # what the caller gave
 
     def load_state_dict(

@@ -313,6 +313,15 @@ class TensorDict(TensorDictBase):
         table = self._data.copy()
         return table if self._plain else None  # a write of something else than a tensor says so first
 
+    def _solid(self) -> Any:
+        data = self._data.copy()
+        if self._plain:
+            return self
+        solid = {key: value._solid() for key, value in data.items() if isinstance(value, TensorCollection)}
+        if all([value is data[key] for key, value in solid.items()]):
+            return self
+        return self._of({**data, **solid}, self._batch_size, self._device, self._names, False)
+
     def _set_device(self, device: torch.device | None) -> None:
         self._device = device
         if not self._plain:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -195,7 +194,7 @@ class LazyStackedTensorDict(LazyShapes):
 
     def entry_class(self, key: Key) -> type:
         """The class of an entry; nothing is stacked."""
-        first = self._first(unravel_key_to_tuple(key))
+        first, _ = self._first(unravel_key_to_tuple(key))
         return type(first) if isinstance(first, Tensor) else super().entry_class(key)
 
     def valid_keys(
@@ -317,25 +316,12 @@ class LazyStackedTensorDict(LazyShapes):
         cut = self._spread_source(other, self._batch_size, dim, ())
         return self._new([m._arrange(o) for m, o in zip(self._members, cut, strict=True)], dim)
 
-    def _spread(self, leaves: list[Tensor], other: Tensor, op: str) -> list[Tensor]:
-        size = self._batch_size
-        ragged = torch.Size([1 if n == -1 else n for n in size])
-        if other.ndim > len(size) or any(n not in (1, m) for n, m in zip(reversed(other.shape), reversed(ragged))):  # noqa: B905  # aligned from the last dim
-            raise BatchSizeError(
-                f"{op}: a tensor operand broadcasts to the batch size {list(size)} without enlarging it, got shape "
-                f"{list(other.shape)}; combine one field with it instead"
-            )
-        at = self.stack_dim - (len(size) - other.ndim)
-        count = len(self._members)
-        if at < 0:
-            cut: Sequence[Tensor] = [other] * count
-        else:
-            cut = other.unbind(at) if other.shape[at] == count else [other.select(at, 0)] * count
-        found: list[Tensor] = []
-        for member, part in zip(self._members, cut, strict=True):
-            own = member._leaves(VALUES)
-            found += member._spread(own, part, op) if part.ndim else [part] * len(own)
-        return found
+    def _broadcast(self, value: Tensor) -> list[Tensor | None]:
+        """Cut along the stack dim, and over each member what it is there."""
+        count, dim = len(self._members), self.stack_dim
+        wide = value.reshape((1,) * (len(self._batch_size) - value.ndim) + value.shape)
+        cut = wide.unbind(dim) if wide.shape[dim] == count else [wide.select(dim, 0)] * count
+        return [found for member, part in zip(self._members, cut, strict=True) for found in member._broadcast(part)]
 
     # ---- joining -------------------------------------------------------------------------------------------------
 
@@ -346,7 +332,7 @@ class LazyStackedTensorDict(LazyShapes):
         at, count = first.stack_dim, len(first._members)
         alike = all([item.stack_dim == at for item in items])
         if not how.new_dim and alike and dim == at:
-            return first._with([member._twin() for item in items for member in item._members])
+            return first._with([MappingOps.clone(member) for item in items for member in item._members])
         if alike and all([len(item._members) == count for item in items]):
             inner = dim - (dim > at)
             rows = zip(*[item._members for item in items], strict=True)
@@ -358,7 +344,7 @@ class LazyStackedTensorDict(LazyShapes):
                     raise
         if not how.new_dim:
             return JoinOps.cat([item._unstacked() for item in items], dim)
-        return first._new([item._twin() for item in items], dim)
+        return first._new([MappingOps.clone(item) for item in items], dim)
 
     def _join_row(self, row: Sequence[Any], dim: int, new_dim: bool) -> Any:
         """Members that join each other, by the policies of the typed class over the stack if there is one."""
@@ -443,20 +429,6 @@ def _unflatten(children: Iterable[Any], context: Any) -> Any:
         )
     return new
 
-
-def _dense(name: str) -> Callable[..., Any]:
-    """An operation that needs dense entries: keys that only some members have are refused, not left out."""
-    operation = getattr(TensorDict, name)
-
-    @functools.wraps(operation)
-    def run(self: LazyStackedTensorDict, *args: Any, **kwargs: Any) -> Any:
-        return operation(self._unstacked(), *args, **kwargs)
-
-    return run
-
-
-for _name in ("to_dict", "to_namedtuple", "to_struct_array", "to_tensordict", "numpy", "state_dict"):
-    setattr(LazyStackedTensorDict, _name, _dense(_name))
 
 pytree.register_pytree_node(
     LazyStackedTensorDict,

@@ -152,23 +152,25 @@ class LazyBase(TensorDictBase):
 
     # ---- leaves --------------------------------------------------------------------------------------------------
 
-    def _leaves(self, kind: Kind = BATCHED) -> list[Tensor]:
+    def _leaves(self, kind: Kind = BATCHED) -> list[Any]:
+        """Of the operations on batch dims it is a leaf itself: it has the methods of a tensor for them."""
         if kind == BATCHED:
-            stacked: list[Tensor] = self._unstacked()._leaves(BATCHED)
-            return stacked
+            return [self]
         return [leaf for member in self._members for leaf in member._leaves(kind)]
 
-    def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
+    def _open(self, leaves: list[Any], kind: Kind = BATCHED) -> Any:
         if kind == BATCHED:
-            return super()._open(leaves, kind)
+            still = self._with(self._members)  # other threads may add members meanwhile
+            leaves.append(still)
+            return Place()
         return self._with([member._open(leaves, kind) for member in list(self._members)])
 
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         return self._twin()._consume(iter(leaves), batch_size, names, kind)
 
-    def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Any:
+    def _consume(self, leaves: Iterator[Any], batch_size: torch.Size, names: Names, kind: Kind) -> Any:
         if kind == BATCHED:
-            return self._unstacked(tensors=False)._twin()._consume(leaves, batch_size, names, BATCHED)
+            return Place()._consume(leaves, batch_size, names, kind)
         self._members = [m._consume(leaves, m._batch_size, m._names, kind) for m in self._members]
         return self
 
@@ -182,21 +184,18 @@ class LazyBase(TensorDictBase):
             found += [(mark, path) if isinstance(path, str) else (mark, *path) for path in member._layout()]
         return tuple(found)
 
-    def _unstacked(self, tensors: bool = True) -> Any:
-        """The dense container of the same entries; with `tensors=False` what is shaped like it, to be refilled."""
+    def _unstacked(self) -> Any:
+        """The dense container of the same entries."""
         stack = self._with(self._members)  # other threads may add members meanwhile
         stack._require_dense()
         data: dict[str, Any] = {}
         for key in entries.common_keys(stack._members):
-            values = entries.values_of(stack, key)
-            if not tensors and isinstance(values[0], Tensor):
-                data[key] = values[0]
-                continue
-            value = entries.combine(stack, key, values)
-            if isinstance(value, TensorCollection) and value._stacked:
-                value = value._unstacked(tensors)
-            data[key] = value
+            value = entries.combine(stack, key, entries.values_of(stack, key))
+            data[key] = value._solid() if isinstance(value, TensorCollection) else value
         return TensorDict._from_entries(data, stack._batch_size, stack._device, stack._names)
+
+    def _solid(self) -> Any:
+        return self._unstacked()
 
     def _require_dense(self) -> None:
         """Refuse what no dense container can hold: sizes that differ, keys that only some members have."""
@@ -209,6 +208,9 @@ class LazyBase(TensorDictBase):
                 f"and {sizes[at]} at position {at}; work on the members, or pad them with `densify` and "
                 "`to_padded_tensor`"
             )
+        for member in self._members:
+            if member._stacked:
+                getattr(member, "_store", member)._require_dense()
         exclusive = entries.exclusive_keys(self._members)
         if exclusive:
             key, holders = next(iter(exclusive.items()))
@@ -338,6 +340,34 @@ class LazyBase(TensorDictBase):
             "lazy stack: its members give it its shape, so it can't take over another one in place; use the form that "
             "gives a new container"
         )
+
+
+class Place(TensorCollection):
+    """Stands in a twin for a lazy stack, until an operation on batch dims has given what comes there."""
+
+    __slots__ = ("_batch_size", "_names")
+
+    def __init__(self) -> None:
+        self._batch_size = torch.Size()
+        self._names = None
+
+    def _twin(self) -> Self:
+        return self
+
+    def _make(self, leaves: Sequence[Any], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
+        return self._consume(iter(leaves), batch_size, names, kind)
+
+    def _consume(self, leaves: Iterator[Any], batch_size: torch.Size, names: Names, kind: Kind) -> Any:
+        """What the operation gave, as a container that nobody else has, with the dim names of its holder."""
+        new = next(leaves)._twin()  # it may be a member
+        own = new._names
+        if names is not None or own is not None:
+            ndim = len(new._batch_size)
+            tail = (own or (None,) * ndim)[len(batch_size) :]
+            wanted = check_names((*(names or (None,) * len(batch_size)), *tail), ndim)
+            if wanted != own:
+                new._names = wanted
+        return new
 
 
 def fixed_size(size: Sequence[int], own: torch.Size) -> BatchSizeError:

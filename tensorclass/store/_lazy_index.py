@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core import TensorCollection
 from ..core._keys import Path
 from ..errors import BatchIndexError, BatchSizeError
 from ..ops._index import normalise
 from ..ops._inplace import Copy
+from ..ops._mapping import MappingOps
 from ._dict import TensorDict
 from ._lazy_write import Later, LazyWrites
 
@@ -113,23 +115,24 @@ class LazyIndex(LazyWrites):
         least = [min(column) for column in zip(*[_smallest_of(m) for m in self._members], strict=True)]
         return torch.Size((*least[: self.stack_dim], len(self._members), *least[self.stack_dim :]))
 
-    def _quick(self, index: Any) -> Any:
+    def _member(self, index: Any) -> Any:
+        """The member at an int, where members stand along the first dim; None for any other index."""
         members = self._members
-        if type(index) is int and self.stack_dim == 0 and -len(members) <= index < len(members):
+        if self.stack_dim == 0 and -len(members) <= index < len(members):
             return members[index]
         return None
 
     def _index(self, index: Any) -> Any:
-        quick = self._quick(index)
-        if quick is not None:
-            return quick
+        member = self._member(index) if type(index) is int else None
+        if member is not None:
+            return member
         if type(index) is slice and self.stack_dim == 0:
             rows = self._members[_forward(index)]
             if rows:
                 return self._with([member._twin() for member in rows])
         pick = self._pick(index)
         if pick is None:
-            return self._unstacked()._index(index)
+            return self._by_bool(index)
         if isinstance(pick.rows, int):
             return _at(self._members[pick.rows], pick.rest)
         if not self._members:
@@ -141,10 +144,28 @@ class LazyIndex(LazyWrites):
         if not rows:
             return self._none_of(pick)
         self._check_rows(rows)
-        members = [_fresh(self._members[row], pick.rest) for row in rows]
+        views = [_at(self._members[row], pick.rest) for row in rows]
+        whole, nested = _is_whole(pick.rest), self._members[0]._stacked  # whose elements may be its members
+        copies = isinstance(pick.rows, Tensor)  # as torch does; an index tensor in the rest has copied already
+        members = [MappingOps.clone(m) for m in views] if copies else [m._twin() if whole or m._stacked or nested else m for m in views]
         if isinstance(pick.rows, Tensor) and pick.rows.ndim > 1:
             return self._nest(members, pick.rows.shape, pick.dim)
         return self._new(members, pick.dim, pick.name)
+
+    def index_select(self, dim: int, index: Tensor) -> Any:
+        """Copies of the elements at positions along a batch dim."""
+        return self._index((*[_ALL] * dim, index))
+
+    def _by_bool(self, index: Any) -> Any:
+        """A bool makes a dim of size one or zero: what stands in for it is a new dim, and a tensor that indexes it."""
+        parts = index if isinstance(index, tuple) else (index,)
+        flags = [isinstance(p, bool) or (isinstance(p, Tensor) and p.dtype is torch.bool and not p.ndim) for p in parts]
+        if flags.count(True) > 1 or any([isinstance(p, (Tensor, list)) for p, f in zip(parts, flags, strict=True) if not f]):
+            return self._unstacked()._index(index)
+        at = flags.index(True)
+        new = self._index((*parts[:at], None, *parts[at + 1 :]))
+        before = _kept(normalise((*parts[:at], ...), self._smallest(self._batch_size))[: at])
+        return new._index((*[_ALL] * before, torch.arange(int(bool(parts[at])), device="cpu")))
 
     def _check_rows(self, rows: Sequence[int]) -> None:
         count = len(self._members)
@@ -157,19 +178,20 @@ class LazyIndex(LazyWrites):
         part = pick.parts[pick.at]
         none = slice(0, 0) if isinstance(part, slice) else part
         parts = (*pick.parts[: pick.at], none, *pick.parts[pick.at + 1 :])
-        return self._new(self._members[:1], self.stack_dim, self._dim_name)._unstacked()._index(parts)
+        return self._new([_alike(self._members[0])], self.stack_dim, self._dim_name)._unstacked()._index(parts)
 
     def _by_element(self, parts: tuple[Any, ...]) -> Any:
         """Tensors that index the stack dim together with others: one element for each of their positions."""
         tensors = [part for part in parts if isinstance(part, Tensor)]
         shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])
         if 0 in shape:
-            return self._new(self._members[:1], self.stack_dim)._unstacked()._index(parts)
+            return self._new([_alike(self._members[0])], self.stack_dim)._unstacked()._index(parts)
         columns = [tensor.expand(shape).reshape(-1).tolist() for tensor in tensors]
         found = []
         for row in zip(*columns, strict=True):
             positions = iter(row)
-            found.append(self._index(tuple([next(positions) if isinstance(p, Tensor) else p for p in parts])))
+            view = self._index(tuple([next(positions) if isinstance(p, Tensor) else p for p in parts]))
+            found.append(MappingOps.clone(view))  # as torch does
         first = next(i for i, part in enumerate(parts) if isinstance(part, Tensor))
         return self._nest(found, shape, 0 if _separated(parts) else _kept(parts[:first]))
 
@@ -240,9 +262,17 @@ def _at(member: Any, rest: tuple[Any, ...]) -> Any:
     return member if _is_whole(rest) else member._index(rest)
 
 
-def _fresh(member: Any, rest: tuple[Any, ...]) -> Any:
-    """As `_at`, but always a new container around the same tensors."""
-    return member._twin() if _is_whole(rest) else member._index(rest)
+def _alike(member: Any) -> Any:
+    """A container of the same size in which the members of every stack are as its first: it tells keys and shapes."""
+    store = getattr(member, "_store", member)
+    if store._stacked:
+        return store._with([_alike(inner) for inner in store._members[:1]] * len(store._members))
+    nested = {key: _alike(value) for key, value in store._live().items() if isinstance(value, TensorCollection)}
+    if not nested:
+        return store
+    twin = store._twin()
+    twin._data.update(nested)
+    return twin
 
 
 def _forward(part: slice) -> slice:

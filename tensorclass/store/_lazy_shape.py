@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Any
 
 import torch
@@ -51,7 +51,9 @@ class LazyShapes(LazyIndex):
         at = self._dim(dim, "unbind")
         if at == self.stack_dim:
             return tuple(self._members)
-        return self._transposed("unbind", [JoinOps.unbind(m, self._inner(at)) for m in self._members], at)
+        rows = [JoinOps.unbind(m, self._inner(at)) for m in self._members]
+        rows = [[_own(part) for part in row] if m._stacked else row for m, row in zip(self._members, rows, strict=True)]
+        return self._transposed("unbind", rows, at)
 
     def _transposed(self, op: str, pieces: Sequence[Sequence[Any]], at: int, lost: int = 1) -> Any:
         """Pieces of each member as stacks of pieces."""
@@ -85,6 +87,8 @@ class LazyShapes(LazyIndex):
     def split(self, split_size: int | Sequence[int], dim: int | str = 0) -> Any:
         """Cut a batch dim into pieces of a size, or of given sizes; lazy stacks around the same tensors."""
         return self._pieces("split", split_size, dim)
+
+    split_with_sizes = split  # as a leaf of its holder is asked
 
     def tensor_split(self, indices_or_sections: Any, dim: int | str = 0) -> Any:
         """Cut a batch dim at given positions, or into a number of nearly equal pieces; stays lazy."""
@@ -125,10 +129,11 @@ class LazyShapes(LazyIndex):
         return self._new(members, self.stack_dim + after, self._dim_name, template)
 
     @RESHAPED
-    def squeeze(self, dim: int | str | None = None) -> Any:
+    def squeeze(self, dim: int | str | tuple[int, ...] | None = None) -> Any:
         """Drop a batch dim of size one, or all of them; stays lazy unless the stack dim is dropped."""
         size = self._batch_size
-        dims = range(len(size)) if dim is None else (self._dim(dim, "squeeze"),)
+        given = range(len(size)) if dim is None else dim if isinstance(dim, tuple) else (dim,)
+        dims = [self._dim(d, "squeeze") for d in given]
         drop = [d for d in dims if size[d] == 1]
         if not drop:
             return self._twin()
@@ -145,6 +150,16 @@ class LazyShapes(LazyIndex):
         inner = [self._inner(d) for d in where if d != self.stack_dim]
         members = [ShapeOps.flip(m, inner) if inner else MappingOps.clone(m) for m in self._members]
         return self._with(members[::-1] if self.stack_dim in where else members)
+
+    def narrow(self, dim: int | str, start: int, length: int) -> Any:
+        """A slice of given length along a batch dim; stays lazy."""
+        at = self._dim(dim, "narrow")
+        if at != self.stack_dim:
+            return self._with([ShapeOps.narrow(m, self._inner(at), start, length) for m in self._members])
+        size = TensorDict._of({}, torch.Size([len(self._members)]), None, None, True)
+        ShapeOps.narrow(size, 0, start, length)  # refuses what reaches too far
+        first = as_int(start) % max(len(self._members), 1) if as_int(start) < 0 else as_int(start)
+        return self._rows([*range(first, first + as_int(length))])
 
     # ---- reshaping -----------------------------------------------------------------------------------------------
 
@@ -180,6 +195,11 @@ class LazyShapes(LazyIndex):
         ragged = -1 in size
         if list(size) == shape:
             return self._twin()
+        kept = len(size) - size.index(-1) if ragged else 0
+        head = shape[: len(shape) - kept]
+        if kept and tuple(shape[len(head) :]) == size[-kept:]:  # else the -1 asks for a size, as of a tensor
+            if -1 in head or torch.Size(head).numel() == size[:-kept].numel():
+                return self._reshaped_head(head, size[:-kept], op)
         total = sum([_numel(member) for member in self._members])
         new = infer_shape(shape, total, op=op)
         if not ragged:
@@ -196,11 +216,17 @@ class LazyShapes(LazyIndex):
             return getattr(ShapeOps, op)(self._unstacked(), new)
         return self._nest(elements(self), new, 0) if new else elements(self)[0]
 
+    def _reshaped_head(self, shape: list[int], size: torch.Size, op: str) -> Any:
+        """Another shape of the dims before the first whose size differs from member to member."""
+        found = [self._index(row) for row in product(*map(range, size))]
+        new = infer_shape(shape, len(found), op=op)
+        return self._nest([_own(part) for part in found], new, 0) if new else _own(found[0])
+
     def _dense_or_none(self) -> Any:
         """The dense container of the same entries, where there is one."""
         try:
             return self._unstacked()
-        except StructureError:
+        except (StructureError, BatchSizeError):
             return None
 
     @RESHAPED
@@ -217,9 +243,9 @@ class LazyShapes(LazyIndex):
             return self._reshaped_to(list(ShapeOps.flatten(self._shell(), first, last)._batch_size), "reshape")
         if (first, last) == (0, len(size) - 1):
             return self._reshaped_to([-1], "reshape")
-        if first != last:
+        if first != last and -1 in size[: last + 1]:
             self._require_dense()
-        return self._twin()
+        return self._reshaped_to([*size[:first], size[first : last + 1].numel(), *size[last + 1 :]], "reshape")
 
     @RESHAPED
     def unflatten(self, dim: int | str, unflattened_size: Sequence[int], *, inplace: bool = False) -> Any:
@@ -285,10 +311,10 @@ class LazyShapes(LazyIndex):
                 )
         return [[column[i] for column in columns] for i in range(len(self._members))]
 
-    def _plan_mapped(self, mapper: Mapper, others: Sequence[Any]) -> list[Any]:
+    def _plan_mapped(self, mapper: Mapper, others: Sequence[Any], prefix: Any = ()) -> list[Any]:
         found: list[Any] = []
         for member, cut in zip(self._members, self._cut_others(others), strict=True):
-            found += ApplyOps._plan_mapped(member, mapper, cut)
+            found += ApplyOps._plan_mapped(member, mapper, cut, prefix)
         return found
 
     def _on(self, device: Any, non_blocking: bool = False) -> Any:
@@ -311,12 +337,17 @@ class LazyShapes(LazyIndex):
         return TensorDict(batch_size=size, device=where, names=None if names is UNSET else names)
 
 
+def _own(part: Any) -> Any:
+    """An element of a stack as a container that nobody else has; it may be a member itself."""
+    return part._twin()
+
+
 def elements(stack: Any) -> list[Any]:
     """Every element as a container without batch dims, in order; views of the members."""
     found: list[Any] = []
     for part in stack.unbind(0):
         size = part._batch_size
-        found += [part] if not size else elements(part) if part._stacked else _elements_of(part)
+        found += [_own(part)] if not size else elements(part) if part._stacked else _elements_of(part)
     return found
 
 

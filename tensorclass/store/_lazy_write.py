@@ -188,6 +188,22 @@ class LazyWrites(LazyBase):
             input_dict_or_td = _copied(input_dict_or_td)
         return super().update(input_dict_or_td, False, *args, **kwargs)
 
+    def _plan_update(
+        self, source: Any, prefix: Path, wanted: list[Path] | None, inplace: bool, is_leaf: Any, plan: Any,
+        in_place: dict[Path, Any],
+    ) -> None:  # fmt: skip
+        """From another stack member by member, whose entries need not stack."""
+        if self.hook_in is not None or not (isinstance(source, TensorCollection) and source._stacked):
+            super()._plan_update(source, prefix, wanted, inplace, is_leaf, plan, in_place)
+            return
+        wrap: Callable[[Any], Any] = getattr(self._joiner, "_wrap", lambda member: member)
+        shares = self._cut_container(join_path(prefix), source)
+        for position, (member, share) in enumerate(zip(self._members, shares, strict=True)):
+            found: dict[Path, Any] = {}
+            wrap(member)._plan_update(share, prefix, wanted, inplace, is_leaf, plan, found)
+            for path, value in found.items():
+                in_place.setdefault(path, Rows([_ABSENT] * len(shares))).each[position] = value
+
     def _replace_all(self, source: TensorCollection, clone: bool) -> Self:
         if source._batch_size != self._batch_size:
             raise UnsupportedOperationError(
@@ -255,7 +271,7 @@ class LazyWrites(LazyBase):
         return True
 
     def _set_at(self, index: Any, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
-        member = self._quick(index) if type(index) is int else None
+        member = self._member(index) if type(index) is int else None
         if member is not None:
             if wanted is not None or not member._copied_alike(value, False, non_blocking):
                 self._write(member._plan(value, (), None, None, wanted), non_blocking)
@@ -263,7 +279,7 @@ class LazyWrites(LazyBase):
         self._write(self._plan_at(index, value, (), wanted), non_blocking)
 
     def _set_index(self, index: Any, value: Any) -> None:
-        member = self._quick(index) if type(index) is int else None
+        member = self._member(index) if type(index) is int else None
         if member is not None:
             InplaceOps._set_index(member, slice(None) if member._batch_size else ..., value)
             return
@@ -281,7 +297,8 @@ class LazyWrites(LazyBase):
             for key, value in source.items():
                 here = (*path, *unravel_key_to_tuple(key))
                 for share, part in zip(shares, self._spread_entry(value, size, axis, here), strict=True):
-                    share[key] = part
+                    if part is not _ABSENT:
+                        share[key] = part
             return shares
         return [source] * count
 
@@ -312,16 +329,20 @@ class LazyWrites(LazyBase):
             return [value._make([i], i.shape, None, 0) for i in _along(index, index.ndim, size, axis, path)]
         if not isinstance(value, Tensor):
             return [value] * size[axis]
-        entry = self._first(path)
-        event = entry.ndim - len(self._batch_size) + 1 if isinstance(entry, Tensor) else 0
+        entry, holder = self._first(path)
+        event = entry.ndim - len(holder._batch_size) if isinstance(entry, Tensor) else 0
         return _along(value, value.ndim - event, size, axis, path)
 
-    def _first(self, path: Path) -> Any:
-        """The entry of the first member under a path."""
-        node: Any = self._members[0] if self._members else None
+    def _first(self, path: Path) -> tuple[Any, Any]:
+        """The entry under a path in the first member that is no stack, and the container that holds it."""
+        node: Any = self
+        holder: Any = None
         for part in path:
-            node = node._outline().get(part) if isinstance(node, TensorCollection) else None
-        return node
+            while isinstance(node, TensorCollection) and node._stacked:
+                members = getattr(node, "_store", node)._members
+                node = members[0] if members else None
+            holder, node = node, node._live().get(part) if isinstance(node, TensorCollection) else None
+        return node, holder
 
     def fill_(self, key: Any, value: float | bool) -> Self:
         """Fill one entry of every member with a number; a container is filled all the way down."""
@@ -340,42 +361,12 @@ class LazyWrites(LazyBase):
             leaf.fill_(value)
         return self
 
-    def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
-        """Fill the elements where a mask over leading batch dims is true; no member is written unless all can be."""
-        masks = self._cut_mask(mask)
-        self._require_fillable(self._leaves(VALUES), value)
-        for member, share in zip(self._members, masks, strict=True):
-            InplaceOps.masked_fill_(member, share, value)
-        return self
-
     def _require_fillable(self, leaves: list[Tensor], value: float | bool) -> None:
         self._refuse_frozen("fill")
         for leaf in leaves:
             if not takes(leaf, value):
                 _scalar_like(value, leaf)
                 _require_writable(leaf, ())
-
-    def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
-        """A copy in which the elements where a mask over leading batch dims is true hold a number."""
-        masks = self._cut_mask(mask)
-        return self._with(
-            [InplaceOps.masked_fill(m, part, value) for m, part in zip(self._members, masks, strict=True)]
-        )
-
-    def _cut_mask(self, mask: Tensor) -> Sequence[Tensor]:
-        """The mask over each member; it has leading batch dims, and expands where it stops before the stack dim."""
-        size, dim = self._batch_size, self.stack_dim
-        if (
-            mask.dtype is not torch.bool
-            or mask.ndim > len(size)
-            or -1 in size[: mask.ndim]
-            or mask.shape != size[: mask.ndim]
-        ):
-            raise BatchSizeError(
-                f"a mask is a bool tensor over leading batch dims of {list(size)}, got dtype {mask.dtype} and shape "
-                f"{list(mask.shape)}"
-            )
-        return mask.unbind(dim) if mask.ndim > dim else [mask] * len(self._members)
 
     def where(
         self, condition: Tensor, other: Any, *, out: Any = None, pad: int | bool | None = None,
@@ -401,8 +392,11 @@ def _is_node(value: Any) -> bool:
     return isinstance(value, (TensorCollection, Node))
 
 
+_ABSENT: Any = object()
+
+
 class Rows:
-    """Values that a list gives one by one."""
+    """Values given one by one; absent where nothing is written to a member."""
 
     __slots__ = ("each",)
 

@@ -194,7 +194,7 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
     def _twin(self) -> Any:
         return self._store._twin()
 
-    def _unstacked(self, tensors: bool = True) -> Any:
+    def _unstacked(self) -> Any:
         return self._store
 
     def _bare(self, batch_size: torch.Size, names: Names = None) -> Any:
