@@ -320,11 +320,6 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
             raise _build.cannot_drop(type(self), key)
         self._put(key, None)
 
-    def _plan_update(self, source: Any, *args: Any) -> None:
-        store = self._store
-        stacks = store._stacked and isinstance(source, TensorCollection) and source._stacked
-        store._joined_by(type(self))._plan_update(source, *args) if stacks else super()._plan_update(source, *args)
-
     def _check(self, key: str, value: Any) -> Any:
         return _checks.check_one(self, key, value)
 
@@ -398,9 +393,13 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         self._refuse_frozen("write", ".".join(path))
         return super()._present(path)
 
-    def _plan_update(self, *args: Any, **kwargs: Any) -> None:
+    def _plan_update(self, source: Any, *args: Any, **kwargs: Any) -> None:
         self._refuse_frozen("update", "")
-        super()._plan_update(*args, **kwargs)
+        store = self._store
+        if store._stacked and isinstance(source, TensorCollection) and source._stacked:
+            store._joined_by(type(self))._plan_update(source, *args, **kwargs)
+        else:
+            super()._plan_update(source, *args, **kwargs)
 
     def _plan(self, *args: Any) -> list[Any]:
         if type(self).__tensorclass_lengths__ and self._stacked:

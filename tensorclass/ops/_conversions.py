@@ -406,9 +406,9 @@ class ConversionOps(ApplyOps):
         >>> TensorDict(a=torch.arange(2), b={"c": "text"}).to_dict(convert_tensors=True)
         {'a': [0, 1], 'b': {'c': 'text'}}
         """
-        self = self._unstacked() if tolist_first else self._solid()
+        solid = self._unstacked() if tolist_first else self._solid()
         if not convert_tensors and not tolist_first:
-            return self._plain_dict(retain_none)
+            return solid._plain_dict(retain_none)  # type: ignore[no-any-return]  # a dict
         if convert_tensors not in (True, False, "numpy"):
             raise ValueError(f"convert_tensors is True, False or 'numpy', got {convert_tensors!r}")
 
@@ -418,7 +418,7 @@ class ConversionOps(ApplyOps):
             options: Any = {"convert_tensors": convert_tensors, "tolist_first": tolist_first}
             return ConversionOps.to_dict(value, retain_none=retain_none, **options)
 
-        rows = self._fields_and_gaps() if retain_none else self._entries()
+        rows = solid._fields_and_gaps() if retain_none else solid._entries()
         return {key: plain(key, value, convert_tensors, nested) for key, value in rows.items()}
 
     def _plain_dict(self, retain_none: bool) -> dict[str, Any]:

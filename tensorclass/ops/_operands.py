@@ -108,8 +108,8 @@ def _spread(self: Pointwise, other: Tensor, op: str) -> list[Tensor]:
     size = torch.Size([1 if n == -1 else n for n in self._batch_size])
     if not broadcasts_to(other.shape, size):
         raise BatchSizeError(
-            f"{op}: a tensor operand broadcasts to the batch size {list(self._batch_size)} without enlarging it and is applied to "
-            f"all event dims alike, got shape {list(other.shape)}; combine one field with it instead, or "
+            f"{op}: a tensor operand broadcasts to the batch size {list(self._batch_size)} without enlarging it and is "
+            f"applied to all event dims alike, got shape {list(other.shape)}; combine one field with it instead, or "
             "expand the batch first"
         )
     found: list[Any] = self._broadcast(other)

@@ -100,7 +100,9 @@ class StateOps(ApplyOps):
         twin = _rehearse(self, rest, resized) if rest or resized else None
         if copies:
             self._refuse_frozen("write in place", "")
-        plan = [_copy(table[path[:-1]], table[path], value, path) for path, value in copies.items()]
+        plan: list[Any] = []
+        for path, value in copies.items():
+            plan += _copies(table[path[:-1]], table[path], value, path)
         for path in {path[:-1] for path in rest} | set(resized):
             _level(self, path)._require_unlocked("load the state", join_path(path) or None)
         self._write(plan)
@@ -310,14 +312,16 @@ def _sort_out(
     return copies, rest
 
 
-def _copy(holder: Any, entry: Any, value: Tensor, path: Path) -> tuple[Any, Any, Path]:
-    """One copy of a plan, checked: a value of the entry's shape into a tensor, or into a tensor that is shared."""
+def _copies(holder: Any, entry: Any, value: Tensor, path: Path) -> list[tuple[Any, Any, Path]]:
+    """Copies of a plan, checked: a value of the entry's shape into a tensor, or into those of the members."""
+    if holder._stacked:
+        return holder._plan({path[-1]: value}, path[:-1], None, None, None)  # type: ignore[no-any-return]  # a plan
     if not isinstance(entry, Tensor):
-        return entry, entry._plan_write(value, None, holder._batch_size, path), path
+        return [(entry, entry._plan_write(value, None, holder._batch_size, path), path)]
     if holder._layered:
         holder._refuse_frozen("write in place", join_path(path))
     holder._check_write(path, entry, value, value)
-    return entry, value, path
+    return [(entry, value, path)]
 
 
 def _put_all(twin: Any, values: dict[Path, Any]) -> None:
@@ -338,6 +342,11 @@ def _put_all(twin: Any, values: dict[Path, Any]) -> None:
 
 def _take_over(mine: Any, twin: Any, written: set[Path], path: Path = ()) -> None:
     """Give a container what was written to its twin: all of it has been checked there."""
+    if mine._stacked:
+        stacks = [getattr(stack, "_store", stack)._members for stack in (mine, twin)]
+        for member, other in zip(*stacks, strict=True):
+            _take_over(member, other, written, path)
+        return
     if mine._batch_size != twin._batch_size:
         names = mine._names
         mine._batch_size = twin._batch_size

@@ -11,7 +11,7 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import STORAGE, VALUES, TensorCollection, unravel_key_to_tuple
+from ..core import STORAGE, TensorCollection, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._device import Device
 from ..core._exported import dumped, restored
@@ -89,7 +89,7 @@ class LazyStackedTensorDict(LazyShapes):
     # ---- as a list -----------------------------------------------------------------------------------------------
 
     def append(self, tensordict: Any) -> None:
-        """Add a member at the end, as it is.
+        """Add a member at the end, as it is; the first one takes over the dim names of the empty stack.
 
         Raises:
             TypeError: for what is no container.
@@ -110,6 +110,7 @@ class LazyStackedTensorDict(LazyShapes):
         """Add a member before a position, as `list.insert` does; arguments and errors as for `append`."""
         self._require_list_unlocked("insert a member")
         self._require_member(tensordict)
+        self._name_members([tensordict])
         self._members.insert(index, tensordict)
 
     def extend(self, tensordict: Iterable[Any] | TensorCollection) -> None:
@@ -118,7 +119,14 @@ class LazyStackedTensorDict(LazyShapes):
         given = JoinOps.unbind(tensordict, self.stack_dim) if isinstance(tensordict, JoinOps) else list(tensordict)  # type: ignore[arg-type]  # no container
         for member in given:
             self._require_member(member)
+        self._name_members(given)
         self._members += given
+
+    def _name_members(self, members: Iterable[Any]) -> None:
+        """The first members take over the dim names that a stack without members has."""
+        names = None if self._members else self._template._names
+        for member in members if names else ():
+            member._names = member._names or names
 
     def _require_member(self, member: Any) -> None:
         if not isinstance(member, TensorCollection):
@@ -336,6 +344,9 @@ class LazyStackedTensorDict(LazyShapes):
         if alike and all([len(item._members) == count for item in items]):
             inner = dim - (dim > at)
             rows = zip(*[item._members for item in items], strict=True)
+            if not count:
+                template = first._join_row([item._template for item in items], inner, how.new_dim)
+                return first._new([], at + (how.new_dim and dim <= at), first._dim_name, template)
             try:
                 joined = [first._join_row(row, inner, how.new_dim) for row in rows]
                 return first._new(joined, at + (how.new_dim and dim <= at), first._dim_name)

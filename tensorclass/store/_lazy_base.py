@@ -128,7 +128,8 @@ class LazyBase(TensorDictBase):
         dim = self.stack_dim
         self._dim_name = None if names is None else names[dim]
         inner = None if names is None else check_names((*names[:dim], *names[dim + 1 :]), len(names) - 1)
-        for member in self._members or [self._template._twin()]:
+        self._template = self._template._twin()  # others may have it too
+        for member in self._members or [self._template]:
             member._names = inner
 
     def __len__(self) -> int:
@@ -275,7 +276,8 @@ class LazyBase(TensorDictBase):
         return TensorDict._from_entries(entries, batch_size, device, names)
 
     def _set_device(self, device: torch.device | None) -> None:
-        for member in self._members:
+        self._template = self._template._twin()  # others may have it too
+        for member in [*self._members, self._template]:
             member._set_device(device)
 
     # ---- locking, copying ----------------------------------------------------------------------------------------

@@ -147,7 +147,11 @@ class LazyIndex(LazyWrites):
         views = [_at(self._members[row], pick.rest) for row in rows]
         whole, nested = _is_whole(pick.rest), self._members[0]._stacked  # whose elements may be its members
         copies = isinstance(pick.rows, Tensor)  # as torch does; an index tensor in the rest has copied already
-        members = [MappingOps.clone(m) for m in views] if copies else [m._twin() if whole or m._stacked or nested else m for m in views]
+        members = (
+            [MappingOps.clone(m) for m in views]
+            if copies
+            else [m._twin() if whole or m._stacked or nested else m for m in views]
+        )
         if isinstance(pick.rows, Tensor) and pick.rows.ndim > 1:
             return self._nest(members, pick.rows.shape, pick.dim)
         return self._new(members, pick.dim, pick.name)
@@ -160,11 +164,13 @@ class LazyIndex(LazyWrites):
         """A bool makes a dim of size one or zero: what stands in for it is a new dim, and a tensor that indexes it."""
         parts = index if isinstance(index, tuple) else (index,)
         flags = [isinstance(p, bool) or (isinstance(p, Tensor) and p.dtype is torch.bool and not p.ndim) for p in parts]
-        if flags.count(True) > 1 or any([isinstance(p, (Tensor, list)) for p, f in zip(parts, flags, strict=True) if not f]):
+        if flags.count(True) > 1 or any(
+            [isinstance(p, (Tensor, list)) for p, f in zip(parts, flags, strict=True) if not f]
+        ):
             return self._unstacked()._index(index)
         at = flags.index(True)
         new = self._index((*parts[:at], None, *parts[at + 1 :]))
-        before = _kept(normalise((*parts[:at], ...), self._smallest(self._batch_size))[: at])
+        before = _kept(normalise((*parts[:at], ...), self._smallest(self._batch_size))[:at])
         return new._index((*[_ALL] * before, torch.arange(int(bool(parts[at])), device="cpu")))
 
     def _check_rows(self, rows: Sequence[int]) -> None:

@@ -35,6 +35,11 @@ class LazyShapes(LazyIndex):
     def _through(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return getattr(self, name)(*args, **kwargs)
 
+    def _each_member(self, fn: Callable[[Any], Any]) -> Any:
+        """A stack like this one of what becomes of each member, or of those to come."""
+        template = self._template if self._members else fn(self._template)
+        return self._new([fn(member) for member in self._members], self.stack_dim, self._dim_name, template)
+
     def _model(self) -> TensorDict:
         """An empty container whose batch dims have distinct sizes: what an operation does to it says where dims go."""
         ndim = len(self._batch_size)
@@ -51,8 +56,11 @@ class LazyShapes(LazyIndex):
         at = self._dim(dim, "unbind")
         if at == self.stack_dim:
             return tuple(self._members)
-        rows = [JoinOps.unbind(m, self._inner(at)) for m in self._members]
-        rows = [[_own(part) for part in row] if m._stacked else row for m, row in zip(self._members, rows, strict=True)]
+        rows = [JoinOps.unbind(m, self._inner(at)) for m in self._members or [self._template]]
+        rows = [
+            [_own(part) for part in row] if m._stacked else row
+            for m, row in zip(self._members or [self._template], rows, strict=True)
+        ]
         return self._transposed("unbind", rows, at)
 
     def _transposed(self, op: str, pieces: Sequence[Sequence[Any]], at: int, lost: int = 1) -> Any:
@@ -63,13 +71,16 @@ class LazyShapes(LazyIndex):
                 "members one by one"
             )
         dim = self.stack_dim - (lost and at < self.stack_dim)
+        if not self._members:
+            return tuple([self._new([], dim, self._dim_name, piece) for piece in pieces[0]])
         return tuple([self._new(column, dim, self._dim_name) for column in zip(*pieces, strict=True)])
 
     def _pieces(self, op: str, argument: Any, dim: int | str) -> Any:
         at = self._dim(dim, op)
         if at != self.stack_dim:
             cut: Callable[..., Any] = getattr(JoinOps, op)
-            return self._transposed(op, [cut(m, argument, self._inner(at)) for m in self._members], at, 0)
+            members = self._members or [self._template]
+            return self._transposed(op, [cut(m, argument, self._inner(at)) for m in members], at, 0)
         count = len(self._members)
         ends = _ends(op, argument, count)
         if ends is not None:
@@ -155,7 +166,7 @@ class LazyShapes(LazyIndex):
         """A slice of given length along a batch dim; stays lazy."""
         at = self._dim(dim, "narrow")
         if at != self.stack_dim:
-            return self._with([ShapeOps.narrow(m, self._inner(at), start, length) for m in self._members])
+            return self._each_member(lambda m: ShapeOps.narrow(m, self._inner(at), start, length))
         size = TensorDict._of({}, torch.Size([len(self._members)]), None, None, True)
         ShapeOps.narrow(size, 0, start, length)  # refuses what reaches too far
         first = as_int(start) % max(len(self._members), 1) if as_int(start) < 0 else as_int(start)
@@ -168,7 +179,10 @@ class LazyShapes(LazyIndex):
         size = torch.Size([_RAGGED if n == -1 else n for n in self._batch_size])
         new = [-1 if n == _RAGGED else n for n in _expanded(_sizes(shape), size)]
         dim = self.stack_dim + len(new) - len(size)
-        members = [ShapeOps.expand(member, [*new[:dim], *new[dim + 1 :]]) for member in self._members]
+        inner = [*new[:dim], *new[dim + 1 :]]
+        members = [ShapeOps.expand(member, inner) for member in self._members]
+        if not members:
+            return self._new(members, dim, self._dim_name, ShapeOps.expand(self._template, inner))
         if len(members) != new[dim]:
             members = [members[0], *[members[0]._twin() for _ in range(new[dim] - 1)]]
         return self._new(members, dim, self._dim_name)
@@ -318,7 +332,7 @@ class LazyShapes(LazyIndex):
         return found
 
     def _on(self, device: Any, non_blocking: bool = False) -> Any:
-        return self._with([member._on(device, non_blocking) for member in self._members])
+        return self._each_member(lambda member: member._on(device, non_blocking))
 
     def _cast(self, dtype: torch.dtype, cast_filter: CastFilter = None) -> Any:
         if cast_filter is None:
@@ -326,7 +340,7 @@ class LazyShapes(LazyIndex):
         return self._with([member._cast(dtype, cast_filter) for member in self._members])
 
     def _cast_each(self, attrs: Any, non_blocking: bool) -> Any:
-        return self._with([member._cast_each(attrs, non_blocking) for member in self._members])
+        return self._each_member(lambda member: member._cast_each(attrs, non_blocking))
 
     def empty(self, recurse: bool = False, *, batch_size: Any = None, device: Any = UNSET, names: Any = UNSET) -> Any:
         """A lazy stack of empty members; of another batch size a dense container."""

@@ -67,7 +67,11 @@ def picks(size: Size) -> list[tuple[Op, list[tuple[Size, list[Place]]]]]:
     """The operations that give elements of their source, and which."""
     found = []
     for op in OPS:
-        wanted = None if op.untyped or op.schemaless or op.writes or op.restructures or not op.suits(size) else positions(op, size)
+        wanted = (
+            None
+            if op.untyped or op.schemaless or op.writes or op.restructures or not op.suits(size)
+            else positions(op, size)
+        )
         if wanted is not None and op.name.split(".")[0] not in ("to(torch",) and op.name not in CASTS:
             found.append((op, wanted))
     return found
@@ -116,7 +120,11 @@ def test_picks(kind: str, holder: str, size: Size, record_property: Callable[[st
                 assert_own_structure(container, result)
         assert_elements(container, source)
 
-    tries = [(op.name, lambda op=op, wanted=wanted: attempt(op, wanted)) for op, wanted in PICKS[size] if (kind, op.name.split(".")[-1]) not in SKIPS]
+    tries = [
+        (op.name, lambda op=op, wanted=wanted: attempt(op, wanted))
+        for op, wanted in PICKS[size]
+        if (kind, op.name.split(".")[-1]) not in SKIPS
+    ]
     record_property("cases", len(tries))
     told = failures(tries)
     assert not told, told
