@@ -151,6 +151,13 @@ class LazyBase(TensorDictBase):
     def _inner_size(self, size: torch.Size) -> torch.Size:
         return torch.Size((*size[: self.stack_dim], *size[self.stack_dim + 1 :]))
 
+    def _member(self, index: Any) -> Any:
+        """The member at an int, where members stand along the first dim; None for any other index."""
+        members = self._members
+        if self.stack_dim == 0 and -len(members) <= index < len(members):
+            return members[index]
+        return None
+
     # ---- leaves --------------------------------------------------------------------------------------------------
 
     def _leaves(self, kind: Kind = BATCHED) -> list[Any]:

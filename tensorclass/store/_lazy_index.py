@@ -115,13 +115,6 @@ class LazyIndex(LazyWrites):
         least = [min(column) for column in zip(*[_smallest_of(m) for m in self._members], strict=True)]
         return torch.Size((*least[: self.stack_dim], len(self._members), *least[self.stack_dim :]))
 
-    def _member(self, index: Any) -> Any:
-        """The member at an int, where members stand along the first dim; None for any other index."""
-        members = self._members
-        if self.stack_dim == 0 and -len(members) <= index < len(members):
-            return members[index]
-        return None
-
     def _index(self, index: Any) -> Any:
         member = self._member(index) if type(index) is int else None
         if member is not None:

@@ -58,7 +58,7 @@ class LazyShapes(LazyIndex):
             return tuple(self._members)
         rows = [JoinOps.unbind(m, self._inner(at)) for m in self._members or [self._template]]
         rows = [
-            [_own(part) for part in row] if m._stacked else row
+            tuple([_own(part) for part in row]) if m._stacked else row
             for m, row in zip(self._members or [self._template], rows, strict=True)
         ]
         return self._transposed("unbind", rows, at)
@@ -211,9 +211,9 @@ class LazyShapes(LazyIndex):
             return self._twin()
         kept = len(size) - size.index(-1) if ragged else 0
         head = shape[: len(shape) - kept]
-        if kept and tuple(shape[len(head) :]) == size[-kept:]:  # else the -1 asks for a size, as of a tensor
-            if -1 in head or torch.Size(head).numel() == size[:-kept].numel():
-                return self._reshaped_head(head, size[:-kept], op)
+        fits = -1 in head or torch.Size(head).numel() == size[: len(size) - kept].numel()
+        if kept and fits and tuple(shape[len(head) :]) == size[-kept:]:  # else the -1 asks for a size, as of a tensor
+            return self._reshaped_head(head, size[:-kept], op)
         total = sum([_numel(member) for member in self._members])
         new = infer_shape(shape, total, op=op)
         if not ragged:

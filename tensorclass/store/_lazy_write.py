@@ -339,8 +339,8 @@ class LazyWrites(LazyBase):
         holder: Any = None
         for part in path:
             while isinstance(node, TensorCollection) and node._stacked:
-                members = getattr(node, "_store", node)._members
-                node = members[0] if members else None
+                stack: Any = getattr(node, "_store", node)
+                node = stack._members[0] if stack._members else None
             holder, node = node, node._live().get(part) if isinstance(node, TensorCollection) else None
         return node, holder
 

@@ -99,10 +99,12 @@ def empty() -> LazyStackedTensorDict:
 
 KEPT: dict[str, Callable[[Any], Any]] = {
     "itself": lambda s: s, "clone": lambda s: s.clone(), "copy": lambda s: s.copy(), "[:]": lambda s: s[:],
-    "detach": lambda s: s.detach(), "cpu": lambda s: s.cpu(), "to": lambda s: s.to("cpu"), "double": lambda s: s.double(),
+    "detach": lambda s: s.detach(), "cpu": lambda s: s.cpu(), "to": lambda s: s.to("cpu"),
+    "double": lambda s: s.double(),
     "[0:0]": lambda s: s[0:0], "[:, :]": lambda s: s[:, :], "flip": lambda s: s.flip(0), "exp": lambda s: s.exp(),
     "+": lambda s: s + 1, "apply": lambda s: s.apply(lambda t: t), "select": lambda s: s.select(),
-    "exclude": lambda s: s.exclude("a"), "empty": lambda s: s.empty(), "pickle": lambda s: pickle.loads(pickle.dumps(s)),
+    "exclude": lambda s: s.exclude("a"), "empty": lambda s: s.empty(),
+    "pickle": lambda s: pickle.loads(pickle.dumps(s)),
     "deepcopy": copy.deepcopy, "cat": lambda s: torch.cat([s, s]), "narrow": lambda s: s.narrow(1, 0, 3),
     "split": lambda s: s.split(3, 1)[0], "chunk": lambda s: s.chunk(1, 1)[0],
     "entry": lambda s: TensorDict(e=s, batch_size=[0, 3], names=["s", "x"], device="cpu")[:, :]["e"],
