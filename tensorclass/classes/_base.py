@@ -206,11 +206,10 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         return [self._wrap(part) for part in self._store._parts()]
 
     def _unstacked(self) -> Any:
-        return self._wrap(self._store._unstacked()) if self._store._stacked else self
+        return self._rewrap(self._store._unstacked())
 
     def _solid(self) -> Any:
-        store = self._store._solid()
-        return self if store is self._store else self._wrap(store)
+        return self._rewrap(self._store._solid())
 
     def _outline(self) -> dict[str, Any]:
         outline: dict[str, Any] = self._store._outline()
@@ -395,11 +394,8 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
 
     def _plan_update(self, source: Any, *args: Any, **kwargs: Any) -> None:
         self._refuse_frozen("update", "")
-        store = self._store
-        if store._stacked and isinstance(source, TensorCollection) and source._stacked:
-            store._joined_by(type(self))._plan_update(source, *args, **kwargs)
-        else:
-            super()._plan_update(source, *args, **kwargs)
+        both = self._stacked and getattr(source, "_stacked", False)
+        (self._store._joined_by(type(self)) if both else super())._plan_update(source, *args, **kwargs)
 
     def _plan(self, *args: Any) -> list[Any]:
         if type(self).__tensorclass_lengths__ and self._stacked:
@@ -433,13 +429,7 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
     def _owners(self) -> Any:
         return self._store._owners()
 
-    @property
-    def _origin(self) -> Any:
-        return self._store._origin
-
-    @_origin.setter
-    def _origin(self, origin: Any) -> None:
-        self._store._origin = origin
+    _origin = property(lambda self: self._store._origin, lambda self, v: setattr(self._store, "_origin", v))
 
     @classmethod
     def _over(cls, store: Any) -> Any:
