@@ -52,14 +52,14 @@ else:
         if name in _MODULES:
             return import_module(f".{name}", __name__)
         if name.startswith("_") and name != "__all__":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise AttributeError(f"module {__name__!r:.200} has no attribute {name!r:.200}")
         _load()
         if name in _FROM_NN:
             globals().update({key: getattr(import_module(".nn", __name__), key) for key in _FROM_NN})
         try:
             return globals()[name]
         except KeyError:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_nearest(name)}") from None
+            raise AttributeError(f"module {__name__!r:.200} has no attribute {name!r:.200}{_nearest(name)}") from None
 
     def __dir__() -> list[str]:
         _load()

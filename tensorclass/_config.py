@@ -114,12 +114,14 @@ def check_options(options: dict[str, Any]) -> None:
     """Refuse what is no print option, or no value of one."""
     for name, value in options.items():
         if name not in _NAMES:
-            raise TypeError(f"unknown print option `{name}`{did_you_mean(name, _NAMES)}; options: {', '.join(_NAMES)}")
+            raise TypeError(
+                f"unknown print option `{name:.100}`{did_you_mean(name, _NAMES)}; options: {', '.join(_NAMES)}"
+            )
         if name == "width":
             if type(value) is not int or value < 1:
-                raise ValueError(f"print option `width` is a positive number of columns, got {value!r}")
+                raise ValueError(f"print option `width` is a positive number of columns, got {value!r:.200}")
         elif name == "sort_keys":
             if not (value is None or isinstance(value, bool) or callable(value) or value in _SORTS):
-                raise ValueError(f"print option `sort_keys` is one of {_SORTS} or a key function, got {value!r}")
+                raise ValueError(f"print option `sort_keys` is one of {_SORTS} or a key function, got {value!r:.200}")
         elif not isinstance(value, bool):
-            raise TypeError(f"print option `{name}` is True or False, got {value!r}")
+            raise TypeError(f"print option `{name}` is True or False, got {value!r:.200}")

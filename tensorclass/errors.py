@@ -6,7 +6,7 @@ tests/test_except_clauses.py compares the two, call by call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import FrozenInstanceError
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
@@ -44,6 +44,41 @@ __all__ = [
 
 _ALIKE = 0.6  # the ratio above which difflib itself calls words close
 _LISTED = 40  # names that a message lists at most
+_PROBLEMS = 20  # problems that a message prints at most
+_LONGEST = 8000  # characters of a message
+_LONGEST_ROW = 1000  # characters of one row of a problem
+_LONGEST_NAME = 100  # characters of a name that may be a slip of another
+
+
+def bounded(text: str, limit: int = _LONGEST) -> str:
+    """A text as a message prints it: of a very long one the beginning and the end.
+
+    >>> bounded("a" * 500, 8)
+    'aaaaaa ... (492 characters left out) ... aa'
+    """
+    if len(text) <= limit:
+        return text
+    tail = limit // 4
+    return f"{text[: limit - tail]} ... ({len(text) - limit} characters left out) ... {text[-tail:]}"
+
+
+def shown(value: object) -> str:
+    """The repr of a value that was given, as a message prints it.
+
+    >>> shown("a" * 500)[-20:]
+    "aaaaaaaaaaaaaaaaaaa'"
+    """
+    return bounded(repr(value), 200)
+
+
+def few(texts: Sequence[object], more: str = "", between: str = "\n") -> str:
+    """The first of many findings, and how many there are besides.
+
+    >>> few([str(n) for n in range(30)], between=" ")
+    '0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 ... and 10 more'
+    """
+    left = len(texts) - _PROBLEMS
+    return between.join([*map(str, texts[:_PROBLEMS]), *([f"... and {left} more{more}"] if left > 0 else [])])
 
 
 class Problem(NamedTuple):
@@ -63,11 +98,11 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         rows = (("declared: ", self.declared), ("given:    ", self.given), ("hint:     ", self.hint))
-        return "\n".join([self.path, *(f"  {title}{_indent(text)}" for title, text in rows if text)])
+        return "\n".join([bounded(self.path, 200), *(f"  {title}{_indent(text)}" for title, text in rows if text)])
 
 
 def _indent(text: str) -> str:
-    return text.replace("\n", "\n" + " " * 12)
+    return bounded(text, _LONGEST_ROW).replace("\n", "\n" + " " * 12)
 
 
 class Later:
@@ -90,11 +125,14 @@ class Later:
 
 
 class TensorClassError(Exception):
-    """The root of every error that this library raises on purpose."""
+    """The root of every error that this library raises on purpose; what it prints is never very long."""
 
     def __str__(self) -> str:
         # KeyError prints the repr of its message, which escapes the quotes and line breaks of ours.
-        return str(self.args[0]) if len(self.args) == 1 else super().__str__()
+        return bounded(str(self.args[0]) if len(self.args) == 1 else super().__str__())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})" if self.args else super().__repr__()
 
 
 class SchemaError(TensorClassError, ValueError, TypeError, RuntimeError):
@@ -113,7 +151,7 @@ class SchemaError(TensorClassError, ValueError, TypeError, RuntimeError):
 
     @classmethod
     def of(cls, cls_name: str, problems: Iterable[Problem]) -> Self:
-        """The error that prints every problem, one block each.
+        """The error that prints the problems, one block each; of very many the first.
 
         Args:
             cls_name: The class whose declaration was not met.
@@ -128,7 +166,7 @@ class SchemaError(TensorClassError, ValueError, TypeError, RuntimeError):
         """
         found = tuple(problems)
         count = f"{len(found)} problem" + ("s" if len(found) != 1 else "")
-        return cls("\n".join([f"{cls_name}: {count}", *map(str, found)]), found, cls_name)
+        return cls(f"{cls_name}: {count}\n{few(found, '; `error.problems` has all of them')}", found, cls_name)
 
 
 class DimSyntaxError(TensorClassError, ValueError):
@@ -275,12 +313,19 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     'label'
     """
 
-    def score(candidate: str) -> tuple[float, bool]:
-        ratio = SequenceMatcher(None, name.lower(), candidate.lower()).ratio()
-        return ratio, candidate[:1] == name[:1]  # slips are rare at the start of a word
-
-    best = max(candidates, key=score, default=None)
-    return best if best is not None and score(best)[0] >= _ALIKE else None
+    if len(name) > _LONGEST_NAME:
+        return None
+    wanted, best, found = name.lower(), (_ALIKE, False), None
+    matcher = SequenceMatcher(None, wanted)
+    for candidate in candidates:
+        matcher.set_seq2(candidate.lower())
+        # Two upper bounds that cost little, since there may be thousands of keys.
+        if matcher.real_quick_ratio() < best[0] or matcher.quick_ratio() < best[0]:
+            continue
+        score = matcher.ratio(), candidate[:1] == name[:1]  # slips are rare at the start of a word
+        if score > best or (found is None and score[0] >= _ALIKE):
+            best, found = score, candidate
+    return found
 
 
 def listed(names: Iterable[str]) -> str:
@@ -291,8 +336,17 @@ def listed(names: Iterable[str]) -> str:
     """
     known = sorted(names)
     if len(known) <= _LISTED:
-        return str(known)
-    return f"[{', '.join(map(repr, known[:_LISTED]))}, ...], {len(known)} in all"
+        return bounded(str(known), 4 * _LONGEST_ROW)
+    return bounded(f"[{', '.join(map(repr, known[:_LISTED]))}, ...], {len(known)} in all", 4 * _LONGEST_ROW)
+
+
+def named(name: str, candidates: Iterable[str]) -> str:
+    """A name that is not known, and the nearest one.
+
+    >>> named("lable", ["image", "label"])
+    '`lable`; did you mean `label`?'
+    """
+    return f"`{bounded(name, 200)}`{did_you_mean(name, candidates)}"
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

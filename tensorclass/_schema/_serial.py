@@ -105,7 +105,7 @@ def _read_class(
 def _read_field(row: Mapping[str, Any], nested: Callable[[str], Schema]) -> FieldSpec:
     kind, join = row["kind"], row["join"]
     if kind not in get_args(Kind) or kind in ("pending", "init_var") or join not in JOINS:
-        raise ValueError(f"field {row['name']!r} has kind {kind!r} and join {join!r}")
+        raise ValueError(f"field {row['name']!r:.200} has kind {kind!r:.200} and join {join!r:.200}")
     options = decode_default(row["default"]) if "default" in row else {}
     if "fill" in row:
         options["fill"] = decode_default(row["fill"])["default"]

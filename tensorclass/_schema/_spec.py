@@ -176,7 +176,7 @@ class FieldSpec:
         """The same field with some entries changed."""
         unknown = changes.keys() - _ENTRIES
         if unknown:
-            raise TypeError(f"a field has no entry {sorted(unknown)[0]!r}")
+            raise TypeError(f"a field has no entry {sorted(unknown)[0]!r:.200}")
         new = object.__new__(FieldSpec)  # several times faster than dataclasses.replace
         entries = vars(new)
         entries.update(vars(self))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._dims import Bindings, Dims
-from ..errors import BatchSizeError, Problem, SchemaError, UnknownFieldError, did_you_mean
+from ..errors import BatchSizeError, Problem, SchemaError, UnknownFieldError, bounded, did_you_mean
 from ._annotations import is_collection
 from ._check import DEFAULT_OPTIONS, Checker, Options, bind_lengths
 from ._dtypes import Float, dtype_name, is_ragged
@@ -181,12 +181,13 @@ def non_tensor_problems(schema: Schema) -> list[Problem]:
 
 
 def _note_unknown(checker: Checker, schema: Schema, given: Mapping[str, object]) -> None:
-    for name in given:
-        if name not in schema.fields:
-            hint = f"its fields are {', '.join(schema.names)}{did_you_mean(name, schema.names)}"
-            if name in schema.renamed:
-                hint = f"it is `{schema.renamed[name]}` now; loaders go on reading the former name"
-            checker.problems.append(Problem(name, f"nothing: {schema.name} has no such field", "a value", hint))
+    unknown = [name for name in given if name not in schema.fields]
+    fields = bounded(", ".join(schema.names), 600) if unknown else ""
+    for number, name in enumerate(unknown):
+        hint = f"its fields are {fields}{did_you_mean(name, schema.names) if number < 20 else ''}"
+        if name in schema.renamed:
+            hint = f"it is `{schema.renamed[name]}` now; loaders go on reading the former name"
+        checker.problems.append(Problem(name, f"nothing: {schema.name} has no such field", "a value", hint))
 
 
 def _present(checker: Checker, schema: Schema, given: Mapping[str, object]) -> dict[str, object]:

@@ -349,7 +349,7 @@ def _changed(cls: type, options: Options, given: Mapping[str, Any]) -> Options:
         raise SchemaError.of(cls.__name__, [Problem("frozen", "frozen by a base class", "frozen=False", hint)])
     level = given.get("validate", "schema")
     if level not in ("schema", "values", "off"):
-        raise ValueError(f'validate is "schema", "values" or "off", got {level!r}')
+        raise ValueError(f'validate is "schema", "values" or "off", got {level!r:.200}')
     removed = {**dict(options.removed), **dict(removed_table(given.get("removed", ())))}
     return dataclasses.replace(options, **{**given, "removed": tuple(removed.items())})
 
@@ -415,5 +415,7 @@ def _with_options(cls: Any, names: tuple[str, ...]) -> Options:
     current = getattr(cls, "__tensorclass_options__", None) or Options()
     unknown = [name for name in names if getattr(Options, name, None) is not False]
     if unknown:
-        raise TypeError(f"unknown option {unknown[0]!r}; options are autocast, frozen, nocast, shadow and tensor_only")
+        raise TypeError(
+            f"unknown option {unknown[0]!r:.200}; options are autocast, frozen, nocast, shadow and tensor_only"
+        )
     return dataclasses.replace(current, **dict.fromkeys(names, True))

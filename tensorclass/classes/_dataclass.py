@@ -66,7 +66,7 @@ def from_dataclass(
         return _typed(obj, options)
     found: Any = dest_cls if dest_cls is not None else _typed(type(obj), options)
     if not (isinstance(found, type) and issubclass(found, TensorClass)):
-        raise TypeError(f"from_dataclass: dest_cls is a typed class, got {found!r}")
+        raise TypeError(f"from_dataclass: dest_cls is a typed class, got {found!r:.200}")
     sizing: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "batch_size": batch_size}
     return found.from_dataclass(obj, device=device, **sizing)
 

@@ -61,10 +61,10 @@ def tensorclass(cls: Any = None, /, **options: Any) -> Any:
 
 def _decorate(cls: Any, options: dict[str, Any]) -> Any:
     if not isinstance(cls, type):
-        raise TypeError(f"tensorclass decorates a class, got {cls!r}; options are given by keyword")
+        raise TypeError(f"tensorclass decorates a class, got {cls!r:.200}; options are given by keyword")
     unknown = sorted(options.keys() - {"autocast", "frozen", "nocast", "tensor_only", "shadow", "validate", "removed"})
     if unknown:
-        raise TypeError(f"tensorclass has no option {unknown[0]!r}")
+        raise TypeError(f"tensorclass has no option {unknown[0]!r:.200}")
     if issubclass(cls, TensorClass):
         if options:
             reconfigure(cls, options)

@@ -29,7 +29,7 @@ class Meta(type):
 
         def __getattr__(cls, name):
             if name.startswith("_") or "__tensorclass_schema__" not in vars(cls):
-                raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+                raise AttributeError(f"type object {cls.__name__!r:.200} has no attribute {name!r:.200}")
             if _build.is_pending(cls) and name in cls.__tensorclass_schema__.names:
                 _build.complete(cls)
                 return getattr(cls, name)

@@ -83,7 +83,7 @@ class JsonMethods:
         """
         mode = mode or ("base64" if path is None else "records")
         if mode not in ("base64", "lists", "records"):
-            raise ValueError(f'mode is "base64", "lists" or "records", got {mode!r}')
+            raise ValueError(f'mode is "base64", "lists" or "records", got {mode!r:.200}')
         rows = to_records(self, separator) if mode == "records" else [_json.dump(self, mode == "lists")]
         if mode == "records" and not lines:
             text = to_json(rows).decode()
@@ -182,7 +182,10 @@ def _validate(cls: Any, value: Any, info: ValidationInfo) -> Any:
             return cls.from_tensordict(value)
         return _json.load(cls, value, info.mode == "json")
     except SchemaError as error:
-        details = [_detail(cls, problem, value) for problem in error.problems]
+        details = [_detail(cls, problem, value) for problem in error.problems[:_TOLD]]
+        if error.problems[_TOLD:]:
+            more = PydanticCustomError("more_problems", "{count} more problems", {"count": len(error.problems) - _TOLD})
+            details.append(InitErrorDetails(type=more, loc=(), input=cls.__name__))
         raise ValidationError.from_exception_data(cls.__name__, details) from None
 
 
@@ -202,6 +205,8 @@ def _detail(cls: Any, problem: Problem, value: Any) -> InitErrorDetails:
 
 
 _PART = re.compile(r"[^.\[\]]+|\[\d+(?=\])")
+_TOLD = 100
+"""Problems of one input that become errors of pydantic at most; input is not trusted."""
 
 
 def _serialize(batch: Any, info: SerializationInfo) -> dict[str, Any]:

@@ -428,12 +428,12 @@ def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
     if names is None:
         return None
     if isinstance(names, str) or len(names) != ndim:
-        raise ValueError(f"names are a sequence with one entry for each of the {ndim} batch dims, got {names!r}")
+        raise ValueError(f"names are a sequence with one entry for each of the {ndim} batch dims, got {names!r:.200}")
     given = [name for name in names if name is not None]
     if not all(isinstance(name, str) for name in given):
-        raise TypeError(f"a dim name is a string or None, got {list(names)!r}")
+        raise TypeError(f"a dim name is a string or None, got {list(names)!r:.200}")
     if len(set(given)) != len(given):
-        raise ValueError(f"dim names are distinct, got {list(names)!r}")
+        raise ValueError(f"dim names are distinct, got {list(names)!r:.200}")
     return tuple(names) if given else None
 
 

@@ -105,7 +105,7 @@ def unravel_key_list(keys: Sequence[Key]) -> list[str | Path]:
     ['a', ('b', 'c')]
     """
     if isinstance(keys, str):
-        raise TypeError(f"a sequence of keys is expected, got the single key {keys!r}")
+        raise TypeError(f"a sequence of keys is expected, got the single key {keys!r:.200}")
     return [unravel_key(key) for key in keys]
 
 

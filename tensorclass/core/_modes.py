@@ -93,7 +93,7 @@ class Mode(Block[bool]):
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
-            raise TypeError(f"{type(self).__name__} takes True or False, got {mode!r}")
+            raise TypeError(f"{type(self).__name__} takes True or False, got {mode!r:.200}")
         super().__init__(mode)
 
     def set(self) -> None:

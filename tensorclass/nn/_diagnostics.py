@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Literal, NamedTuple
 
-from ..errors import BuildError
+from ..errors import BuildError, few
 
 Severity = Literal["error", "warning", "note"]
 
@@ -123,4 +123,5 @@ def build_error(title: str, found: Iterable[Diagnostic]) -> BuildError:
     errors = [d for d in diagnostics if d.severity == "error"]
     shown = [d for d in diagnostics if d.severity != "note"]
     count = f"{len(errors)} error" + ("s" if len(errors) != 1 else "")
-    return BuildError("\n\n".join([f"{title}: {count}", *map(str, shown)]), diagnostics)
+    told = few(shown, " in `error.diagnostics`", "\n\n")
+    return BuildError(f"{title}: {count}\n\n{told}", diagnostics)

@@ -14,7 +14,7 @@ from torch.nn.parameter import Parameter
 
 from ..core import TensorCollection, join_path
 from ..core._keys import Path
-from ..errors import KeySetError, StructureError, did_you_mean
+from ..errors import KeySetError, Later, StructureError, did_you_mean, few
 from ..ops._mapping import foreach_is_safe
 from ..store import TensorDict, TensorDictParams
 from ._plan import Level, Plan, Swaps, Tensors
@@ -96,13 +96,17 @@ def _sort_in(level: Level, params: Any, path: Path, news: list[Tensors], unknown
 
 def _mismatch(swaps: Swaps, unknown: list[Path], missing: list[Path]) -> StructureError:
     names = swaps.plan.root.names()
-    told = [f"`{join_path(path)}` is no tensor of the module{did_you_mean(join_path(path), names)}" for path in unknown]
+    told: list[object] = [Later(_unknown, join_path(path), names) for path in unknown]
     told += [f"`{join_path(path)}` is missing" for path in missing]
     title = type(swaps.owner()).__name__
     return KeySetError(
-        f"to_module: the container does not fit the {title}: {'; '.join(told)}. Nothing was swapped; the container has "
-        "the names that `TensorDict.from_module(module)` gives"
+        f"to_module: the container does not fit the {title}: {few(told, between='; ')}. Nothing was swapped; "
+        "the container has the names that `TensorDict.from_module(module)` gives"
     )
+
+
+def _unknown(name: str, names: list[str]) -> str:
+    return f"`{name}` is no tensor of the module{did_you_mean(name, names)}"
 
 
 def _plain_stores(params: Any, stores: list[TensorDict]) -> bool:

@@ -44,7 +44,7 @@ class InteractionType(str, Enum):
         if isinstance(value, str) and value.lower() in names:
             return cls(value.lower())
         hint = did_you_mean(value.lower(), names) if isinstance(value, str) else ""
-        raise ValueError(f"an interaction type is one of {', '.join(names)}; got {value!r}{hint}")
+        raise ValueError(f"an interaction type is one of {', '.join(names)}; got {value!r:.200}{hint}")
 
     def __str__(self) -> str:
         return str(self.value)

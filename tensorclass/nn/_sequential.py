@@ -330,7 +330,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         if isinstance(index, slice):
             return self._slice(index)
         if not isinstance(index, int) or isinstance(index, bool):
-            raise TypeError(f"a pipeline is indexed by the number of a module or a slice, got {index!r}")
+            raise TypeError(f"a pipeline is indexed by the number of a module or a slice, got {index!r:.200}")
         if not -len(self) <= index < len(self):
             raise IndexError(f"module {index} of a pipeline with {len(self)} modules")
         name, start, _ = self._members[index]

@@ -200,7 +200,7 @@ class ApplyOps(KeyOps):
         filter_empty: bool | None, propagate_lock: bool, out: Any, constructor_kwargs: dict[str, Any],
     ) -> Any:  # fmt: skip
         if constructor_kwargs:
-            raise TypeError(f"apply() has no argument {sorted(constructor_kwargs)[0]!r}")
+            raise TypeError(f"apply() has no argument {sorted(constructor_kwargs)[0]!r:.200}")
         size = self._batch_size if batch_size is None else as_batch_size(batch_size)
         if mapper.inplace:
             return self._write_mapped(mapper, others)

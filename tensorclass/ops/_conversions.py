@@ -410,7 +410,7 @@ class ConversionOps(ApplyOps):
         if not convert_tensors and not tolist_first:
             return solid._plain_dict(retain_none)  # type: ignore[no-any-return]  # a dict
         if convert_tensors not in (True, False, "numpy"):
-            raise ValueError(f"convert_tensors is True, False or 'numpy', got {convert_tensors!r}")
+            raise ValueError(f"convert_tensors is True, False or 'numpy', got {convert_tensors!r:.200}")
 
         def nested(value: Any) -> Any:
             if tolist_first and value._batch_size:

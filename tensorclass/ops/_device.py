@@ -310,7 +310,7 @@ class DeviceOps(CastMethods, ApplyOps):
         """
         unknown = sorted(set(fields) - {"device", "dtype", "shape"})
         if unknown:
-            raise ValueError(f"attrs: fields are device, dtype and shape, got {unknown[0]!r}")
+            raise ValueError(f"attrs: fields are device, dtype and shape, got {unknown[0]!r:.200}")
         result = self._bare(torch.Size([]))
         for key, value in self._entries().items():
             if isinstance(value, DeviceOps):

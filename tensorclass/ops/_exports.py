@@ -198,7 +198,7 @@ def tuple_class(dest_cls: Any, keys: tuple[str, ...], name: str, top: bool) -> A
         return _generic(name, keys)
     wanted = getattr(dest_cls, "_fields", None)
     if wanted is None:
-        raise TypeError(f"to_namedtuple: dest_cls is a named tuple class, got {dest_cls!r}")
+        raise TypeError(f"to_namedtuple: dest_cls is a named tuple class, got {dest_cls!r:.200}")
     required = [field for field in wanted if field not in dest_cls._field_defaults]
     unknown = [key for key in keys if key not in wanted]
     lacking = [field for field in required if field not in keys]

@@ -218,7 +218,7 @@ class JoinOps(ShapeOps):
             sizes += [rest] if rest or not total else []
         else:
             if isinstance(split_size, str) or not isinstance(split_size, Iterable):
-                raise TypeError(f"split: pieces have a size, or a sequence of them, got {split_size!r}")
+                raise TypeError(f"split: pieces have a size, or a sequence of them, got {split_size!r:.200}")
             sizes = [as_int(n) for n in split_size]
             if any(n < 0 for n in sizes) or sum(sizes) != total:
                 raise BatchSizeError(f"split: sizes {sizes} do not add up to {total}, the size of batch dim {at}")

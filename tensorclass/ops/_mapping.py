@@ -108,7 +108,7 @@ class MappingOps(ReadingOps):
         tensor([0., 0.])
         """
         if kwargs:
-            raise TypeError(f"set() has no argument {sorted(kwargs)[0]!r}; values are given as `set(key, value)`")
+            raise TypeError(f"set() has no argument {sorted(kwargs)[0]!r:.200}; values are given as `set(key, value)`")
         path = unravel_key_to_tuple(key)
         if inplace and type(key) is str and self._copied_alike({key: item}, False, non_blocking):
             return self
@@ -488,7 +488,7 @@ def _cloned(value: Any) -> Any:
 def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tensor]:
     unknown = sorted(kwargs.keys() - {"memory_format"}) if kwargs else None
     if unknown:
-        raise TypeError(f"clone() has no argument {unknown[0]!r}; it takes `recurse` and `memory_format`")
+        raise TypeError(f"clone() has no argument {unknown[0]!r:.200}; it takes `recurse` and `memory_format`")
     tracked = torch.is_grad_enabled() and True in [leaf.requires_grad for leaf in leaves]
     if not kwargs and leaves and not tracked and foreach_is_safe():  # the foreach kernel's autograd refuses integers
         try:

@@ -77,7 +77,7 @@ def quantile(
 ) -> Any:  # fmt: skip
     """A total whose order is checked first."""
     if not isinstance(q, (int, float, Tensor)) or isinstance(q, bool) or (isinstance(q, Tensor) and q.ndim > 1):
-        given = f"a tensor of shape {list(q.shape)}" if isinstance(q, Tensor) else repr(q)
+        given = f"a tensor of shape {list(q.shape)}" if isinstance(q, Tensor) else f"{q!r:.200}"
         raise TypeError(f"quantile: q is a number or a tensor of at most one dim, got {given}")
     if not isinstance(q, Tensor) and not 0 <= q <= 1:
         raise ArgumentError(f"quantile: q lies between 0 and 1, got {q}")

@@ -33,7 +33,7 @@ def named_dims(self: Pointwise, dim: Any, op: str) -> tuple[int, ...]:
         return (self._dim(dim, op),)
     dim = as_int(dim)
     if isinstance(dim, bool) or not isinstance(dim, (int, str, torch.SymInt, Iterable)):
-        raise TypeError(f"{op}: a dim is an int, a name, or a sequence of them, got {dim!r}")
+        raise TypeError(f"{op}: a dim is an int, a name, or a sequence of them, got {dim!r:.200}")
     given: tuple[Any, ...] = (dim,) if isinstance(dim, (int, str, torch.SymInt)) else tuple(dim)
     dims = tuple([self._dim(one, op) for one in given])
     if not dims:
@@ -140,7 +140,7 @@ def renamed(self: Any, transform: KeyTransform, op: str) -> Any:
     for key, value in self._entries().items():
         new = transform(key)
         if not isinstance(new, str):
-            raise TypeError(f"{op}: key_transform gives a string for every key, got {new!r} for {key!r}")
+            raise TypeError(f"{op}: key_transform gives a string for every key, got {new!r:.200} for {key!r:.200}")
         if new in result._entries():
             raise StructureError(f"{op}: key_transform gives {new!r} for several keys, the last of them {key!r}")
         result._put(new, renamed(value, transform, op) if isinstance(value, TensorCollection) else value)

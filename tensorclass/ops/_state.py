@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..core import KEY_SEPARATOR, Path, TensorCollection, as_batch_size, join_path
-from ..errors import ArgumentError, StructureError, did_you_mean
+from ..errors import ArgumentError, Later, StructureError, few, named
 from ._apply import ApplyOps
 from ._mapping import MappingOps
 
@@ -220,9 +220,9 @@ def _known(table: Mapping[Path, Any], values: dict[Path, Any], strict: bool) -> 
     missing = [path for path, value in table.items() if path not in values and _is_tensor(value)]
     if missing or unexpected:
         names = [join_path(path) for path, value in table.items() if not isinstance(value, TensorCollection)]
-        parts = [f"missing: {', '.join(f'`{join_path(path)}`' for path in missing)}"] if missing else []
-        told = [f"`{join_path(path)}`{did_you_mean(join_path(path), names)}" for path in unexpected]
-        parts += [f"unexpected: {', '.join(told)}"] if told else []
+        parts = [f"missing: {few([f'`{join_path(path)}`' for path in missing], between=', ')}"] if missing else []
+        told = [Later(named, join_path(path), names) for path in unexpected]
+        parts += [f"unexpected: {few(told, between=', ')}"] if told else []
         raise StructureError(
             f"load_state_dict: the keys of the state are not those of this {type(table[()]).__name__} "
             f"({'; '.join(parts)}); load what fits with strict=False"

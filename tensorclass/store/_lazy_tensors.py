@@ -23,7 +23,7 @@ def as_padded(values: Sequence[Any], dim: int, side: str, fill: float, key: str)
         StructureError: for values that are no tensors, or tensors of different ranks.
     """
     if side not in ("left", "right"):
-        raise ValueError(f"padding_side is 'left' or 'right', got {side!r}")
+        raise ValueError(f"padding_side is 'left' or 'right', got {side!r:.200}")
     flat = [as_padded(value, dim, side, fill, key) if isinstance(value, list) else value for value in values]
     tensors = _tensors(flat, key)
     if len({tensor.ndim for tensor in tensors}) > 1:

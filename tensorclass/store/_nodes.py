@@ -458,7 +458,7 @@ class _Link:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not isinstance(index, int):
-            raise TypeError(f"a list of entries is written one at a time, got the index {index!r}")
+            raise TypeError(f"a list of entries is written one at a time, got the index {index!r:.200}")
         parts = (*self.at, index)
         depth = torch.Size(self.node.shape[len(parts) :])
         self.node._commit((NonTensorStack.of(unwrap(value), depth), parts))

@@ -58,7 +58,7 @@ class Reader:
     def fail(self, what: str) -> NoReturn:
         """Raise, showing the place."""
         place = self.text[self.at : self.at + 40]
-        raise ValueError(f"not a printed container of tensors: {what}; at character {self.at}: {place!r}")
+        raise ValueError(f"not a printed container of tensors: {what}; at character {self.at}: {place!r:.200}")
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Read a pattern if it stands here."""

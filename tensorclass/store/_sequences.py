@@ -50,7 +50,7 @@ def pad_sequence(
     """
     items: list[Any] = list(list_of_tensordicts)
     if padding_side not in ("left", "right"):
-        raise ValueError(f"pad_sequence: padding_side is 'left' or 'right', got {padding_side!r}")
+        raise ValueError(f"pad_sequence: padding_side is 'left' or 'right', got {padding_side!r:.200}")
     if not items:
         raise StructureError("pad_sequence takes at least one container, got an empty list")
     if return_mask is not False and is_typed(items[0]):

@@ -109,7 +109,7 @@ class TypedTensorDict(TensorDict):
         for option in given:
             if option not in _OPTIONS:
                 near = did_you_mean(str(option), _OPTIONS)
-                raise TypeError(f"{cls.__name__} has no option {option!r}{near}; its options are {list(_OPTIONS)}")
+                raise TypeError(f"{cls.__name__} has no option {option!r:.200}{near}; its options are {list(_OPTIONS)}")
         meta: Any = type(cls)
         made: type[Self] = meta(f"{cls.__name__}_{'_'.join(given)}", (cls,), {}, **dict.fromkeys(given, True))
         return made

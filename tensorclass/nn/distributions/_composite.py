@@ -95,7 +95,7 @@ class CompositeDistribution(D.Distribution):
         keys = [renamed.get(name, name) for name in dists]
         twice = [key for key in keys if keys.count(key) > 1]
         if twice:
-            raise ValueError(f"CompositeDistribution: two components would have the sample key {twice[0]!r}")
+            raise ValueError(f"CompositeDistribution: two components would have the sample key {twice[0]!r:.200}")
         self.dists: dict[Key, D.Distribution] = dict(zip(keys, dists.values(), strict=True))
         self.log_prob_key, self.entropy_key = log_prob, entropy
         super().__init__(params.batch_size, torch.Size(), validate_args=False)

@@ -114,7 +114,7 @@ def mappings(key: str) -> Mapping:
         return _MAPPINGS[key]
     if not key.startswith("biased_softplus_"):
         hint = did_you_mean(key, _MAPPINGS) or f"; there are {', '.join(_MAPPINGS)}"
-        raise NotImplementedError(f"no mapping is named {key!r}{hint}")
+        raise NotImplementedError(f"no mapping is named {key!r:.200}{hint}")
     parts = key.removeprefix("biased_softplus_").split("_")
     try:
         numbers = [float(part) for part in parts]
@@ -122,7 +122,7 @@ def mappings(key: str) -> Mapping:
         numbers = []
     if len(numbers) not in (1, 2):
         raise ValueError(
-            f"the mapping {key!r} takes one or two numbers, `biased_softplus_{{bias}}` or "
+            f"the mapping {key!r:.200} takes one or two numbers, `biased_softplus_{{bias}}` or "
             "`biased_softplus_{bias}_{min_val}`"
         )
     return biased_softplus(*numbers)
