@@ -96,13 +96,14 @@ def from_modules(
     if lazy_stack:
         stack = LazyStackedTensorDict(*members)
         return stack.lock_() if lock else stack
-    result = _stacked(members, (), expand_identical and not as_module)
+    result = _stacked(members, (), expand_identical and not as_module, {})
     if as_module:
         return TensorDictParams(result, no_convert=True)
     return result.lock_() if lock else result
 
 
-def _stacked(members: Sequence[TensorCollection], path: Path, expand: bool) -> TensorDict:
+def _stacked(members: Sequence[TensorCollection], path: Path, expand: bool, made: dict[Any, Tensor]) -> TensorDict:
+    """One container of several; parameters that are tied in all modules are one stacked parameter too."""
     first, *others = [member._entries() for member in members]
     for number, other in enumerate(others, 1):
         differs = sorted(first.keys() ^ other.keys())
@@ -115,9 +116,12 @@ def _stacked(members: Sequence[TensorCollection], path: Path, expand: bool) -> T
     for key, value in first.items():
         values = [value, *[other[key] for other in others]]
         if isinstance(value, TensorCollection):
-            entries[key] = _stacked(values, (*path, key), expand)
-        else:
-            entries[key] = _stack_tensors(values, (*path, key), expand) if isinstance(value, Tensor) else value
+            entries[key] = _stacked(values, (*path, key), expand, made)
+            continue
+        same = tuple(map(id, values))
+        if isinstance(value, Tensor) and same not in made:
+            made[same] = _stack_tensors(values, (*path, key), expand)
+        entries[key] = made.get(same, value)
     size = torch.Size([len(members), *members[0]._batch_size])
     return TensorDict._from_entries(entries, size, None, None)
 

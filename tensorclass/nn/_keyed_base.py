@@ -6,14 +6,14 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from torch import nn
+from torch import Tensor, nn
 from typing_extensions import Self
 
 from ..core import TensorCollection, unravel_key
 from ..core._keys import Key
 from ..errors import ModuleError, did_you_mean
 from ..ops._reading import ReadingOps
-from ..store import NonTensorStack
+from ..store import Node, NonTensorData, NonTensorStack, TensorDict
 from ._hooks import Hooked
 
 Keys = list[Any]
@@ -194,6 +194,16 @@ class TensorDictModuleBase(Hooked):
         with fresh.to_module(self):
             _reset(self)
         return fresh
+
+    def _on_values(self, *values: Any) -> Any:
+        """What a typed pipeline calls: the values of the out keys for those of the in keys, in order."""
+        data = TensorDict()
+        for key, value in zip(self.in_keys, values, strict=True):
+            kept = isinstance(value, (Tensor, TensorCollection, Node))
+            data.set(key, value if kept else NonTensorData(value))
+        result = self(data)
+        found = [None if key == DROPPED else result[key] for key in self.out_keys]
+        return found[0] if len(found) == 1 else tuple(found)
 
     def __repr__(self) -> str:
         rows = [f"{name}={_indented(repr(value))}" for name, value in self._shown().items()]

@@ -24,6 +24,8 @@ from ._explain import Explanation, explain
 from ._first import FirstCall
 from ._forward import Program, fillable, generate
 from ._hooks import Hooked
+from ._keyed_base import TensorDictModuleBase
+from ._keyed_stage import over_fields
 from ._modes import skip_existing
 from ._order import Node, topological
 from ._probe import probe, relearn
@@ -132,7 +134,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         self._probe = _as_probing(probe)
         self.input_class = _as_class(input, "input")
         self.output_class = self._declared_output = input if output is None else _as_class(output, "output")
-        members = _as_members(modules)
+        members = _as_members(over_fields(modules, self.input_class, self.output_class))
         self._members: tuple[tuple[str, int, int], ...] = ()
         self._stages: tuple[Stage, ...] = ()
         for index in self._order(members) if sort else range(len(members)):
@@ -585,7 +587,11 @@ def _as_members(modules: tuple[object, ...]) -> tuple[Member, ...]:
     return modules  # type: ignore[return-value]  # each was tested above
 
 
-Member = TensorClassModule[Any] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any]
+Member = (
+    TensorClassModule[Any] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any] | TensorDictModuleBase
+)
 """What a pipeline is made of."""
-First = TensorClassModule[Batch] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any]
+First = (
+    TensorClassModule[Batch] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any] | TensorDictModuleBase
+)
 """What a pipeline begins with."""

@@ -13,7 +13,7 @@ from torch.nn.parameter import Parameter
 from typing_extensions import Self
 
 from ..core import KEY_SEPARATOR, TensorCollection, join_path
-from ..core._base import BATCHED, Kind, Names
+from ..core._base import BATCHED, STORAGE, Kind, Names
 from ..core._keys import Path
 from ..core._pytree import register
 from ..errors import ArgumentError, StructureError
@@ -71,6 +71,27 @@ def named(store: Any, path: Path = ()) -> Iterator[tuple[str, Tensor]]:
             yield join_path((*path, key)), value
 
 
+def _nested(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state dict with a level for each part of its names."""
+    found: dict[str, Any] = {}
+    for name, value in state.items():
+        *outer, last = name.split(KEY_SEPARATOR)
+        level = found
+        for part in outer:
+            level = level.setdefault(part, {})
+        level[last] = value
+    return found
+
+
+def _flattened(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A state dict with dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in state.items():
+        below = isinstance(value, Mapping)
+        found.update(_flattened(value, f"{prefix}{name}{KEY_SEPARATOR}") if below else {prefix + name: value})
+    return found
+
+
 class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # containers and modules share names
     """A container whose tensors are the parameters and buffers of a module, for parameters kept beside a network.
 
@@ -103,6 +124,8 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
     __slots__ = ("_store",)
     _store: Any
     _hooks: list[Hook]
+    _root: Any
+    """The container that hooks are called with, of one that was read from it; else None."""
     no_convert: bool
 
     def __init__(
@@ -119,13 +142,13 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
             parameters = parameters._store
         source: Any = parameters if isinstance(parameters, TensorCollection) else TensorDict(parameters, **kwargs)
         self._start(source._twin(), no_convert)
-        self._convert_all(self._store)
+        self._convert_all(self._store, {})
         if lock:
             source.lock_()
 
     def _start(self, store: Any, no_convert: bool) -> None:
         nn.Module.__init__(self)
-        self._store, self._hooks, self.no_convert = store, [], no_convert
+        self._store, self._hooks, self._root, self.no_convert = store, [], None, no_convert
 
     @classmethod
     def _around(cls, store: Any, no_convert: bool) -> Self:
@@ -140,17 +163,22 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
             return Buffer(value.detach())
         return Parameter(value.detach())
 
-    def _convert_all(self, store: Any) -> None:
+    def _convert_all(self, store: Any, made: dict[int, Tensor]) -> None:
+        """Make parameters and buffers of all tensors: one of each, wherever it stands."""
         for key, value in store._entries().items():
             if isinstance(value, TensorCollection):
-                self._convert_all(value)
+                self._convert_all(value, made)
             elif isinstance(value, Tensor) and not isinstance(value, (Parameter, Buffer)):
-                store._put(key, self._converted(value))
+                if id(value) not in made:
+                    made[id(value)] = self._converted(value)
+                store._put(key, made[id(value)])
 
     def register_get_post_hook(self, hook: Hook) -> None:
-        """Call `hook(params, value)` after each read of a tensor by its key; what it gives, unless None, is read.
+        """Call `hook(params, value)` after each read of a tensor; what it gives, unless None, is read.
 
-        Operations on the container see the tensors themselves.
+        Reads are those by key and by attribute, nested or not, through nested containers, `values`, `items`, `to_dict`,
+        `select` and other operations over keys, pytrees, and `to_module`. Operations that compute (arithmetic, `apply`,
+        copies, indexing), the state dict, `parameters()` and `data` see the tensors themselves.
 
         >>> import torch
         >>> from tensorclass import TensorDictParams
@@ -162,12 +190,18 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
         self._hooks.append(hook)
 
     def _hooked(self, value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            return value
-        for hook in self._hooks:
-            found = hook(self, value)
+        if self._hooks and isinstance(value, TensorCollection):
+            return self._below(value)
+        for hook in self._hooks if isinstance(value, Tensor) else ():
+            found = hook(self if self._root is None else self._root, value)
             value = value if found is None else found
         return value
+
+    def _below(self, store: Any) -> TensorDictParams:
+        """A nested container as parameters, with the hooks of this one."""
+        new = TensorDictParams._around(store, self.no_convert)
+        new._hooks, new._root = self._hooks, self if self._root is None else self._root
+        return new
 
     # ---- the primitives ------------------------------------------------------------------------------------------
 
@@ -218,7 +252,7 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
         checked = self._store._check(key, value)
         if isinstance(checked, TensorCollection):
             checked = checked._twin()
-            self._convert_all(checked)
+            self._convert_all(checked, {})
         return self._converted(checked) if isinstance(checked, Tensor) else checked
 
     def _put(self, key: str, value: Any) -> None:
@@ -229,16 +263,17 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
 
     def _holder(self, path: Path, create: bool) -> Any:
         holder = super()._holder(path, create)
-        return holder if holder is self else TensorDictParams._around(holder, self.no_convert)
+        return holder if isinstance(holder, TensorDictParams) else TensorDictParams._around(holder, self.no_convert)
 
     def _present(self, path: Path) -> Any:
         holder = super()._present(path)
-        return holder if holder is None or holder is self else TensorDictParams._around(holder, self.no_convert)
+        known = holder is None or isinstance(holder, TensorDictParams)
+        return holder if known else TensorDictParams._around(holder, self.no_convert)
 
     def update(self, *args: Any, **kwargs: Any) -> Self:
         """Write entries; see `TensorDict.update`. New tensors become parameters or buffers."""
         super().update(*args, **kwargs)
-        self._convert_all(self._store)
+        self._convert_all(self._store, {})
         return self
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
@@ -267,12 +302,15 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
     # ---- copies --------------------------------------------------------------------------------------------------
 
     def _alike(self, store: Any) -> Self:
-        """Parameters and buffers of their own, as these are."""
-        leaves = [
-            Parameter(new.detach(), old.requires_grad) if isinstance(old, Parameter) else Buffer(new.detach())
-            for old, new in zip(self._store._leaves(2), store._leaves(2), strict=True)
-        ]
-        return type(self)._around(store._make(leaves, store._batch_size, store._names, 2), self.no_convert)
+        """Parameters and buffers of their own, as these are; one that stands in several places stays one."""
+        made: dict[int, Tensor] = {}
+        olds = self._store._leaves(STORAGE)
+        for old, new in zip(olds, store._leaves(STORAGE), strict=True):
+            if id(old) not in made:
+                kept = isinstance(old, Parameter)
+                made[id(old)] = Parameter(new.detach(), old.requires_grad) if kept else Buffer(new.detach())
+        leaves = [made[id(old)] for old in olds]
+        return type(self)._around(store._make(leaves, store._batch_size, store._names, STORAGE), self.no_convert)
 
     def clone(self, recurse: bool = True, **kwargs: Any) -> Self:
         """A copy with parameters of its own or, with `recurse=False`, with these."""
@@ -321,7 +359,7 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
         """A tensor or a nested container, as modules have them: what dotted names of parameters go through."""
         value = None if name == "_store" else self._store._live().get(name)
         if isinstance(value, TensorCollection):
-            return TensorDictParams._around(value, self.no_convert)
+            return self._below(value)
         return self._hooked(value) if isinstance(value, Tensor) else nn.Module.__getattr__(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -338,9 +376,22 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
         """Add a buffer under a key."""
         MappingOps.set(self, name, Buffer(tensor))
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The parameters and buffers by dotted name; as for every module."""
-        return nn.Module.state_dict(self, *args, **kwargs)
+    def state_dict(self, *args: Any, flatten: bool = True, **kwargs: Any) -> Any:
+        """The parameters and buffers by dotted name, as for every module.
+
+        Args:
+            *args: as for `nn.Module.state_dict`.
+            flatten: False for nested dicts instead of dotted names.
+            **kwargs: as for `nn.Module.state_dict`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDictParams
+        >>> params = TensorDictParams({"a": {"b": torch.ones(2)}})
+        >>> list(params.state_dict()), list(params.state_dict(flatten=False)["a"])
+        (['a.b'], ['b'])
+        """
+        state = nn.Module.state_dict(self, *args, **kwargs)
+        return state if flatten else _nested(state)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Parameters and buffers are read one after the other, so that both come from one snapshot."""
@@ -349,9 +400,27 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
         nn.Module._save_to_state_dict(still, destination, prefix, keep_vars)
 
     def load_state_dict(  # type: ignore[override]  # the module's
-        self, state_dict: Any, strict: bool = True, assign: bool = False
+        self, state_dict: Any, strict: bool = True, assign: bool = False, from_flatten: bool | None = None
     ) -> Any:
-        """Copy a state dict into the parameters and buffers, or with `assign` put its tensors in their place."""
+        """Copy a state dict into the parameters and buffers, or with `assign` put its tensors in their place.
+
+        Args:
+            state_dict: tensors by dotted name, or nested mappings of them.
+            strict: refuse missing and unexpected names.
+            assign: take over the tensors instead of copying their values.
+            from_flatten: whether names are dotted; found out in any case, and accepted for compatibility.
+
+        Returns:
+            The missing and the unexpected names, as for every module.
+
+        >>> import torch
+        >>> from tensorclass import TensorDictParams
+        >>> params = TensorDictParams({"a": {"b": torch.ones(2)}})
+        >>> params.load_state_dict({"a": {"b": torch.zeros(2)}})
+        <All keys matched successfully>
+        """
+        if any(isinstance(value, Mapping) for value in state_dict.values()):
+            state_dict = _flattened(state_dict)
         return nn.Module.load_state_dict(self, state_dict, strict, assign)
 
     def _load_from_state_dict(

@@ -21,13 +21,14 @@ from tensorclass import (
     UnbatchedTensor,
     lazy_stack,
 )
-from tensorclass.errors import MissingKeyError, ModuleError, UnsupportedOperationError
+from tensorclass.errors import BuildError, MissingKeyError, ModuleError, UnsupportedOperationError
 from tensorclass.nn import (
     EnsembleModule,
     ProbabilisticTensorDictModule,
     ProbabilisticTensorDictSequential,
     TensorClassModule,
     TensorClassModuleBase,
+    TensorClassSequential,
     TensorDictModule,
     TensorDictModuleWrapper,
     TensorDictSequential,
@@ -448,6 +449,57 @@ def test_objects_between_typed_and_untyped_containers():
         assert copied["flag"] is False
         assert (copied["count"], copied["config"]) == (3, DICT)
         assert isinstance(copied.get("config"), NonTensorData)
+
+
+class Hidden(TensorClass):
+    h: Float32[Tensor, "4"]
+    label: str
+    marks: PerElement[str]
+
+
+class Final(TensorClass):
+    y: Float32[Tensor, "2"]
+    h: Float32[Tensor, "4"]
+
+
+class Start(TensorClass):
+    v: Float32[Tensor, "3"]
+    name: str
+    tags: PerElement[str]
+    flag: bool
+
+
+def test_keyed_modules_in_typed_pipelines():
+    """Their keys are fields; the values are those that a keyed module gets anywhere."""
+    seen = []
+
+    def first(v, name, tags, flag):
+        seen.append((name, list(tags), flag))
+        return v @ torch.ones(3, 4), name + "!", tags, v
+
+    head = TensorDictModule(nn.Linear(4, 2), ["h"], ["y"])
+    model = TensorClassSequential(
+        TensorDictModule(first, ["v", "name", "tags", "flag"], ["h", Hidden.label, "marks", "_"]),
+        TensorClassModule(
+            lambda h, label, marks: h + len(label), (Hidden.h, Hidden.label, Hidden.marks), Hidden.h, update=True
+        ),
+        head,
+        input=Start, output=Final, probe=False,
+    )  # fmt: skip
+    out = model(Start(torch.ones(5, 3), "abc", list("pqrst"), False, batch_size=[5]))
+    assert seen == [("abc", list("pqrst"), False)]
+    assert seen[0][2] is False
+    assert (out.h == 7).all()
+    assert out.y.shape == (5, 2)
+    assert [name for name, _ in model.named_parameters()] == ["linear_2.module.weight", "linear_2.module.bias"]
+    with pytest.raises(BuildError, match=r"reads the key `nam`, .* did you mean `name`"):
+        TensorClassSequential(TensorDictModule(len, ["nam"], ["y"]), input=Start, output=Final)
+    with pytest.raises(BuildError, match="E114"):  # the build check knows what the fields declare
+        TensorClassSequential(TensorDictModule(nn.Linear(3, 5), ["v"], ["h"]), head, input=Start, output=Final)
+    whole = TensorDictSequential(TensorDictModule(nn.Linear(3, 4), ["v"], ["h"]), head)
+    assert TensorClassSequential(whole, input=Start, output=Final)(
+        Start(torch.ones(5, 3), "abc", list("pqrst"), False, batch_size=[5])
+    ).y.shape == (5, 2)
 
 
 # ---- probabilistic modules, ensembles, compiled code -----------------------------------------------------------------
