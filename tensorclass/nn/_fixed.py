@@ -50,7 +50,7 @@ def fixed(dist: D.Distribution, kind: InteractionType, estimates: int | None = N
 def _ways(dist: Any, kind: InteractionType, estimates: int | None) -> Iterator[Callable[[], Tensor]]:
     """What gives the value, best first; what comes later fills in for elements that are undefined."""
     if kind is not InteractionType.DETERMINISTIC:
-        yield lambda: getattr(dist, kind.value)  # type: ignore[no-any-return]  # a tensor
+        yield lambda: getattr(dist, kind.value)
         if kind is InteractionType.MEAN and estimates is not None and not _has_mean(dist):
             yield lambda: _estimated(dist, estimates)
         return

@@ -142,7 +142,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         self._fresh = True
         self._build(self._check(), warn=True)
 
-    def _order(self, members: Sequence[Member]) -> list[int]:
+    def _order(self, members: Sequence[Typed]) -> list[int]:
         nodes = []
         for index, member in enumerate(members):
             name, stages, _ = _stages_of(member, index)
@@ -151,7 +151,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
             nodes.append(Node(name, location, tuple(needs(stages, ())), tuple(writes.values()), update))
         return topological(nodes, self.input_class, self._title())
 
-    def _add(self, member: Member, partial: bool, skip_existing: bool) -> None:
+    def _add(self, member: Typed, partial: bool, skip_existing: bool) -> None:
         """Register what holds parameters under its name, and take up the stages."""
         index, start = len(self._members), len(self._stages)
         name, stages, registered = _stages_of(member, index)
@@ -531,7 +531,7 @@ def _numbered(prefix: str, key: str) -> re.Match[str] | None:
     return re.fullmatch(rf"{re.escape(prefix)}(\d+)(\..+)", key)
 
 
-def _stages_of(member: Member, index: int) -> tuple[str, list[Stage], nn.Module | None]:
+def _stages_of(member: Typed, index: int) -> tuple[str, list[Stage], nn.Module | None]:
     """The name of a member, its stages, and what is registered under the name."""
     if isinstance(member, TensorClassSequential):
         name = member._name or f"pipeline_{index}"
@@ -570,7 +570,7 @@ def _as_class(cls: object, role: str) -> type[Any]:
     raise BuildError(f"{role}= takes a tensorclass, the class itself; got {what}")
 
 
-def _as_members(modules: tuple[object, ...]) -> tuple[Member, ...]:
+def _as_members(modules: tuple[object, ...]) -> tuple[Typed, ...]:
     if not modules:
         raise BuildError("a pipeline needs at least one TensorClassModule")
     for index, module in enumerate(modules):
@@ -587,9 +587,9 @@ def _as_members(modules: tuple[object, ...]) -> tuple[Member, ...]:
     return modules  # type: ignore[return-value]  # each was tested above
 
 
-Member = (
-    TensorClassModule[Any] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any] | TensorDictModuleBase
-)
+Typed = TensorClassModule[Any] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any]
+"""What a pipeline holds."""
+Member = Typed | TensorDictModuleBase
 """What a pipeline is made of."""
 First = (
     TensorClassModule[Batch] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any] | TensorDictModuleBase

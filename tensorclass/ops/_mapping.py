@@ -461,7 +461,7 @@ def _as_entry(value: Any) -> Any:
     """A Python object of a container, wrapped so that another container does not make a tensor or a container of it."""
     if isinstance(value, (Tensor, TensorCollection, str)) or hasattr(type(value), "_describe"):
         return value
-    return View.object_type(value)  # type: ignore[call-arg]  # of the store, which takes one
+    return View.object_type(value)  # of the store, which takes one
 
 
 def _concerns(path: Path, wanted: list[Path]) -> bool:

@@ -399,7 +399,7 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
         still.__dict__.update(self.__dict__)
         nn.Module._save_to_state_dict(still, destination, prefix, keep_vars)
 
-    def load_state_dict(  # type: ignore[override]  # the module's
+    def load_state_dict(
         self, state_dict: Any, strict: bool = True, assign: bool = False, from_flatten: bool | None = None
     ) -> Any:
         """Copy a state dict into the parameters and buffers, or with `assign` put its tensors in their place.
