@@ -313,10 +313,14 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         else:
             self._store._put(key, value)
 
+    def _put_all(self, values: dict[str, Any]) -> None:
+        _checks.put_all(self, values)
+
+    def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
+        _checks.swap_in(self, entries, seen)
+
     def _drop(self, key: str) -> None:
-        spec = type(self).__tensorclass_schema__.fields.get(key)
-        if spec is None or not (spec.optional or spec.produced):
-            raise _build.cannot_drop(type(self), key)
+        _checks.require_droppable(type(self), (key,))
         self._put(key, None)
 
     def _check(self, key: str, value: Any) -> Any:

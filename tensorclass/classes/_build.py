@@ -35,7 +35,6 @@ from ..store import TensorDict
 from ..store._agreement import shares_lengths
 from ._access import assign, is_checked, like, make_deleter, make_getter, make_setter
 from ._checks import check_many, fill_store, free_casts, readable
-from ._errors import cannot_drop as cannot_drop
 from ._errors import clashes
 from ._errors import unknown_attribute as unknown_attribute
 from ._errors import unknown_field as unknown_field

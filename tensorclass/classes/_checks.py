@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from ..errors import CastError, Problem, SchemaError
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ..store._agreement import require_agreement
 from ._access import like
-from ._errors import unknown_field
+from ._errors import cannot_drop, unknown_field
 from ._validators import run_checks
 
 
@@ -71,6 +71,28 @@ def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     options = type(self).__tensorclass_options__
     checked, _ = check_fields(schema, state, batch_size=self._batch_size, options=options)
     return _in_state(self, {key: _store_check(self, key, checked.get(key)) for key in values})
+
+
+def put_all(self: Any, values: dict[str, Any]) -> None:
+    """Write several checked fields in one step; those that become None go first: what is left fits the declaration."""
+    gone = [key for key, value in values.items() if value is None]
+    for key in gone:
+        self._put(key, None)
+    self._store._put_all({key: values[key] for key in values if key not in gone} if gone else values)
+
+
+def swap_in(self: Any, entries: dict[str, Any], seen: dict[str, Any]) -> None:
+    """Hold these entries and no others, in one step."""
+    require_droppable(type(self), seen.keys() - entries.keys())
+    self._store._swap_in(entries, self._store._entries())
+
+
+def require_droppable(cls: Any, keys: Iterable[str]) -> None:
+    """Refuse to take away a field that is not optional."""
+    for key in keys:
+        spec = cls.__tensorclass_schema__.fields.get(key)
+        if spec is None or not (spec.optional or spec.produced):
+            raise cannot_drop(cls, key)
 
 
 def _in_state(self: Any, entries: dict[str, Any]) -> dict[str, Any]:

@@ -147,10 +147,24 @@ class TensorCollection:
     def _put(self, key: str, value: Any) -> None:
         raise NotImplementedError
 
-    def _fill(self, entries: dict[str, Any]) -> None:
-        """Take over a dict of entries that are valid already; for a container without entries."""
-        for key, value in entries.items():
+    def _put_all(self, values: dict[str, Any]) -> None:
+        """As `_put`, several entries: other threads see none of them or all, where one dict holds them."""
+        for key, value in values.items():
             self._put(key, value)
+
+    def _fill(self, entries: dict[str, Any]) -> None:
+        """Take over a dict of entries that are valid already; for a container that nobody else has."""
+        self._put_all(entries)
+
+    def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
+        """Hold entries that are valid already, and no others: other threads see the one state or the other.
+
+        `seen`: the entries that they were made from; what another thread has written since then stays.
+        """
+        for key in seen:
+            if key not in entries:
+                self._drop(key)
+        self._put_all(entries)
 
     def _drop(self, key: str) -> None:
         raise NotImplementedError

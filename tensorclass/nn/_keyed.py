@@ -13,7 +13,7 @@ from ..core import TensorCollection, join_path, unravel_key_to_tuple
 from ..errors import BatchSizeError, MissingKeyError, ModuleError, SchemaError, did_you_mean
 from ..store import TensorDict
 from ._dispatch import dispatch
-from ._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys, read
+from ._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys, read, write
 from ._modes import SKIP, skips
 from ._results import describe, fail
 from ._stage import default_name
@@ -210,9 +210,7 @@ class TensorDictModule(TensorDictModuleBase):
 
     def _write(self, target: Any, keys: Keys, values: Sequence[Any]) -> None:
         try:
-            for key, value in zip(keys, values, strict=True):
-                if key != DROPPED:
-                    target.set(key, value)
+            write(target, dict(zip(keys, values, strict=True)))
         except SchemaError as error:
             raise SchemaError(f"{self._label()}: {error}", error.problems, error.cls_name) from error
         except (BatchSizeError, MissingKeyError) as error:

@@ -256,6 +256,20 @@ def remove_unselected(module: Any, _: Any, result: Any) -> Any:
     return result
 
 
+def write(target: Any, values: Mapping[Any, Any]) -> None:
+    """Write outputs by their keys, in one step; a container takes the place of what its key holds."""
+    kept = {key: value for key, value in values.items() if key != DROPPED}
+    if len(kept) > 1 and not any([isinstance(value, Mapping) for value in kept.values()]):
+        target.update(kept, is_leaf=_is_container)
+        return
+    for key, value in kept.items():
+        target.set(key, value)
+
+
+def _is_container(kind: type) -> bool:
+    return issubclass(kind, TensorCollection)
+
+
 def discard(data: Any, keys: Iterable[Any]) -> None:
     """Remove entries that are there, and the containers that this leaves empty."""
     for key in keys:

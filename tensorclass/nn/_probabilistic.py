@@ -14,7 +14,7 @@ from ..store import TensorDict
 from ._dispatch import dispatch
 from ._draw import build, draw
 from ._interaction import InteractionType, composite_lp_aggregate
-from ._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys, read
+from ._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys, read, write
 from ._modes import SKIP, skips
 from .distributions import CompositeDistribution, Delta
 from .distributions._composite import LOG_PROB_KEY, suffixed
@@ -246,9 +246,10 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             tensordict.set(seed, _next_seed(generator, tensordict[seed]))
         if self.num_samples:
             target = target.expand(self.num_samples + target.batch_size)
-        self._write_values(target, value)
+        values = self._values(value)
         if scored:
-            self._write_scores(target, dist, value, score)
+            values |= self._scored(dist, value, score, target.batch_size)
+        write(target, values)
         return target
 
     def _generator_of(self, data: Any) -> tuple[torch.Generator | None, Any]:
@@ -260,28 +261,24 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             return held, None
         return torch.Generator().manual_seed(int(held)), self.generator
 
-    def _write_values(self, target: Any, value: Any) -> None:
+    def _values(self, value: Any) -> dict[Any, Any]:
         if isinstance(value, TensorCollection):
-            target.update(value)
-            return
+            return dict(value.items(True, True))  # type: ignore[attr-defined]  # containers have it
         values = value if isinstance(value, tuple) else (value,)
         if len(values) != len(self._samples):
             raise ModuleError(
                 f"{self._label()}: the distribution gives {len(values)} value(s) for the out_keys {self._samples}"
             )
-        for key, part in zip(self._samples, values, strict=True):
-            if key != DROPPED:
-                target.set(key, part)
+        return dict(zip(self._samples, values, strict=True))
 
-    def _write_scores(self, target: Any, dist: Any, value: Any, score: Any) -> None:
+    def _scored(self, dist: Any, value: Any, score: Any, size: torch.Size) -> dict[Any, Any]:
         if not isinstance(dist, CompositeDistribution):
-            target.set(self._scores[0], score)
-        elif self._aggregate:
-            target.update(dist.log_prob_composite(TensorDict(value, target.batch_size), include_sum=False))
-            target.set(self._scores[0], score)
-        else:
-            for sample, key in zip(dist, self._scores, strict=True):
-                target.set(key, score[suffixed(sample, "_log_prob")])
+            return {self._scores[0]: score}
+        if self._aggregate:
+            parts = dist.log_prob_composite(TensorDict(value, size), include_sum=False).items(True, True)
+            return {**dict(parts), self._scores[0]: score}
+        pairs = zip(dist, self._scores, strict=True)
+        return {key: score[suffixed(sample, "_log_prob")] for sample, key in pairs}
 
     def _label(self) -> str:
         return f"{type(self).__name__} `{getattr(self.distribution_class, '__name__', self.distribution_class)}`"

@@ -19,6 +19,7 @@ from ..core._device import Device, as_device
 from ..core._keys import Path
 from ..core._views import LeafTest
 from ..errors import ArgumentError, BatchSizeError, KeySetError
+from ._compare import is_shared
 from ._keys import KeyOps
 from ._mapping import UNSET, MappingOps
 
@@ -354,11 +355,6 @@ class ApplyOps(KeyOps):
         if leaves and torch.Size(shared) != self._batch_size:
             self._resize(torch.Size(shared), ())
         return self
-
-
-def is_shared(value: Any) -> bool:
-    """Whether an entry is a tensor without batch dims."""
-    return hasattr(type(value), "_batch_shape") and value._batch_shape is None
 
 
 def _batch_dims_of(value: Any, otherwise: torch.Size) -> torch.Size:

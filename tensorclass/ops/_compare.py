@@ -164,3 +164,8 @@ def is_object(value: Any) -> bool:
     if isinstance(value, (Tensor, TensorCollection)):
         return False
     return getattr(type(value), "_holds_object", not hasattr(type(value), "_batch_shape"))
+
+
+def is_shared(value: Any) -> bool:
+    """Whether an entry is a tensor without batch dims."""
+    return hasattr(type(value), "_batch_shape") and value._batch_shape is None

@@ -24,13 +24,13 @@ from ..errors import (
     did_you_mean,
 )
 from ._choose import choose_entries, chosen, condition_over
-from ._compare import same_object
+from ._compare import is_shared, same_object
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import has_lengths
 from ._mapping import MappingOps, _concerns, foreach_is_safe
-from ._writable import NUMBERS, copied, rank, takes, unwritable, writable_as_shaped
-
-Copy = tuple[Tensor, Tensor, Path]
+from ._steps import Copy as Copy
+from ._steps import apart, carry_out, copied, copy_all
+from ._writable import NUMBERS, rank, takes, unwritable, writable_as_shaped
 
 
 class InplaceOps(IndexOps):
@@ -268,8 +268,7 @@ class InplaceOps(IndexOps):
         device = self._device
         buffers = [leaf.new_zeros(self._batch_size + leaf.shape[dims:], device=device) for leaf in value._leaves()]
         twin = value._make(buffers, self._batch_size)
-        for key, entry in self._check_all(twin._entries()).items():
-            self._put(key, entry)
+        self._put_all(self._check_all(twin._entries()))
         self._set_at(index, value, None, False)
 
     # ---- planning and writing ------------------------------------------------------------------------------------
@@ -343,7 +342,13 @@ class InplaceOps(IndexOps):
     ) -> list[Copy]:
         """Entries without tensors: a stack of objects is written through, a shared value must stay what it is."""
         if hasattr(type(entry), "_plan_write"):
-            return [(entry, entry._plan_write(value, parts, size, path), path)]
+            planned = entry._plan_write(value, parts, size, path)
+            if not is_shared(entry):
+                return [(entry, planned, path)]
+            if parts is not None or planned is entry._shown():
+                return []
+            _require_writable(entry._shown(), path)
+            return [(entry._shown(), planned, path)]
         if not same_object(value, entry):
             raise StructureError(
                 f"in-place write: `{join_path(path)}` is one {type(entry).__name__} shared by the batch "
@@ -363,16 +368,7 @@ class InplaceOps(IndexOps):
 
     def _write(self, plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any, ...] | None = None) -> None:
         """Carry a checked plan out."""
-        targets, sources = [], []
-        for entry, source, _ in plan:
-            if not isinstance(entry, Tensor):
-                entry._commit(source)  # an entry node
-            elif parts is None or all(not isinstance(part, (Tensor, bool)) for part in parts):
-                targets.append(entry if parts is None else entry[parts])
-                sources.append(source)
-            else:
-                entry[parts] = source
-        copy_all(targets, sources, non_blocking)
+        carry_out(plan, non_blocking, parts)
 
     # ---- masks ---------------------------------------------------------------------------------------------------
 
@@ -393,7 +389,8 @@ class InplaceOps(IndexOps):
         for leaf, _ in masked:
             _scalar_like(value, leaf)
             _require_writable(leaf, ())
-        for leaf, wide in masked:
+        masks = apart([leaf for leaf, _ in masked], [wide for _, wide in masked], own=False)
+        for (leaf, _), wide in zip(masked, masks, strict=True):
             leaf.masked_fill_(wide, value)
         return self
 
@@ -510,15 +507,6 @@ class InplaceOps(IndexOps):
                 buffer.share_memory_()
             MappingOps.set(result, key, buffer)
         return result
-
-
-def copy_all(targets: list[Tensor], sources: list[Tensor], non_blocking: bool = False) -> None:
-    """Copy checked sources, in one call where there are several."""
-    if len(targets) > 1 and foreach_is_safe():
-        torch._foreach_copy_(targets, sources, non_blocking)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
-    else:
-        for target, source in zip(targets, sources, strict=True):
-            target.copy_(source, non_blocking)
 
 
 def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int | None, path: Path) -> Tensor:

@@ -30,6 +30,7 @@ from ._operands import (
     unaligned,
 )  # fmt: skip
 from ._operands import pair as pair
+from ._steps import apart
 from ._table import BITWISE, COMPARISONS, ROWS, UNSUPPORTED, Numbers, Row
 from ._writable import rank, unwritable
 
@@ -239,6 +240,7 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
     surely = _surely_writable(leaves, (*rights, *options.values()))
     if not surely:
         _require_writable(own, kernel, leaves, _columns(kernel, leaves, rights), options, paths)
+    rights = tuple([apart(leaves, right) if type(right) is list else _clear(leaves, right) for right in rights])
     listable = kernel.foreach_write is not None and _listable(kernel, leaves, rights, options)
     if kernel.foreach_write is not None and listable and (surely or not _tracks_integers(leaves)):
         kernel.foreach_write(leaves, *rights, **options)
@@ -246,6 +248,11 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
         for row in zip(leaves, *_columns(kernel, leaves, rights), strict=True):
             kernel.write(*row, **options)
     return self
+
+
+def _clear(leaves: list[Tensor], right: Right) -> Right:
+    """An operand for all leaves that the write to none of them changes."""
+    return apart(leaves, [right], own=False)[0] if isinstance(right, Tensor) else right
 
 
 def _targets(self: C, operands: tuple[Any, ...], leaves: list[Tensor]) -> tuple[C, Layout | None]:

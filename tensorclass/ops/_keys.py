@@ -25,15 +25,10 @@ class KeyOps(LazyOps):
 
     __slots__ = ()
 
-    def _adopt(self, result: Any) -> Self:
-        """Make this container hold what another one holds."""
+    def _adopt(self, result: Any, seen: dict[str, Any] | None = None) -> Self:
+        """Make this container hold what another one holds, which was made from the entries `seen`."""
         self._require_unlocked("change the keys")
-        new = result._entries()
-        for key in self._entries():
-            if key not in new:
-                self._drop(key)
-        for key, value in new.items():
-            self._put(key, value)
+        self._swap_in(result._entries(), self._entries() if seen is None else seen)
         return self
 
     def _relaid(self, leaves: Sequence[tuple[Path, Any]]) -> Any:
@@ -71,9 +66,10 @@ class KeyOps(LazyOps):
         """
         if self._stacked and not inplace:
             return self._untyped("select", *keys, strict=strict)
+        seen = self._entries() if inplace else None
         source = self if strict else self._twin()  # other threads may write meanwhile
         result = self._relaid(source._taken([unravel_key_to_tuple(key) for key in keys], strict))
-        return self._adopt(result) if inplace else result
+        return self._adopt(result, seen) if inplace else result
 
     def _taken(self, paths: Sequence[Path], strict: bool) -> list[tuple[Path, Any]]:
         """The entries under some paths; of a lazy stack that a path goes through, a stack of what is below it."""
@@ -100,8 +96,9 @@ class KeyOps(LazyOps):
         """
         if self._stacked and not inplace:
             return self._untyped("exclude", *keys)
+        seen = self._entries() if inplace else None
         result = self._without({unravel_key_to_tuple(key) for key in keys})
-        return self._adopt(result) if inplace else result
+        return self._adopt(result, seen) if inplace else result
 
     def _without(self, paths: set[Path]) -> Any:
         dropped = {path[0] for path in paths if len(path) == 1}
@@ -140,8 +137,15 @@ class KeyOps(LazyOps):
             raise KeySetError(f"rename_key_: `{join_path(new)}` is already an entry")
         if new[: len(old)] == old:
             raise KeySetError(f"rename_key_: `{join_path(new)}` lies inside `{join_path(old)}`")
-        MappingOps.set(self, new, value)
-        return MappingOps.del_(self, old)
+        holder = self._present(old)
+        if old[:-1] != new[:-1] or holder is None or holder._layered or holder._stacked:
+            MappingOps.set(self, new, value)
+            return MappingOps.del_(self, old)
+        holder._require_unlocked("rename", join_path(old))
+        seen = holder._entries()
+        entries = {key: entry for key, entry in seen.items() if key != old[-1]}
+        holder._swap_in({**entries, new[-1]: value}, seen)
+        return self
 
     def rename_keys(self, mapping: Mapping[Key, Key], *, strict: bool = True) -> Any:
         """A container with several entries under other keys; renames take effect at once, so keys may swap.
@@ -175,9 +179,10 @@ class KeyOps(LazyOps):
         if self._stacked and not inplace:
             return self._untyped("flatten_keys", separator, is_leaf=is_leaf)
         flat: dict[str, Any] = {}
+        seen = self._entries() if inplace else None
         _flatten(self, "", separator, is_leaf or default_is_leaf, flat)
         result = self._laid(flat)
-        return self._adopt(result) if inplace else result
+        return self._adopt(result, seen) if inplace else result
 
     @UNFLATTENED_KEYS
     def unflatten_keys(self, separator: str = KEY_SEPARATOR, inplace: bool = False) -> Any:
@@ -194,7 +199,8 @@ class KeyOps(LazyOps):
             return self._untyped("unflatten_keys", separator)
         tree: dict[str, Any] = {}
         levels: dict[str, dict[str, Any]] = {}
-        for key, value in self._entries().items():
+        seen = self._entries()
+        for key, value in seen.items():
             outer, cut, last = key.rpartition(separator)
             node = tree if not cut else levels.get(outer)
             if node is None:
@@ -205,7 +211,7 @@ class KeyOps(LazyOps):
                 value = KeyOps.unflatten_keys(value, separator)
             node[last] = value if type(value) is not dict else _Held(value)
         result = self._grown(tree)
-        return self._adopt(result) if inplace else result
+        return self._adopt(result, seen) if inplace else result
 
     def _grown(self, tree: dict[str, Any]) -> Any:
         """An untyped container from nested dicts of entries, which it takes over."""
@@ -265,9 +271,12 @@ class KeyOps(LazyOps):
         (['a'], ['b'])
         """
         self._require_unlocked("take entries out")
+        seen = self._entries()
         part, _ = KeyOps.split_keys(self, keys, default=default, strict=strict)
-        for key in keys:
-            MappingOps.pop(self, key, None)
+        paths = [unravel_key_to_tuple(key) for key in keys]
+        for path in paths:
+            MappingOps.pop(self, path, None) if path[1:] else None
+        self._swap_in({key: value for key, value in seen.items() if (key,) not in paths}, seen)
         if filter_empty:
             KeyOps.filter_empty_(self)
         return part

@@ -44,8 +44,7 @@ class MappingOps(ReadingOps):
     def _become(self, other: Self) -> Self:
         """Take over another container's entries and batch size, keeping this object's identity."""
         self._require_unlocked("replace the leaves")
-        for key, value in other._entries().items():
-            self._put(key, value)
+        self._put_all(other._entries())
         self._batch_size, self._names = other._batch_size, other._names
         return self
 
@@ -121,17 +120,36 @@ class MappingOps(ReadingOps):
         if len(path) == 1:
             self._require_unlocked("write", path[0])
             self._put(path[0], self._check(path[0], item))
-            return
+            return None
         holder = self._present(path)
         if holder is None:
             self._check_path(path, item)
-            holder = self._holder(path, create=True)
+            return self._grow(path, item)
         if holder._layered or holder._stacked or holder._owners() is not None:  # the words only where they are said
             holder._require_unlocked("write", join_path(path))
         try:
             holder._put(path[-1], holder._check(path[-1], item))
         except (SchemaError, BatchSizeError, StructureError) as error:
             raise _below(path[:-1], error) from None
+
+    def _grow(self, path: Path, item: Any) -> None:
+        """Write an entry whose containers are not all there: they are filled before they are put in."""
+        node: Any = self
+        depth = 0
+        while isinstance(child := node._outline().get(path[depth]), MappingOps):
+            node, depth = child, depth + 1
+        node = self._holder(path[: depth + 1], create=False)  # parameters hand theirs out in a wrapper
+        node._require_unlocked("add a key", join_path(path))
+        if node._stacked:
+            MappingOps._set_path(node._holder(path[depth:], create=True), path[-1:], item)
+            return
+        new = holder = node._check(path[depth], node._bare(node._batch_size))
+        for part in path[depth + 1 : -1]:
+            child = holder._check(part, holder._bare(holder._batch_size))
+            holder._put(part, child)
+            holder = child
+        holder._put(path[-1], holder._check(path[-1], item))
+        node._put(path[depth], node._check(path[depth], new))
 
     def _present(self, path: Path) -> MappingOps | None:
         """The container that holds the last part of a path, when all on the way are there already."""
@@ -234,8 +252,7 @@ class MappingOps(ReadingOps):
     def clear(self) -> Self:
         """Remove all entries."""
         self._require_unlocked("clear")
-        for key in self._entries():
-            self._drop(key)
+        self._swap_in({}, self._entries())
         return self
 
     def update(
@@ -290,8 +307,7 @@ class MappingOps(ReadingOps):
         if in_place:
             self._update_in_place(in_place, non_blocking)
         for holder, values in plan:
-            for key, value in values.items():
-                holder._put(key, _cloned(value) if clone else value)
+            holder._put_all({key: _cloned(value) for key, value in values.items()} if clone else values)
         return self
 
     def _update_tensors(self, source: Any) -> bool:
@@ -304,8 +320,7 @@ class MappingOps(ReadingOps):
         checked = self._check_all(values)
         if checked:
             self._require_unlocked("write", next(iter(checked)))
-        for key, value in checked.items():
-            self._put(key, value)
+        self._put_all(checked)
         return True
 
     def _plan_update(
@@ -343,8 +358,8 @@ class MappingOps(ReadingOps):
                 self._resize(source._batch_size, ())
                 break
         self._batch_size = source._batch_size
-        for key, value in self._check_all(dict(items_of(source))).items():
-            self._put(key, _cloned(value) if clone else value)
+        values = self._check_all(dict(items_of(source)))
+        self._put_all({key: _cloned(value) for key, value in values.items()} if clone else values)
         return self
 
     def replace(self, *args: Any, **kwargs: Any) -> Self:

@@ -16,6 +16,7 @@ from typing_extensions import Self
 from ..core import KEY_SEPARATOR, Path, TensorCollection, as_batch_size, join_path
 from ..errors import ArgumentError, Later, StructureError, few, named
 from ._apply import ApplyOps
+from ._compare import is_shared
 from ._mapping import MappingOps
 
 _LEGACY = ("__batch_size", "__device")
@@ -263,7 +264,7 @@ def _rehearse(collection: Any, values: dict[Path, Any], sizes: Mapping[Path, tor
     for path, size in sizes.items():
         level = _level(twin, path)
         level._batch_size, level._names = size, None
-    _put_all(twin, values)
+    _put_levels(twin, values)
     _check_levels(twin, sorted(sizes, key=len, reverse=True))
     return twin
 
@@ -317,14 +318,15 @@ def _copies(holder: Any, entry: Any, value: Tensor, path: Path) -> list[tuple[An
     if holder._stacked:
         return holder._plan({path[-1]: value}, path[:-1], None, None, None)  # type: ignore[no-any-return]  # a plan
     if not isinstance(entry, Tensor):
-        return [(entry, entry._plan_write(value, None, holder._batch_size, path), path)]
+        planned = entry._plan_write(value, None, holder._batch_size, path)
+        return [(entry._shown(), planned, path) if is_shared(entry) else (entry, planned, path)]
     if holder._layered:
         holder._refuse_frozen("write in place", join_path(path))
     holder._check_write(path, entry, value, value)
     return [(entry, value, path)]
 
 
-def _put_all(twin: Any, values: dict[Path, Any]) -> None:
+def _put_levels(twin: Any, values: dict[Path, Any]) -> None:
     """Write values into a twin, each level checked as a whole."""
     by_level: dict[Path, dict[str, Any]] = {}
     for path, value in values.items():
@@ -334,10 +336,11 @@ def _put_all(twin: Any, values: dict[Path, Any]) -> None:
         objects = {key: value for key, value in level.items() if not isinstance(value, Tensor)}
         tensors = {key: value for key, value in level.items() if isinstance(value, Tensor)}
         typed = hasattr(type(holder), "__tensorclass_schema__")
-        for key, value in holder._check_all(level if typed else tensors).items():
-            holder._put(key, value)
-        for key, value in {} if typed else objects.items():
-            holder._put(key, value)
+        for key, entry in {} if typed else holder._entries().items():
+            if key in tensors and is_shared(entry):
+                tensors[key] = type(entry)(tensors[key])
+        checked = holder._check_all(level if typed else tensors)
+        holder._put_all(checked if typed else {**checked, **objects})
 
 
 def _take_over(mine: Any, twin: Any, written: set[Path], path: Path = ()) -> None:
@@ -353,9 +356,12 @@ def _take_over(mine: Any, twin: Any, written: set[Path], path: Path = ()) -> Non
         if names is not None and len(names) != len(twin._batch_size):
             mine._names = None
     entries = mine._entries()
+    level: dict[str, Any] = {}
     for key, value in twin._entries().items():
         here = (*path, key)
         if isinstance(entries.get(key), TensorCollection) and isinstance(value, TensorCollection):
             _take_over(entries[key], value, written, here)
         elif here in written:
-            mine._put(key, value)
+            level[key] = value
+    if level:
+        mine._put_all(level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -10,6 +11,9 @@ from torch import Tensor
 NUMBERS: Final = (int, float, bool)
 _WIDE: Final = (torch.float32, torch.float64, torch.int64, torch.int32)
 _EXACT: Final = 2**24
+_any_tracked: Callable[..., bool] = getattr(
+    torch._C, "_any_requires_grad", lambda *tensors: any([tensor.requires_grad for tensor in tensors])
+)
 
 
 def unwritable(leaf: Tensor, tracked: bool) -> str:
@@ -45,10 +49,11 @@ def writable_as_shaped(leaves: list[Tensor], targets: list[Tensor], sources: lis
     for target, source in zip(targets[:1], sources, strict=False) if alike else zip(targets, sources, strict=True):
         if target.dtype is not source.dtype or target.shape != source.shape:
             return False
-    if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
+    if torch.compiler.is_compiling():  # dynamo can't ask whether a tensor was made in inference mode
+        return True not in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]
+    if _any_tracked(*leaves) or not all(map(Tensor.is_contiguous, leaves)):
         return False
-    # A tensor made in inference mode may not be writable; dynamo can't ask.
-    return torch.compiler.is_compiling() or not any(map(Tensor.is_inference, leaves))
+    return not any(map(Tensor.is_inference, leaves))
 
 
 def takes(leaf: Tensor, value: Any) -> bool:
@@ -60,15 +65,3 @@ def takes(leaf: Tensor, value: Any) -> bool:
     if torch.compiler.is_compiling():
         return True
     return not leaf.is_inference() and not (leaf._is_view() and leaf._base is not None and leaf._base.requires_grad)
-
-
-def copied(target: Any, source: Any, non_blocking: bool) -> bool:
-    """Copy one plain tensor to another of its dtype and shape; False, and nothing, for anything else."""
-    if type(target) is not Tensor or type(source) is not Tensor or target.dtype is not source.dtype:
-        return False
-    if target.shape != source.shape or target.requires_grad or not target.is_contiguous():
-        return False
-    if not torch.compiler.is_compiling() and target.is_inference():
-        return False
-    target.copy_(source, non_blocking)
-    return True

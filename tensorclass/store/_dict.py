@@ -386,8 +386,13 @@ class TensorDict(TensorDictBase):
         if not isinstance(value, Tensor):
             self._plain = False
         self._data[key] = value
-        if self._lock is not None:
-            self._set_written()
+        self._set_written() if self._lock is not None else None
+
+    def _put_all(self, values: dict[str, Any]) -> None:
+        if self._plain and not all([isinstance(value, Tensor) for value in values.values()]):
+            self._plain = False  # before the write: who reads copies the dict first
+        self._data.update(values)
+        self._set_written()
 
     def _set_written(self) -> None:
         if self._lock is not None:
@@ -407,6 +412,14 @@ class TensorDict(TensorDictBase):
     def _fill(self, entries: dict[str, Any]) -> None:
         self._plain = all([isinstance(value, Tensor) for value in entries.values()])
         self._data = entries
+
+    def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
+        self._plain = self._plain and all([isinstance(value, Tensor) for value in entries.values()])
+        old, self._data = self._data, entries
+        late = {key: value for key, value in old.items() if seen.get(key, _ABSENT) is not value}
+        if late:  # written by another thread since `seen` was read
+            self._put_all(late)
+        self._set_written()
 
     def _drop(self, key: str) -> None:
         try:

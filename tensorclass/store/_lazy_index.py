@@ -13,10 +13,10 @@ from ..core import TensorCollection
 from ..core._keys import Path
 from ..errors import BatchIndexError, BatchSizeError
 from ..ops._index import normalise
-from ..ops._inplace import Copy
 from ..ops._mapping import MappingOps
+from ..ops._steps import Copy, Later
 from ._dict import TensorDict
-from ._lazy_write import Later, LazyWrites
+from ._lazy_write import LazyWrites
 
 _ALL = slice(None)
 

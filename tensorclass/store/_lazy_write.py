@@ -16,9 +16,10 @@ from typing_extensions import Self
 from ..core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._keys import Path
 from ..errors import BatchSizeError, KeyThroughLeafError, UnsupportedOperationError
-from ..ops._inplace import Copy, InplaceOps, _require_writable, _scalar_like, copy_all
+from ..ops._inplace import InplaceOps, _require_writable, _scalar_like
 from ..ops._join import JoinOps
 from ..ops._mapping import MappingOps
+from ..ops._steps import Copy, Later, copy_all
 from ..ops._writable import takes, writable_as_shaped
 from . import _lazy_entries as entries
 from ._dict import TensorDict
@@ -30,19 +31,6 @@ from ._non_tensor import UnbatchedTensor
 
 class Shares(list[Any]):
     """A checked value, cut: one for each member."""
-
-
-class Later:
-    """A write to one member at an index of its own, or to a stack, in the plan of the container that holds it."""
-
-    __slots__ = ("member", "parts")
-
-    def __init__(self, member: Any, parts: tuple[Any, ...] | None) -> None:
-        self.member = member
-        self.parts = parts
-
-    def _commit(self, plan: Sequence[Copy]) -> None:
-        self.member._write(plan, False, self.parts)
 
 
 class LazyWrites(LazyBase):
@@ -79,6 +67,11 @@ class LazyWrites(LazyBase):
         shares = value if isinstance(value, Shares) else self._check(key, value)
         for member, share in zip(self._members, shares, strict=True):
             member._put(key, share)
+
+    def _put_all(self, values: dict[str, Any]) -> None:
+        checked = {k: v if isinstance(v, Shares) else self._check(k, v) for k, v in values.items()}
+        for i, member in enumerate(self._members):
+            member._put_all({key: shares[i] for key, shares in checked.items()})
 
     def _cut_value(self, key: str, value: Any) -> Sequence[Any]:
         """One value for each member: tensors and containers are unbound, lists taken apart, objects shared."""

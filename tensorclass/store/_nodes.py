@@ -315,7 +315,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
                 f"in-place write: `{join_path(path)}` takes one object for each element of {list(size)}, got a stack "
                 f"of shape {list(value.shape)}"
             )
-        return value, ... if parts is None else parts
+        return value._still(), ... if parts is None else parts
 
     def _commit(self, plan: Any) -> None:
         value, parts = plan
@@ -420,7 +420,7 @@ class Unbatched(Node):
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
         tensor = value.tensor if isinstance(value, Unbatched) else value
         if tensor is self.tensor:
-            return None
+            return tensor
         same = isinstance(tensor, Tensor) and tensor.shape == self.tensor.shape and tensor.dtype is self.tensor.dtype
         if not same:
             given = f"{tensor.dtype} of shape {list(tensor.shape)}" if isinstance(tensor, Tensor) else repr(tensor)
@@ -431,10 +431,6 @@ class Unbatched(Node):
         if parts is not None and not same_tensor(tensor, self.tensor):
             raise StructureError(f"in-place write: `{join_path(path)}` is shared by the batch and the values differ")
         return tensor
-
-    def _commit(self, plan: Any) -> None:
-        if plan is not None:
-            self.tensor.copy_(plan)
 
     def _leaves(self, kind: Kind) -> list[Tensor]:
         return [] if kind == BATCHED else [self.tensor]

@@ -249,14 +249,16 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
         return layout
 
     def _check(self, key: str, value: Any) -> Any:
-        checked = self._store._check(key, value)
-        if isinstance(checked, TensorCollection):
-            checked = checked._twin()
-            self._convert_all(checked, {})
-        return self._converted(checked) if isinstance(checked, Tensor) else checked
+        return self._adapted(self._store._check(key, value))
 
     def _put(self, key: str, value: Any) -> None:
         self._store._put(key, value)
+
+    def _put_all(self, values: dict[str, Any]) -> None:
+        self._store._put_all(values)
+
+    def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
+        self._store._swap_in(entries, self._store._entries() if self._hooks else seen)
 
     def _drop(self, key: str) -> None:
         self._store._drop(key)
@@ -270,11 +272,17 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
         known = holder is None or isinstance(holder, TensorDictParams)
         return holder if known else TensorDictParams._around(holder, self.no_convert)
 
-    def update(self, *args: Any, **kwargs: Any) -> Self:
-        """Write entries; see `TensorDict.update`. New tensors become parameters or buffers."""
-        super().update(*args, **kwargs)
-        self._convert_all(self._store, {})
-        return self
+    def _plan_update(self, *args: Any, **kwargs: Any) -> None:
+        super()._plan_update(*args, **kwargs)
+        plan: list[tuple[Any, dict[str, Any]]] = args[5]
+        plan[:] = [(holder, {k: self._adapted(v) for k, v in values.items()}) for holder, values in plan]
+
+    def _adapted(self, value: Any) -> Any:
+        """A checked value with parameters and buffers for tensors; a container is copied, not changed."""
+        if isinstance(value, TensorCollection):
+            value = value._twin()
+            self._convert_all(value, {})
+        return self._converted(value) if isinstance(value, Tensor) else value
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
         self._store._require_unlocked(what, key)

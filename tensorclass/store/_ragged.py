@@ -438,7 +438,7 @@ class RaggedTensor(Node):
                 f"in-place write: `{join_path(path)}` holds {self._describe(self.shape)}, got "
                 f"{value._describe(value.shape)}; elements may differ in length alone"
             )
-        return value, ... if parts is None else parts
+        return value._still(), ... if parts is None else parts
 
     def _after(self, plan: Any) -> Self:
         """What has the lengths that a planned write leaves."""

@@ -17,6 +17,7 @@ from torch import Tensor
 import tensorclass
 from tensorclass import NonTensorStack, TensorCollection, TensorDict, TensorDictParams, lazy_stack
 from tensorclass.core import STORAGE, VALUES
+from tensorclass.nn import TensorDictModule
 from tensorclass.ops._table import ROWS
 from tensorclass.store import Node
 from tests.contract import _relayouts as _relayouts
@@ -312,3 +313,165 @@ def test_objects_of_elements_are_read_whole():
     container = TensorDict(who=objects(2, 3), batch_size=[2, 3])
     rename(container)
     assert container["who"] == [[f"3.{row}.{i}" for i in range(3)] for row in range(2)]
+
+
+# ---- writers of several entries --------------------------------------------------------------------------------------
+
+
+def values(container: Any) -> dict[str, Any]:
+    """Other tensors of the same kind for every entry that is one."""
+    found = container._entries()
+    return {key: value.clone() + 1 for key, value in found.items() if type(value) is Tensor and not value.is_complex()}
+
+
+def other(container: Any) -> Any:
+    """A copy with other values."""
+    return container.clone().update(values(container))
+
+
+def loaded(container: Any) -> None:
+    """Tensors of a state take the place of the present ones."""
+    container.load_state_dict(other(container).state_dict(), assign=True)
+
+
+def wider(container: Any) -> None:
+    """Every entry and the batch size of another container."""
+    container.update(other(container), update_batch_size=True)
+
+
+def named(container: Any) -> None:
+    """The first entry under another key."""
+    container.rename_key_("a", "z")
+
+
+def keyed(container: Any) -> None:
+    """A module that writes two entries."""
+    TensorDictModule(lambda a: (a + 1, a + 2), ["a"], ["b", "z"])(container)
+
+
+def below_and_beside(container: Any) -> None:
+    """Entries of this container and of a nested one; each level is written in one step."""
+    inner = container["n"]
+    container.update({"n": {**values(inner), "new": torch.zeros(inner.batch_size)}})
+
+
+WRITERS: dict[str, Callable[[Any], Any]] = {
+    "update": lambda c: c.update(values(c)),
+    "update(kwargs)": lambda c: c.update(**values(c)),
+    "update(container)": lambda c: c.update(other(c)),
+    "update(clone)": lambda c: c.update(values(c), clone=True),
+    "update(paths)": lambda c: c.update({(key,): value for key, value in values(c).items()}),
+    "update(keys_to_update)": lambda c: c.update(other(c), keys_to_update=list(values(c))),
+    "update(update_batch_size)": wider,
+    "load_state_dict": loaded,
+    "to(inplace)": lambda c: c.to(torch.float64, inplace=True),
+    "apply(inplace)": lambda c: c.apply(lambda t: t.clone()[..., None], inplace=True),
+}
+"""Writes that put other values under the keys that are there."""
+RELAYERS: dict[str, Callable[[Any], Any]] = {
+    "update(new)": lambda c: c.update({**values(c), "y": torch.zeros(2, 3), "z": torch.ones(2, 3)}),
+    "update(objects)": lambda c: c.update({"a": "one", "b": "two", "z": "three"}),
+    "update(new nested)": lambda c: c.update({("x", "a"): torch.zeros(2, 3), ("x", "b"): torch.ones(2, 3)}),
+    "set(path)": lambda c: c.set(("x", "y", "z"), torch.zeros(2, 3)),
+    "[path] = {...}": lambda c: c.__setitem__(("x", "y"), {"a": torch.zeros(2, 3), "b": torch.ones(2, 3)}),
+    "clear": lambda c: c.clear(),
+    "select": lambda c: c.select("a", inplace=True),
+    "exclude": lambda c: c.exclude("a", "b", inplace=True),
+    "split_keys": lambda c: c.split_keys(["a"], ["b"], inplace=True),
+    "separates": lambda c: c.separates("a", "b"),
+    "rename_key_": named,
+    "flatten_keys": lambda c: c.flatten_keys(inplace=True),
+    "unflatten_keys": lambda c: c.unflatten_keys(inplace=True),
+    "module": keyed,
+}
+"""Writes that change the keys."""
+
+
+RELAID: dict[str, Callable[[], Any]] = {
+    "flatten_keys": lambda: TensorDict({"x": pair(), "a": torch.zeros(2, 3)}, [2, 3]),
+    "unflatten_keys": lambda: TensorDict({"x.a": torch.zeros(2, 3), "x.b": torch.zeros(2, 3)}, [2, 3]),
+}
+"""What some of them are tried on; the others on two tensors."""
+
+
+def expect_one_step(name: str, make: Callable[[], Any], write: Callable[[Any], Any], at_level: Any = None) -> None:
+    """What a reader sees at any line of a write is the state before or the state after; it sees both."""
+    look = at_level or (lambda c: c)
+    states: list[Any] = []
+
+    def read() -> None:
+        states.append(told(look(container).clone(recurse=False)))
+
+    container = make()
+    before = told(look(container))
+    ended, lines = run(write, container, 0, lambda c: None)
+    assert not isinstance(ended, tuple) or not isinstance(ended[0], type), ended
+    after = told(look(container))
+    assert before != after, f"{name} writes nothing"
+    for at in range(1, lines + 1):
+        container = make()
+        run(write, container, at, lambda c: read())
+        assert states[-1] in (before, after), f"{name}: at line {at} of {lines} a reader sees {states[-1]!r:.400}"
+    assert before in states
+
+
+def keyed_kinds() -> dict[str, Callable[[], Any]]:
+    """Containers whose entries other threads may replace."""
+    kinds = {kind: lambda kind=kind: ALL_KINDS[kind](mixed()) for kind in ("flat", "tagged", "assorted", "typed_flat")}
+    on_device = lambda: TensorDict(partner(), device="cpu")  # noqa: E731  # one line of a table
+    return {**kinds, "params": params, "pair": pair, "device": on_device, "optional": optional}
+
+
+@pytest.mark.parametrize("kind", keyed_kinds())
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_write_of_several_entries_is_one_step(name: str, kind: str):
+    """Readers see all of them or none."""
+    if name == "apply(inplace)" and kind not in ("flat", "pair"):
+        pytest.skip("declared shapes and parameters do not admit it")
+    if name == "load_state_dict" and kind == "params":
+        pytest.skip("parameters are loaded one by one, by torch's own loader of modules")
+    expect_one_step(name, keyed_kinds()[kind], WRITERS[name])
+
+
+@pytest.mark.parametrize("name", RELAYERS)
+def test_a_write_of_other_keys_is_one_step(name: str):
+    """Readers see the old keys or the new ones."""
+    expect_one_step(name, RELAID.get(name, pair), RELAYERS[name])
+
+
+def test_each_level_is_one_step():
+    """A nested container that is written along with its holder, and one that is written through a typed field."""
+    make = lambda: ALL_KINDS["nested"](mixed())  # noqa: E731  # one line of a table
+    expect_one_step("update", make, below_and_beside, lambda c: c["n"])
+    expect_one_step("update", make, lambda c: c.update({**values(c), "new": torch.zeros(2, 3)}))
+
+
+def test_members_are_written_in_one_step_each():
+    """Of a lazy stack, each member."""
+    make = lambda: lazy_stack([pair(), pair()])  # noqa: E731  # one line of a table
+    for member in (0, 1):
+        for name in ("update", "update(new)"):
+            write = {**WRITERS, **RELAYERS}[name]
+            widened = write if name == "update" else lambda c: c.update({**values(c), "z": torch.ones(2, 2, 3)})
+            expect_one_step(name, make, widened, lambda c, member=member: c[member])
+
+
+def test_fields_that_become_none_go_first():
+    """What is left meanwhile fits the declaration: the old fields without them, then the new ones."""
+    seen: list[Any] = []
+    write = lambda c: c.update({"a": torch.ones(2, 3), "b": None, "z": torch.ones(2, 3)})  # noqa: E731  # as above
+    lines = run(write, optional(), 0, lambda c: None)[1]
+    for at in range(1, lines + 1):
+        run(write, optional(), at, lambda c: seen.append(sorted(c.clone(recurse=False).to_dict(retain_none=False))))
+    assert {tuple(keys) for keys in seen} == {("a", "b"), ("a",), ("a", "z")}
+
+
+@pytest.mark.parametrize("name", ["exclude", "separates", "rename_key_", "flatten_keys", "unflatten_keys"])
+def test_nothing_is_lost_while_keys_change(name: str):
+    """An entry that another thread writes at any line is there afterwards."""
+    make = RELAID.get(name, pair)
+    lines = run(RELAYERS[name], make(), 0, lambda c: None)[1]
+    for at in range(1, lines + 1):
+        container = make()
+        run(RELAYERS[name], container, at, lambda c: c.set("late", torch.zeros(2, 3)))
+        assert "late" in container.keys(), f"{name}: lost at line {at} of {lines}"  # noqa: SIM118  # of a container

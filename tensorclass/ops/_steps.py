@@ -1,0 +1,141 @@
+"""The copies that a write takes: all sources are read before the first target is written."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core._keys import Path
+from ._mapping import foreach_is_safe
+
+Copy = tuple[Tensor, Tensor, Path]
+Step = tuple[Any, Any, Any]
+"""A tensor or an entry node, what is written to it, and the index, None for all of it."""
+
+
+def carry_out(plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any, ...] | None = None) -> None:
+    """Write what a checked plan says, at an index of the batch where one is given."""
+    steps: list[Step] = []
+    _gather(plan, parts, steps)
+    tensors = [(entry, source, index) for entry, source, index in steps if isinstance(entry, Tensor)]
+    written = [entry for entry, _, _ in tensors]
+    whole = [(entry, source) for entry, source, index in tensors if index is None]
+    picked = [(entry, source, index) for entry, source, index in tensors if index is not None]
+    targets, sources = [entry for entry, _ in whole], [source for _, source in whole]
+    if picked:
+        sources = apart(written, sources) if whole else sources
+        given = apart(written, [source for _, source, _ in picked], own=False)
+        picked = [(e, new, _kept(index, written)) for (e, _, index), new in zip(picked, given, strict=True)]
+    sources = apart(targets, sources)
+    for entry, source, _ in steps:
+        if not isinstance(entry, Tensor):
+            entry._commit(source)  # an entry node
+    for entry, source, index in picked:
+        entry[index] = source
+    copy_all(targets, sources, non_blocking)
+
+
+class Later:
+    """A write to one member at an index of its own, or to a stack, in the plan of the container that holds it."""
+
+    __slots__ = ("member", "parts")
+
+    def __init__(self, member: Any, parts: tuple[Any, ...] | None) -> None:
+        self.member = member
+        self.parts = parts
+
+
+def _gather(plan: Sequence[Copy], parts: Any, steps: list[Step]) -> None:
+    """The writes of a plan, those of members included; a view takes the place of what can be written as one."""
+    plain = parts is None or not any([isinstance(part, (Tensor, bool)) for part in parts])
+    for entry, source, _ in plan:
+        if isinstance(entry, Later):
+            _gather(source, entry.parts, steps)  # type: ignore[arg-type]  # the plan of the member
+        elif isinstance(entry, Tensor) and not plain:
+            steps.append((entry, source, parts))
+        else:
+            steps.append((entry[parts] if parts is not None and isinstance(entry, Tensor) else entry, source, None))
+
+
+def _kept(index: Any, written: list[Tensor]) -> Any:
+    """An index that a write to these tensors does not change."""
+    return tuple([apart(written, [part], own=False)[0] if isinstance(part, Tensor) else part for part in index])
+
+
+def copy_all(targets: list[Tensor], sources: list[Tensor], non_blocking: bool = False) -> None:
+    """Copy checked sources, in one call where there are several; all are read before any target is written."""
+    sources = apart(targets, sources)
+    if len(targets) > 1 and foreach_is_safe():
+        torch._foreach_copy_(targets, sources, non_blocking)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+    else:
+        for target, source in zip(targets, sources, strict=True):
+            target.copy_(source, non_blocking)
+
+
+def apart(targets: list[Tensor], sources: list[Tensor], own: bool = True) -> list[Tensor]:
+    """Sources of a write, copied where they overlap a target, so that all are read before any is written.
+
+    A source that is its own target is left alone, unless `own` is False. Memory that torch knows as two storages, such
+    as two arrays of numpy over one buffer, is not recognised.
+    """
+    if torch.compiler.is_compiling():  # which can't tell where tensors lie, and computes with copies anyway
+        return [source.clone() for source in sources] if len(targets) > 1 or not own else sources
+    if _interpreters() is not None:  # tensors of a transform have no address
+        return [source.clone() for source in sources]
+    return _copied_apart(targets, sources, own) if _aliases(tuple(targets), {}, tuple(sources)) else sources
+
+
+_interpreters = torch._C._functorch.peek_interpreter_stack  # pyright: ignore[reportAttributeAccessIssue]  # a C module
+_aliases: Callable[..., bool] = getattr(torch._C, "_any_output_is_alias_to_input_or_output", lambda *_: True)
+"""Whether tensors share a storage with others, or with each other, in one call; a closer look where torch lacks it."""
+
+
+def _end(tensor: Tensor) -> int:
+    """The address behind a tensor's last element."""
+    if tensor.is_contiguous() or tensor.layout is not torch.strided or not tensor.numel():
+        return tensor.data_ptr() + tensor.nbytes
+    last = sum([(n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True)])
+    return tensor.data_ptr() + (last + 1) * tensor.element_size()
+
+
+def _copied_apart(targets: list[Tensor], sources: list[Tensor], own: bool) -> list[Tensor]:
+    """As `apart`, by where each tensor begins and ends."""
+    spans = sorted([(target.data_ptr(), _end(target)) for target in targets])
+    starts, furthest = [start for start, _ in spans], [*accumulate([end for _, end in spans], max)]
+    found = list(sources)
+    for i, source in enumerate(sources):
+        start, end = source.data_ptr(), _end(source)
+        before = bisect_left(starts, end)  # targets that begin before this source ends
+        if start == end or not before or furthest[before - 1] <= start:
+            continue
+        same = own and i < len(targets) and _same_place(targets[i], source)
+        if not same or sum([first < end and start < last for first, last in spans]) > 1:
+            found[i] = source.clone()
+    return found
+
+
+def _same_place(target: Tensor, source: Tensor) -> bool:
+    if target is source:
+        return True
+    alike = target.dtype is source.dtype and target.shape == source.shape and target.stride() == source.stride()
+    return alike and target.data_ptr() == source.data_ptr()
+
+
+def copied(target: Any, source: Any, non_blocking: bool) -> bool:
+    """Copy one plain tensor to another of its dtype and shape; False, and nothing, for anything else."""
+    if type(target) is not Tensor or type(source) is not Tensor or target.dtype is not source.dtype:
+        return False
+    if target.shape != source.shape or target.requires_grad or not target.is_contiguous():
+        return False
+    if not torch.compiler.is_compiling() and target.is_inference():
+        return False
+    try:
+        target.copy_(source if source.is_contiguous() else apart([target], [source])[0], non_blocking)
+    except RuntimeError:  # torch sees by itself where contiguous tensors overlap, before it writes
+        target.copy_(source.clone(), non_blocking)
+    return True
