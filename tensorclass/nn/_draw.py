@@ -104,15 +104,14 @@ def _random(dist: Any, shape: torch.Size, scored: bool) -> tuple[Any, Any]:
 
 def _fixed(dist: Any, kind: InteractionType, estimates: int, label: str) -> Any:
     """A value without a draw; of a composite distribution that of each component."""
-    parts = dist.dists.items() if isinstance(dist, CompositeDistribution) else [(None, dist)]
-    values = {}
-    for key, part in parts:
-        here = label if key is None else f"{label}, component {key!r}"
-        try:
-            values[key] = _fixed(part, kind, estimates, here) if key is not None else fixed(part, kind, estimates)
-        except NotImplementedError as error:
-            raise NotImplementedError(f"{here}: {error}" if key is None else str(error)) from error
-    return values[None] if None in values else TensorDict(values, dist.batch_shape)
+    if isinstance(dist, CompositeDistribution):
+        parts = dist.dists.items()
+        values = {key: _fixed(part, kind, estimates, f"{label}, component {key!r}") for key, part in parts}
+        return TensorDict(values, dist.batch_shape)
+    try:
+        return fixed(dist, kind, estimates)
+    except NotImplementedError as error:
+        raise NotImplementedError(f"{label}: {error}") from error
 
 
 def _repeated(value: Any, shape: torch.Size) -> Any:

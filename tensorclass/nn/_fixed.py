@@ -12,8 +12,8 @@ from torch import distributions as D
 from ..ops._index import is_plain
 from ._interaction import InteractionType
 
-_ALWAYS_DEFINED = frozenset({D.Normal, D.Laplace, D.MultivariateNormal, D.OneHotCategorical})
-"""Classes whose mode and mean are defined for all parameters, so that nobody has to look at the values."""
+_KNOWN = {D.Normal: "mean", D.Laplace: "mean", D.MultivariateNormal: "mean", D.OneHotCategorical: "mode"}
+"""Classes whose mode and mean are defined for all parameters, and which of the two is the deterministic value."""
 
 _FIXED = (InteractionType.MODE, InteractionType.MEAN, InteractionType.DETERMINISTIC)
 
@@ -31,6 +31,9 @@ def fixed(dist: D.Distribution, kind: InteractionType, estimates: int | None = N
     Raises:
         NotImplementedError: when the distribution has no such value, or none for some of its parameters.
     """
+    known = _KNOWN.get(type(dist))
+    if known is not None and kind is not InteractionType.MEDIAN:
+        return getattr(dist, known if kind is InteractionType.DETERMINISTIC else kind.value)  # type: ignore[no-any-return]  # a tensor
     if isinstance(dist, D.Independent):
         return fixed(dist.base_dist, kind, estimates)
     found: Tensor | None = None
@@ -112,7 +115,7 @@ def _can_look(value: Tensor) -> bool:
 
 def _is_defined(dist: Any, value: Any) -> bool:
     """Whether a value is known to be defined for every element."""
-    if type(dist) in _ALWAYS_DEFINED or not isinstance(value, Tensor) or not value.is_floating_point():
+    if type(dist) in _KNOWN or not isinstance(value, Tensor) or not value.is_floating_point():
         return True
     return _can_look(value) and bool(value.isfinite().all())
 

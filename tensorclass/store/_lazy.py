@@ -42,7 +42,7 @@ class LazyStackedTensorDict(LazyShapes):
     Args:
         *tensordicts: the members, each with the same number of batch dims and the same device.
         stack_dim: where the dim of the members stands among the batch dims of the stack.
-        hook_out: called with what is read, gives what the reader gets.
+        hook_out: called with what is read, by key or view, also below nested stacks; gives what the reader gets.
         hook_in: called with what is written, gives what is cut.
         batch_size: the batch size of the members to come, when there are none; else that of the stack, checked.
         device: the device of the members to come, when there are none.

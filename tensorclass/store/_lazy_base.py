@@ -265,8 +265,7 @@ class LazyBase(TensorDictBase):
 
     def _entry(self, key: str) -> Any:
         value = entries.read(self, key)
-        shown = value._item() if isinstance(value, Node) else value
-        return shown if self.hook_out is None else self.hook_out(shown)
+        return value._item() if isinstance(value, Node) else value
 
     def _drop(self, key: str) -> None:
         entries.values_of(self, key)

@@ -149,7 +149,13 @@ def read(stack: Any, key: str) -> Any:
     """The entry as the stack shows it: stacked tensors, a lazy stack of containers, joined objects."""
     if not stack._members:
         raise missing(stack, key)
-    return combine(stack, key, values_of(stack, key))
+    value = combine(stack, key, values_of(stack, key))
+    if stack.hook_out is None:
+        return value
+    if isinstance(value, TensorCollection) and value._stacked:
+        value.hook_out = stack.hook_out  # type: ignore[attr-defined]  # of a lazy stack, which was made for this read
+        return value
+    return stack.hook_out(value)
 
 
 def combine(stack: Any, key: str, values: Sequence[Any]) -> Any:

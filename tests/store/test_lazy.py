@@ -578,3 +578,24 @@ def test_a_joined_object_of_differing_members():
     assert isinstance(stack.get("s"), NonTensorStack) or stack["s"] == ["x", "y"]
     with pytest.raises(StructureError, match="`a`"):
         lazy_stack([TensorDict(a=torch.zeros(1)), TensorDict(a={"b": 1})])["a"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda s: s["a"],
+        lambda s: s.get("a"),
+        lambda s: s["n", "b"],
+        lambda s: s["n"]["b"],
+        lambda s: s.get(("n", "b")),
+        lambda s: dict(s.items())["a"],
+        lambda s: list(s.values(True, True))[-1],
+        lambda s: dict(s.items(True, True))["n", "b"],
+    ],
+)
+def test_hooks_see_every_read(read: Any) -> None:
+    """By key, nested or not, and by view; the members do not change."""
+    parts = [TensorDict({"a": torch.ones(3), "n": {"b": torch.ones(3)}}) for _ in range(2)]
+    stack = LazyStackedTensorDict(*parts, hook_out=lambda value: value * 100)
+    assert (read(stack) == 100).all()
+    assert (parts[0]["n", "b"] == 1).all()
