@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import FrozenInstanceError
 from difflib import SequenceMatcher
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import Self
 
@@ -184,6 +184,9 @@ class UnknownFieldError(TensorClassError, AttributeError):
 class MissingKeyError(TensorClassError, KeyError):
     """A key that the container does not hold."""
 
+    undeclared: ClassVar[bool] = False
+    """Whether no instance of the class ever holds it, so that only a default that is given stands in."""
+
 
 class InvalidKeyError(TensorClassError, KeyError, TypeError, RuntimeError):
     """A key that is neither a string, a tuple of strings nor a field reference."""
@@ -306,8 +309,8 @@ class MissingExtraError(TensorClassError, ImportError):
         return cls(f"{feature} needs `{package}`, which is not installed: pip install 'tensorclass[{extra}]'")
 
 
-def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that a misspelt name most likely means, or None.
+def nearest(name: str, candidates: Iterable[str], alike: float = _ALIKE) -> str | None:
+    """The candidate that a misspelt name most likely means, or None where none is as like it as `alike`.
 
     >>> nearest("lable", ["image", "label"])
     'label'
@@ -315,7 +318,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
     if len(name) > _LONGEST_NAME:
         return None
-    wanted, best, found = name.lower(), (_ALIKE, False), None
+    wanted, best, found = name.lower(), (alike, False), None
     matcher = SequenceMatcher(None, wanted)
     for candidate in candidates:
         matcher.set_seq2(candidate.lower())
@@ -323,7 +326,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
         if matcher.real_quick_ratio() < best[0] or matcher.quick_ratio() < best[0]:
             continue
         score = matcher.ratio(), candidate[:1] == name[:1]  # slips are rare at the start of a word
-        if score > best or (found is None and score[0] >= _ALIKE):
+        if score > best or (found is None and score[0] >= alike):
             best, found = score, candidate
     return found
 
@@ -347,6 +350,36 @@ def named(name: str, candidates: Iterable[str]) -> str:
     '`lable`; did you mean `label`?'
     """
     return f"`{bounded(name, 200)}`{did_you_mean(name, candidates)}"
+
+
+def too_deep(key: str) -> StructureError:
+    """The error for a mapping or list that Python can't walk to its end.
+
+    >>> print(too_deep("a"))
+    the value of `a` contains itself, or is nested more deeply than Python can follow
+    """
+    what = f"the value of `{key}`" if key else "the mapping"
+    return StructureError(f"{what} contains itself, or is nested more deeply than Python can follow")
+
+
+def defined_again(old: type, new: type, call: str = "from_tensordict") -> str:
+    """What to say where two classes of one name meet: a notebook cell that was run again makes another class.
+
+    >>> class Digits: ...
+    >>> Old = Digits
+    >>> class Digits: ...
+    >>> defined_again(Old, Digits)[:50]
+    'Digits was defined again: the value is an instance'
+    >>> defined_again(int, str)
+    ''
+    """
+    if old is new or (old.__module__, old.__qualname__) != (new.__module__, new.__qualname__):
+        return ""
+    name = new.__name__
+    return (
+        f"{name} was defined again: the value is an instance of the class as it was before; convert it with "
+        f"`{name}.{call}(value)`, or make it anew"
+    )
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from .._dims import Bindings, Dims
-from ..errors import Problem
+from ..errors import Problem, defined_again
 from ._annotations import is_collection, is_tensorclass
 from ._constraints import broken, eager_only
 from ._convert import Inexact, preferred_dtype, to_tensor
@@ -277,7 +277,7 @@ class Checker:
             self._batch(spec, value.batch_size, self.batch_size, describe(value))
             return
         name = spec.nested.__name__
-        hint = f"pass a `{name}`"
+        hint = defined_again(type(value), spec.nested) or f"pass a `{name}`"
         if isinstance(value, dict):
             hint = f"build it: `{name}(**value)`"
         elif is_collection(type(value)):

@@ -135,21 +135,23 @@ def spell(data: Any) -> Any:
 # ---- in ----------------------------------------------------------------------------------------------------------
 
 
-def decode(value: Any, family: DTypeFamily, cast: bool = False) -> Tensor:
+def decode(value: Any, family: DTypeFamily, cast: bool = False, json: bool = False) -> Tensor:
     """The tensor that a JSON value stands for.
 
     Args:
         value: An object with `dtype`, `shape` and `data`, nested lists, or a number.
         family: The declared dtypes, which lists take; an object keeps its own dtype.
         cast: Convert numbers of lists alone also where that changes them.
+        json: Whether the value was read from JSON text, in which nan and infinities are words: a number that is
+            infinite was larger than a float.
 
     Raises:
         Inexact: when it stands for none; the text says why.
     """
-    return from_object(value) if isinstance(value, dict) else _from_lists(value, family, cast)
+    return from_object(value, json) if isinstance(value, dict) else _from_lists(value, family, cast, json)
 
 
-def from_object(value: dict[Any, Any]) -> Tensor:
+def from_object(value: dict[Any, Any], json: bool = False) -> Tensor:
     """The tensor of an object with `dtype`, `shape` and `data`.
 
     Raises:
@@ -164,10 +166,10 @@ def from_object(value: dict[Any, Any]) -> Tensor:
             return torch.from_numpy(array)
     except (KeyError, TypeError, ValueError):
         pass  # what is wrong, or just another form, is found below
-    return _from_any_object(value)
+    return _from_any_object(value, json)
 
 
-def _from_any_object(value: dict[Any, Any]) -> Tensor:
+def _from_any_object(value: dict[Any, Any], json: bool) -> Tensor:
     try:
         name, shape, data = value["dtype"], value["shape"], value["data"]
         dtype = DTYPES[name]
@@ -182,7 +184,7 @@ def _from_any_object(value: dict[Any, Any]) -> Tensor:
     if not sized:
         raise Inexact(_wrong_object(value))
     if type(data) is not str or data in WORDS:
-        found = _from_lists(data, family_of(dtype), False)
+        found = _from_lists(data, family_of(dtype), False, json)
         if found.numel() != count:
             raise Inexact(f"the shape {list(shape)} has {count} elements, `data` holds {found.numel()}")
         return _shaped(found, shape)
@@ -226,9 +228,11 @@ def _shaped(value: Tensor, shape: list[int]) -> Tensor:
         raise Inexact(f"the shape {list(shape)} is too large") from None
 
 
-def _from_lists(value: Any, family: DTypeFamily, cast: bool) -> Tensor:
+def _from_lists(value: Any, family: DTypeFamily, cast: bool, json: bool) -> Tensor:
     array = _array(value)
     kind = array.dtype.kind
+    if json and kind == "f" and not _all_finite(array):
+        refuse_literals(value)
     target: torch.dtype = family.exact or _implied(family, kind)
     if kind == "f" and target in INTEGERS:
         array = _whole(value, array, target)
@@ -310,6 +314,22 @@ def _odd(value: Any) -> str:
         return f"{part!r:.40}{_place(path)} is no number; nan and infinities are {', '.join(WORDS)}"
 
     return search(value, ()) or "numbers in nested lists are expected, up to 64 bits each and 64 lists deep"
+
+
+def refuse_literals(value: Any, path: tuple[int, ...] = ()) -> None:
+    """Refuse a float that is not finite in nested lists and objects.
+
+    Raises:
+        Inexact: names its place.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Inexact(
+            f"{value!r}{_place(path)} is not a number of JSON: one was too large for a float, or not quoted; nan and "
+            f"infinities are the strings {', '.join(WORDS)}"
+        )
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    for position, part in enumerate(parts):
+        refuse_literals(part, (*path, position))
 
 
 def _holds_booleans(value: Any) -> bool:

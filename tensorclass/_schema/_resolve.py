@@ -90,6 +90,7 @@ class _Builder:
         bases = list(self._bases(final))
         inherited = {name: spec for _, fields in bases for name, spec in fields.items()}
         own = self._own(final)
+        self._refuse_members(inherited)
         table = redeclared(own, inherited)
         fields = {name: _rename_dims(spec, table) for name, spec in inherited.items()} | own
         for base, base_fields in bases:
@@ -137,6 +138,19 @@ class _Builder:
             if isinstance(value, FieldInfo) and name not in annotated:
                 call = "produced()" if value.produced else "field(...)"
                 self._add(name, "nothing", f"`{name} = {call}` without a type", f"write `{name}: <type> = {call}`")
+
+    def _refuse_members(self, inherited: Fields) -> None:
+        """An inherited field is a field: a property, method, constant or ClassVar in its place would be lost."""
+        rows, body = {row.name for row in self.rows}, vars(self.cls)
+        constants = own_annotations(self.cls).keys() - rows
+        for name, spec in inherited.items():
+            member = body.get(name)
+            placed = name in body and not isinstance(member, types.MemberDescriptorType)
+            if name in rows or not (name in constants or (placed and not hasattr(member, "__field_path__"))):
+                continue
+            what = "a ClassVar" if name in constants else f"a {type(member).__name__} in the class body"
+            hint = f"it would hide the inherited field; take another name, or annotate it: `{name}: ... = ...`"
+            self.problems.append(Problem(name, f"{spec}, a field of a base", what, hint))
 
     def _own(self, final: bool) -> Fields:
         found: Fields = {}

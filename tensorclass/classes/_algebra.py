@@ -221,6 +221,7 @@ def _make(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> 
     }  # fmt: skip
     new: Any = type(root)(title, (root,), body)
     del new.__tensorclass_root__
+    new.__tensorclass_sources__ = sources
     new.__tensorclass_recipe__ = (_made, (kind, sources, tree, name))
     options = _options([cls.__tensorclass_options__ for cls in sources])
     gone = tuple(one for one in options.removed if one[0] not in {spec.name for spec in specs})

@@ -22,41 +22,11 @@ from ..ops._nesting import as_entries
 from ..ops._operands import Layout
 from ..store import Relaid, TensorDict
 from ..store._agreement import require_planned
-from . import _build, _checks, _convert, _joins
+from . import _build, _checks, _convert, _joins, _relation
 from ._algebra import AlgebraMethods
 from ._example import ExampleMethods
-from ._meta import FrozenMeta, Meta
+from ._meta import BatchSizeField, DeviceField, FrozenMeta, Meta, NamesField
 from ._pydantic import JsonMethods
-
-
-class BatchSizeField:
-    """How checkers see `batch_size`: an int or a sequence goes in, a `torch.Size` comes out."""
-
-    def __get__(self, instance: object, owner: object) -> torch.Size:
-        raise NotImplementedError
-
-    def __set__(self, instance: object, value: Sequence[int] | int | None) -> None:
-        raise NotImplementedError
-
-
-class DeviceField:
-    """How checkers see `device`."""
-
-    def __get__(self, instance: object, owner: object) -> torch.device | None:
-        raise NotImplementedError
-
-    def __set__(self, instance: object, value: torch.device | str | int | None) -> None:
-        raise NotImplementedError
-
-
-class NamesField:
-    """How checkers see `names`."""
-
-    def __get__(self, instance: object, owner: object) -> list[str | None]:
-        raise NotImplementedError
-
-    def __set__(self, instance: object, value: Sequence[str | None] | None) -> None:
-        raise NotImplementedError
 
 
 class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
@@ -342,6 +312,12 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         if not alike:  # ranks agree already, so that equal counts mean equal shapes
             _checks.accept(self, new, op)
 
+    def _kin(self, other: TensorCollection) -> bool:
+        return not isinstance(other, TypedContainer) or _relation.related(type(self), type(other))
+
+    def _not_kin(self, other: TensorCollection, op: str) -> Exception:
+        return _relation.unrelated(type(self), type(other), op)
+
     def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
         return _checks.castable(self, leaves, dtype)
 
@@ -398,19 +374,25 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
 
     def _plan_update(self, source: Any, *args: Any, **kwargs: Any) -> None:
         self._refuse_frozen("update", "")
+        if isinstance(source, TensorCollection):
+            self._meet(source, "update")
         both = self._stacked and getattr(source, "_stacked", False)
         (self._store._joined_by(type(self)) if both else super())._plan_update(source, *args, **kwargs)
 
     def _plan(self, *args: Any) -> list[Any]:
+        if isinstance(args[0], TensorCollection) and type(args[0]) is not type(self):
+            self._meet(args[0], "in-place write")
         if type(self).__tensorclass_lengths__ and self._stacked:
             _checks.try_on_members(self, "_plan", *args)
         plan: list[Any] = super()._plan(*args)
         if type(self).__tensorclass_lengths__ and not self._stacked:
             cls = type(self)
-            require_planned(cls.__name__, cls.__tensorclass_schema__, self._live(), self._batch_size, plan)
+            require_planned(cls.__name__, cls.__tensorclass_schema__, self._live(), self._batch_size, plan, args[1])
         return plan
 
     def _set_at(self, *args: Any) -> None:
+        if self._stacked and isinstance(args[1], TensorCollection):  # else `_plan` asks
+            self._meet(args[1], "in-place write")
         if type(self).__tensorclass_lengths__ and self._stacked:
             _checks.try_on_members(self, "_set_at", *args)
         super()._set_at(*args)
@@ -579,6 +561,8 @@ class TensorClass(Root, metaclass=Meta):
         tensor([1., 1.])
         """
         if args:
+            if isinstance(args[0], TensorCollection):
+                self._meet(args[0], "replace")
             changes = {**dict(args[0]), **changes}
         new: Self = _build.shallow_replace(self, changes)
         return new

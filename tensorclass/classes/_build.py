@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
+from abc import update_abstractmethods
 from collections.abc import Mapping
 from functools import cache
 from types import FrameType
@@ -111,6 +112,7 @@ def finish_class(cls: Any, schema: Schema) -> None:
     cls.__tensorclass_quick__ = _quick_families(cls, schema)
     cls._joins_plainly = all(spec.join == "stack" for spec in schema.fields.values())
     cls.__annotations__ = dict(vars(cls).get("__annotations__", {}))
+    update_abstractmethods(cls)
     if not vars(cls).get("__tensorclass_registered__"):
         cls.__tensorclass_registered__ = True
         register(cls)

@@ -170,11 +170,18 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         same = all([a is b for a, b in zip(members, store._members, strict=True)])
         return cls._wrap((store if same else store._with(members))._joined_by(cls))
     entries = store._entries()
-    seen = readable(entries)
+    seen, given = readable(entries), store
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = seen.get(name)
         if spec.nested is not None and isinstance(value, TensorCollection) and not isinstance(value, spec.nested):
-            seen[name] = adopt(spec.nested, value, {})
+            try:
+                seen[name] = adopt(spec.nested, value, {})
+            except SchemaError as error:
+                found = [problem._replace(path=f"{name}.{problem.path}") for problem in error.problems]
+                raise SchemaError.of(cls.__name__, found) from None
+            if hasattr(value, "_store"):  # an instance of another class stays what it is in the container it came from
+                store = store._twin() if store is given else store
+                store._put(name, seen[name])
     checked, _ = check_fields(
         cls.__tensorclass_schema__, seen, batch_size=store._batch_size, options=cls.__tensorclass_options__
     )

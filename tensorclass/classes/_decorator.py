@@ -72,10 +72,17 @@ def _decorate(cls: Any, options: dict[str, Any]) -> Any:
     return _rebuild(cls, options)
 
 
+_MADE_BY_PYTHON = frozenset((
+    "__dict__", "__weakref__", "__orig_bases__", "__abstractmethods__", "_abc_impl", "_is_protocol",
+    "_is_runtime_protocol", "__protocol_attrs__", "__non_callable_proto_members__", "__parameters__",
+))  # fmt: skip
+"""What a class body holds once there is a class, and what the new class gets in its own form."""
+
+
 def _rebuild(cls: type, options: dict[str, Any]) -> type:
     """The same class body below TensorClass; the `__class__` cell of its methods follows, so that `super()` works."""
-    body = {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__", "__orig_bases__")}
-    bases = tuple(base for base in getattr(cls, "__orig_bases__", cls.__bases__) if base is not object)
+    body = {k: v for k, v in vars(cls).items() if k not in _MADE_BY_PYTHON}
+    bases = tuple(base for base in vars(cls).get("__orig_bases__", cls.__bases__) if base is not object)
     generic = tuple(base for base in bases if get_origin(base) is Generic or base is Generic)
     others = tuple(base for base in bases if base not in generic)
     new = types.new_class(cls.__name__, (*others, TensorClass, *generic), options, lambda ns: ns.update(body))

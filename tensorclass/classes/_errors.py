@@ -13,12 +13,15 @@ from ..errors import (
     UnknownFieldError,
     UnsupportedOperationError,
     did_you_mean,
+    nearest,
 )
 from ..errors import Problem as Problem
 
 
 class UnknownKeyError(MissingKeyError, ValueError):
     """A key that is not a field of a typed class: for a program an absent key, and a wrong one."""
+
+    undeclared = True
 
 
 def unknown_field(cls: Any, name: str) -> MissingKeyError:
@@ -41,8 +44,41 @@ def unknown_attribute(cls: Any, name: str) -> UnknownFieldError:
 
 def _no_attribute(cls: Any, name: str) -> str:
     fields = list(cls.__tensorclass_schema__.fields)
-    near = did_you_mean(name, fields) or did_you_mean(name, [n for n in dir(cls) if not n.startswith("_")])
+    near = did_you_mean(name, fields) or _meant(cls, name)
     return f"{cls.__name__} has no field or attribute `{name}`{near}; its fields are {fields}"
+
+
+_SURE = 0.8  # of hundreds of methods, some are like any word
+SYNONYMS = {
+    "omit": "`exclude(...)`, or `omit(cls, ...)` for a class", "drop": "`exclude(...)`", "remove": "`exclude(...)`",
+    "drop_columns": "`exclude(...)`", "asdict": "`to_dict()`", "dict": "`to_dict()`", "as_dict": "`to_dict()`",
+    "model_dump": "`to_dict()`", "dump": "`to_json()`", "json": "`to_json()`", "model_dump_json": "`to_json()`",
+    "model_validate": "`from_any(...)`", "model_validate_json": "`from_json(...)`", "parse_raw": "`from_json(...)`",
+    "parse_obj": "`from_any(...)`", "model_copy": "`replace(...)`", "model_fields": "`schema(cls).fields`",
+    "model_json_schema": "`schema(cls).json_schema()`", "schema": "the function `schema(cls)`",
+    "fields": "`schema(cls).fields`, or `keys()`", "columns": "`keys()`", "dtypes": "`schema(cls)`",
+    "concat": "`torch.cat([a, b])`", "concatenate": "`torch.cat([a, b])`", "append": "`torch.cat([batch, other])`",
+    "extend_rows": "`torch.cat([batch, other])`", "add_row": "`torch.cat([batch, other])`",
+    "merge_with": "`merge(other)`", "join": "`merge(other)`", "assign": "`replace(...)`", "with_": "`replace(...)`",
+    "copy_with": "`replace(...)`", "evolve": "`replace(...)`", "_replace": "`replace(...)`",
+    "deepcopy": "`clone()`", "to_numpy": "`numpy()`", "as_numpy": "`numpy()`", "array": "`numpy()`",
+    "to_tensor": "`cat_tensors(...)`, or a field", "astype": "`to(dtype)`", "type_as": "`to(dtype)`",
+    "save": "`to_json(path)`, or `torch.save(batch, path)`", "dump_json": "`to_json()`", "load": "`torch.load(path)`",
+    "head": "`batch[:n]`", "tail": "`batch[-n:]`", "iloc": "`batch[...]`", "loc": "`batch[...]`",
+    "sample": "`batch[torch.randperm(len(batch))[:n]]`", "shuffle": "`batch[torch.randperm(len(batch))]`",
+    "length": "`len(batch)`", "count": "`numel()`", "items_": "`items()`", "map_": "`apply(...)`",
+    "to_list": "`tolist()`", "batch": "`torch.stack([...])`", "unbatch": "`unbind(0)`", "tile_": "`repeat(...)`",
+}  # fmt: skip
+"""What other libraries call what a batch has under another name, or as a function."""
+
+
+def _meant(cls: Any, name: str) -> str:
+    """What a name means elsewhere, else the member that it is surely a slip for."""
+    meant = SYNONYMS.get(name)
+    if meant is not None:
+        return f"; you may look for {meant}"
+    found = nearest(name, [member for member in dir(cls) if not member.startswith("_")], _SURE)
+    return f"; did you mean `{found}`?" if found is not None else ""
 
 
 class NotProducedKeyError(FieldNotProducedError, MissingKeyError):

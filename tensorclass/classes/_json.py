@@ -19,7 +19,7 @@ from torch import Tensor
 from .._schema import MISSING, Checker, FieldSpec, Schema, infer_batch_size, migrate
 from .._schema._convert import Inexact
 from .._schema._dtypes import DTypeFamily, Shaped
-from .._schema._json import decode, encode, encode_lists, from_object, is_tensor_object, spell
+from .._schema._json import decode, encode, encode_lists, from_object, is_tensor_object, refuse_literals, spell
 from .._schema._spec import TENSOR_KINDS, short
 from ..core import TensorCollection
 from ..core._base import check_names
@@ -60,11 +60,12 @@ def dump(batch: Any, lists: bool = False) -> dict[str, Any]:
                 found[name] = encode_lists(value, spec.dtype) if lists else encode(value)
             else:
                 found[name] = _OUT.get(kind, _any_out)(spec, value, lists)
-        except (PydanticSerializationError, NotImplementedError) as error:
+        except (PydanticSerializationError, NotImplementedError, ValueError) as error:
+            if isinstance(error, SchemaError):
+                problems += [problem._replace(path=f"{name}.{problem.path}") for problem in error.problems]
+                continue
             hint = f"JSON can't hold it ({error}); leave it out: `batch.replace({name}=...)`, or declare another type"
             problems.append(Problem(name, str(spec), short(value), hint))
-        except SchemaError as error:
-            problems += [problem._replace(path=f"{name}.{problem.path}") for problem in error.problems]
     if problems:
         raise SchemaError.of(cls.__name__, problems)
     return _framed(found, store)
@@ -153,8 +154,16 @@ def load(cls: Any, given: Any, json: bool = True) -> Any:
     Raises:
         SchemaError: with all problems together, each with its path.
     """
+    try:
+        return _load(cls, given, json)
+    except RecursionError:
+        problem = Problem(cls.__name__, "an object", short(type(given)), "it contains itself, or is nested too deeply")
+        raise SchemaError.of(cls.__name__, [problem]) from None
+
+
+def _load(cls: Any, given: Any, json: bool) -> Any:
     if type(given) is dict and cls.__tensorclass_quick__ is not None:
-        quick = _quick(cls, given)
+        quick = _quick(cls, given, json)
         if quick is not None:
             return quick
     if not isinstance(given, Mapping) or not all([isinstance(key, str) for key in given]):
@@ -162,14 +171,10 @@ def load(cls: Any, given: Any, json: bool = True) -> Any:
         raise SchemaError.of(cls.__name__, [problem])
     if is_pending(cls):
         complete(cls)
-    try:
-        return _Reader(cls, json).read(dict(given))
-    except RecursionError:
-        problem = Problem(cls.__name__, "an object", short(type(given)), "it is nested too deeply")
-        raise SchemaError.of(cls.__name__, [problem]) from None
+    return _Reader(cls, json).read(dict(given))
 
 
-def _quick(cls: Any, given: Mapping[str, Any]) -> Any:
+def _quick(cls: Any, given: Mapping[str, Any], json: bool) -> Any:
     """An instance of a class of plain tensors, which checks them; None where something is to be looked at closely."""
     families = cls.__tensorclass_quick__
     values: dict[str, Any] = {}
@@ -180,9 +185,9 @@ def _quick(cls: Any, given: Mapping[str, Any]) -> Any:
             elif name not in families:
                 return None
             elif type(value) is dict:
-                values[name] = from_object(value)
+                values[name] = from_object(value, json)
             elif type(value) is list:
-                values[name] = decode(value, families[name])
+                values[name] = decode(value, families[name], json=json)
             else:
                 return None
     except Inexact:
@@ -287,9 +292,9 @@ class _Reader:
     def _tensor(self, spec: FieldSpec, value: Any, path: str = "") -> Any:
         try:
             if type(value) is dict:
-                return from_object(value)
+                return from_object(value, self.json)
             assert spec.spec is not None  # tensor kinds have one
-            return decode(value, spec.spec.dtype, self.checker.coercion(spec) == "cast")
+            return decode(value, spec.spec.dtype, self.checker.coercion(spec) == "cast", self.json)
         except Inexact as error:
             self._note(spec, value, str(error), path)
             return None
@@ -325,7 +330,7 @@ class _Reader:
             return value
         try:
             adopted = isinstance(value, TensorCollection)
-            return nested.from_tensordict(value) if adopted else load(nested, value, self.json)
+            return nested.from_tensordict(value) if adopted else _load(nested, value, self.json)
         except SchemaError as error:
             own = nested.__name__
             self.checker.problems += [
@@ -366,6 +371,12 @@ class _Reader:
 
     def _value(self, spec: FieldSpec, value: Any, path: str) -> Any:
         """A Python value as pydantic reads it: with conversions, unless the field is strict."""
+        if self.json and type(value) in (float, list, dict):
+            try:
+                refuse_literals(value)
+            except Inexact as error:
+                self._note(spec, value, str(error), path)
+                return None
         if type(value) is spec.annotation and type(value) in PLAIN:
             return value
         strict = self.checker.coercion(spec) == "strict"

@@ -1,18 +1,57 @@
-"""The class of typed classes."""
+"""The class of typed classes, and how checkers see what every instance has."""
 
 from __future__ import annotations
 
 import copyreg
+from abc import ABCMeta
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from typing_extensions import dataclass_transform
+import torch
+from typing_extensions import Protocol, dataclass_transform
 
 from .._schema import field, produced
 from . import _build
 
 
+class BatchSizeField:
+    """How checkers see `batch_size`: an int or a sequence goes in, a `torch.Size` comes out."""
+
+    def __get__(self, instance: object, owner: object) -> torch.Size:
+        raise NotImplementedError
+
+    def __set__(self, instance: object, value: Sequence[int] | int | None) -> None:
+        raise NotImplementedError
+
+
+class DeviceField:
+    """How checkers see `device`."""
+
+    def __get__(self, instance: object, owner: object) -> torch.device | None:
+        raise NotImplementedError
+
+    def __set__(self, instance: object, value: torch.device | str | int | None) -> None:
+        raise NotImplementedError
+
+
+class NamesField:
+    """How checkers see `names`."""
+
+    def __get__(self, instance: object, owner: object) -> list[str | None]:
+        raise NotImplementedError
+
+    def __set__(self, instance: object, value: Sequence[str | None] | None) -> None:
+        raise NotImplementedError
+
+
+if TYPE_CHECKING:
+    Base = ABCMeta
+else:
+    Base = type(Protocol)  # below that of abstract classes: a typed class may have bases of both kinds
+
+
 @dataclass_transform(eq_default=False, field_specifiers=(field, produced))
-class Meta(type):
+class Meta(Base):
     """The class of typed classes: it says what is wrong about `Digits.imgae`, and carries the dataclass transform.
 
     The transform sits on a metaclass because checkers take a class that names such a metaclass for neither frozen nor
@@ -20,6 +59,24 @@ class Meta(type):
     """
 
     if not TYPE_CHECKING:  # a checker would take it that every name exists
+        # Of protocols only that they may be bases is wanted, not what they make of checks and comparisons.
+        __instancecheck__ = type.__instancecheck__
+        __subclasscheck__ = type.__subclasscheck__
+        __eq__ = type.__eq__
+        __hash__ = type.__hash__
+
+        def __new__(mcs, name, bases, space, **options):
+            cls = super().__new__(mcs, name, bases, space, **options)
+            schema = vars(cls).get("__tensorclass_schema__")
+            if schema is not None and cls.__abstractmethods__:  # a field is what an abstract property asks for
+                cls.__abstractmethods__ = cls.__abstractmethods__.difference(schema.names)
+            return cls
+
+        def register(cls, subclass):
+            raise TypeError(
+                f"{cls.__name__}.register: instances of other classes hold no fields of {cls.__name__}; make the class "
+                "a subclass, or convert its instances with `from_any`"
+            )
 
         @property
         def __signature__(cls):

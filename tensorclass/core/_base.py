@@ -213,6 +213,23 @@ class TensorCollection:
         `other` is the operand that the leaves were combined with, None for an operation without one.
         """
 
+    def _kin(self, other: TensorCollection) -> bool:
+        """Whether another container may meet this one in an operation; classes that are declared say no to others."""
+        return True
+
+    def _meet(self, other: TensorCollection, op: str) -> None:
+        """Refuse an operand whose class has nothing to do with that of this container, here and below."""
+        if not self._kin(other):
+            raise self._not_kin(other, op)
+        if not (self._plain and other._plain):
+            theirs = other._outline()
+            for key, value in list(self._outline().items()):
+                if isinstance(value, TensorCollection) and isinstance(theirs.get(key), TensorCollection):
+                    value._meet(theirs[key], op)
+
+    def _not_kin(self, other: TensorCollection, op: str) -> Exception:
+        raise NotImplementedError
+
     def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
         """Which `VALUES` leaves a cast to `dtype` touches; a container that declares nothing casts all."""
         return [True] * len(leaves)

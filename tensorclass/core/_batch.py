@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from operator import index
 from typing import Any, SupportsIndex, TypeAlias
 
@@ -35,6 +35,8 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
                 break
         else:
             return torch.Size(size)
+    if isinstance(size, (bool, str, bytes, bytearray, Mapping, Set, Iterator)) or _has_booleans(size):
+        raise BatchSizeError(f"batch_size is an int or a sequence of ints, got {size!r:.60}")
     if isinstance(size, (int, torch.SymInt)) or (hasattr(type(size), "__index__") and not getattr(size, "ndim", 0)):
         size = (size,)  # type: ignore[assignment]  # an int of any library
     try:
@@ -44,6 +46,10 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
     if any(n < 0 for n in result):
         raise BatchSizeError(f"batch_size has no negative entries, got {list(result)}")
     return result
+
+
+def _has_booleans(size: Any) -> bool:
+    return isinstance(size, (list, tuple)) and bool in map(type, size)
 
 
 def as_int(value: Any) -> Any:

@@ -15,7 +15,7 @@ from torch.compiler import is_compiling
 from typing_extensions import Self, Unpack
 
 from ..core._modes import Setting
-from ..errors import BuildError
+from ..errors import BuildError, defined_again
 from ._check import Report, check
 from ._class_module import TensorClassModuleBase
 from ._diagnostics import Diagnostic, PipelineWarning, build_error
@@ -287,6 +287,9 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         given = type(batch).__name__
         name = self.input_class.__name__
         hint = f"{name}.from_tensordict(...)" if hasattr(batch, "keys") else f"{name}(...)"
+        again = defined_again(type(batch), self.input_class)
+        if again:
+            raise TypeError(f"the pipeline {self._title()} takes a {name}; {again}, and build the pipeline anew")
         raise TypeError(f"the pipeline {self._title()} takes a {name}, got {given}; make one with `{hint}`")
 
     # ---- what it is made of --------------------------------------------------------------------------------------

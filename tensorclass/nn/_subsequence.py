@@ -175,6 +175,7 @@ def _pick(recipe: tuple[tuple[Slot, ...], Path], by_path: dict[Path, Slot]) -> A
     owner = first.owner.__name__
     title = f"{owner}_{'_'.join(annotations)}"
     space = {"__annotations__": annotations, "__module__": first.owner.__module__, "_picked": recipe, **values}
+    space["__tensorclass_sources__"] = tuple({slot.owner for slot in by_path.values()})
     return types.new_class(title, (TensorClass,), {"metaclass": Picked, "shadow": True}, lambda ns: ns.update(space))
 
 

@@ -202,6 +202,9 @@ class ApplyOps(KeyOps):
     ) -> Any:  # fmt: skip
         if constructor_kwargs:
             raise TypeError(f"apply() has no argument {sorted(constructor_kwargs)[0]!r:.200}")
+        for other in others:
+            if isinstance(other, TensorCollection):
+                self._meet(other, "apply")
         size = self._batch_size if batch_size is None else as_batch_size(batch_size)
         if mapper.inplace:
             return self._write_mapped(mapper, others)

@@ -17,7 +17,7 @@ from typing_extensions import Self
 from ..core import STORAGE, TensorCollection, as_batch_size
 from ..core._base import Names, check_names
 from ..core._device import Device, as_device
-from ..errors import ArgumentError, BatchSizeError, UnsupportedOperationError
+from ..errors import ArgumentError, BatchSizeError, UnsupportedOperationError, too_deep
 from ._apply import ApplyOps
 from ._exports import LinkedList, plain, struct_array, tuple_class
 from ._join import stack
@@ -110,7 +110,10 @@ class ConversionOps(ApplyOps):
             raise BatchSizeError(f"batch_dims is the number of dims at most, got {batch_dims}")
         size = None if batch_size is None else as_batch_size(batch_size)
         at_most = _ALL_DIMS if batch_dims is None else batch_dims
-        result = cls._from_nesting(entries, size, as_device(device), at_most if find else None)
+        try:
+            result = cls._from_nesting(entries, size, as_device(device), at_most if find else None)
+        except RecursionError:
+            raise too_deep("") from None
         if names is not None:
             result._names = check_names(names, len(result._batch_size))
         return result

@@ -18,6 +18,7 @@ from ..errors import BatchIndexError, UnsupportedOperationError
 from ._jagged import has_jagged, take
 from ._mapping import MappingOps
 from ._names import NameOps
+from ._reading import UNSET
 
 Index: TypeAlias = Any
 
@@ -273,7 +274,7 @@ class IndexOps(NameOps):
         """
         return self._index(torch.as_tensor(index, dtype=torch.int64, device="cpu"))
 
-    def get_at(self, key: Any, index: Index, default: Any = None) -> Any:
+    def get_at(self, key: Any, index: Index, default: Any = UNSET) -> Any:
         """The value of one entry at an index over the batch dims; `default` when the key is absent.
 
         >>> import torch
@@ -334,6 +335,7 @@ class IndexOps(NameOps):
             new.append(leaf.gather(at, near(wide, leaf)))
         result = twin._refill(new, index.shape, self._names)
         if out is not None:
+            out._meet(result, "gather")  # type: ignore[attr-defined]  # containers have it
             out._update_in_place(result._entries(), False)
             return out
         return self._become(result) if inplace else result

@@ -454,6 +454,8 @@ class InplaceOps(IndexOps):
         >>> data.where(torch.tensor([True, False]), data + 1)["a"]
         tensor([0., 1.])
         """
+        if isinstance(other, TensorCollection):
+            self._meet(other, "where")
         if self._stacked:
             return self._through("where", condition, other, out=out, pad=pad, update_batch_size=update_batch_size)  # type: ignore[no-any-return]  # a stack of this class
         other = other._twin() if isinstance(other, TensorCollection) else other

@@ -17,7 +17,7 @@ from ..core import TensorCollection, batch_dim, join_path, unravel_key_to_tuple
 from ..core._base import Exactly, K, Names
 from ..core._batch import as_int
 from ..core._keys import Key, Path
-from ..errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, StructureError
+from ..errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, StructureError, defined_again
 from ._compare import same_object
 from ._inplace import InplaceOps
 from ._jagged import has_jagged, joined
@@ -375,6 +375,9 @@ class Join:
         for position, item in enumerate(items):
             if type(item) is not type(items[0]):
                 where = f" at `{join_path(self.path)}`" if self.path else ""
+                again = defined_again(type(item), type(items[0])) or defined_again(type(items[0]), type(item))
+                if again:
+                    raise ArgumentError(f"{self.op}{where}: position {position} against position 0: {again}")
                 raise ArgumentError(
                     f"{self.op} joins containers of one class{where}: {type(items[0]).__name__} at position 0, "
                     f"{type(item).__name__} at position {position}"

@@ -178,6 +178,8 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
     """The operator form: a foreign operand is Python's business."""
     if not isinstance(other, OPERANDS):
         return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
+    if kernel.equality is not None and isinstance(other, TensorCollection) and not self._kin(other):
+        return NotImplemented  # type: ignore[no-any-return]  # instances of two classes are not equal, as dataclasses
     result = binary(self, other, kernel)
     if kernel.equality is not None and not isinstance(other, Tensor):
         store: Any = getattr(result, "_store", result)

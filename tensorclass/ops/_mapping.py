@@ -291,6 +291,8 @@ class MappingOps(ReadingOps):
             raise ArgumentError("update: give one mapping or keyword arguments, not both")
         if source is self:
             return self
+        if isinstance(source, TensorCollection):
+            self._meet(source, "update")
         if update_batch_size and isinstance(source, TensorCollection):
             return self._replace_all(source, clone)
         simple = keys_to_update is None and not (clone or ignore_lock)

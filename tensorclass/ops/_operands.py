@@ -135,6 +135,7 @@ def arranged(mine: Any, other: Any) -> Any:
 
 def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: Layout | None = None) -> list[Tensor]:
     """The other container's leaves in the order of one's own, by key."""
+    self._meet(other, op)
     mine = self._layout() if layout is None else layout
     table = other._tensors_by_key()
     theirs: list[Tensor] = [] if table is None else list(table.values())
@@ -224,6 +225,7 @@ def merged(
     self: Pointwise, other: Any, op: str, default: Default
 ) -> tuple[tuple[Pointwise, list[Tensor]], list[Tensor]]:
     """Operands with absent entries filled in or dropped, and a container of the resulting structure."""
+    self._meet(other, op)
     left = dict(zip(self._layout(), self._leaves(VALUES), strict=True))
     theirs: list[Tensor] = []
     other = other._open(theirs, VALUES)
@@ -251,6 +253,7 @@ def partial(
     self: Pointwise, leaves: list[Tensor], other: Any, op: str, default: Default
 ) -> tuple[Layout, list[Tensor], tuple[Right, ...]]:
     """What an in-place operation with a default writes: own leaves only."""
+    self._meet(other, op)
     left = dict(zip(self._layout(), leaves, strict=True))
     theirs: list[Tensor] = []
     other = other._open(theirs, VALUES)

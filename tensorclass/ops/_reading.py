@@ -143,6 +143,8 @@ class ReadingOps(TensorCollection):
     ) -> Any:  # fmt: skip
         """The value of a key, or `default` (None when omitted) when it is absent.
 
+        A field that a typed class does not declare is an error, unless a default is given.
+
         Args:
             key: what to read.
             default: given for an absent key.
@@ -155,6 +157,7 @@ class ReadingOps(TensorCollection):
 
         Raises:
             KeyThroughLeafError: when the path goes through a leaf.
+            MissingKeyError: for a name that is no field of a typed class, without a default.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(batch_size=[]).get("a", 3)
@@ -166,8 +169,8 @@ class ReadingOps(TensorCollection):
                 form = (as_list, as_padded_tensor, as_nested_tensor)
                 return self._read_as(path, form, padding_side, layout, padding_value)
             return self._read(path)
-        except MissingKeyError:
-            if default is UNSET and not get_defaults_to_none():
+        except MissingKeyError as error:
+            if default is UNSET and (error.undeclared or not get_defaults_to_none()):
                 raise
             return None if default is UNSET else default
 

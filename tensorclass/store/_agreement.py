@@ -24,8 +24,10 @@ def shares_lengths(schema: Schema) -> bool:
     return any(sum(name in spec.dims.names for spec in specs if spec.dims is not None) > 1 for name in first)
 
 
-def require_agreement(name: str, schema: Schema, entries: Mapping[str, Any], size: torch.Size) -> None:
-    """Refuse entries whose dims of one name differ.
+def require_agreement(
+    name: str, schema: Schema, entries: Mapping[str, Any], size: torch.Size, prefix: Sequence[str] = ()
+) -> None:
+    """Refuse entries whose dims of one name differ; `prefix` is where they stand, for messages.
 
     Raises:
         SchemaError: names the element, both fields and both lengths.
@@ -33,14 +35,15 @@ def require_agreement(name: str, schema: Schema, entries: Mapping[str, Any], siz
     values = {key: value.tensor if isinstance(value, Unbatched) else value for key, value in entries.items()}
     problems = dims_problems(schema, values, size)
     if problems:
-        raise SchemaError.of(name, problems)
+        raise SchemaError.of(name, [p._replace(path=".".join((*prefix, p.path))) for p in problems])
 
 
 def require_planned(
-    name: str, schema: Schema, entries: Mapping[str, Any], size: torch.Size, plan: Sequence[tuple[Any, Any, Any]]
-) -> None:
+    name: str, schema: Schema, entries: Mapping[str, Any], size: torch.Size, plan: Sequence[tuple[Any, Any, Any]],
+    prefix: Sequence[str] = (),
+) -> None:  # fmt: skip
     """Refuse a plan of in-place writes that would leave lengths which do not agree."""
     after = {id(entry): entry._after(source) for entry, source, _ in plan if isinstance(entry, RaggedTensor)}
     if after:
         state = {key: after.get(id(value), value) for key, value in entries.items()}
-        require_agreement(name, schema, state, size)
+        require_agreement(name, schema, state, size, prefix)

@@ -17,7 +17,7 @@ from ..core._device import Device, as_device
 from ..core._keys import Key, Path, later
 from ..core._locks import Owners, acquire, children, refuse, release, renewed
 from ..core._pytree import new_object, register, trusted
-from ..errors import ArgumentError, BatchSizeError, MissingKeyError, StructureError, did_you_mean, listed
+from ..errors import ArgumentError, BatchSizeError, MissingKeyError, StructureError, did_you_mean, listed, too_deep
 from ..ops import UNSET, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
 from ..ops._compare import same_object
@@ -468,9 +468,15 @@ class TensorDict(TensorDictBase):
     def _check_object(self, key: str, value: Any) -> Any:
         """A mapping becomes a container, numbers become a tensor, a list of objects one object for each element."""
         if isinstance(value, Mapping):
-            return self._check_child(key, TensorDict(value, batch_size=self._batch_size, device=self._device))
+            try:
+                return self._check_child(key, TensorDict(value, batch_size=self._batch_size, device=self._device))
+            except RecursionError:
+                raise too_deep(key) from None
         if isinstance(value, (bool, int, float, complex, np.ndarray, np.generic, list, tuple)):
-            tensor: Any = stacked(value)
+            try:
+                tensor: Any = stacked(value)
+            except RecursionError:
+                raise too_deep(key) from None
             tensor = as_tensor(value, self._device) if tensor is None else tensor
             if tensor is not None:
                 return self._check(key, tensor)

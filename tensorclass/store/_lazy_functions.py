@@ -14,7 +14,7 @@ from torch import Tensor
 from ..core import TensorCollection
 from ..core._device import Device
 from ..core._keys import Path
-from ..errors import BatchSizeError, StructureError
+from ..errors import BatchSizeError, StructureError, defined_again
 from ..ops._join import JoinOps
 from ..ops._mapping import MappingOps
 from ..ops._stacks import LazyOps
@@ -76,6 +76,10 @@ def lazy_stack(
 def _stack_of(members: list[Any], dim: int, name: str | None, strict_shape: bool) -> Any:
     typed = {type(member) for member in members if hasattr(type(member), "_wrap")}
     if typed and (len(typed) > 1 or not all([type(member) in typed for member in members])):
+        first = type(members[0])
+        again = next(filter(None, [defined_again(type(member), first) for member in members]), "")
+        if again:
+            raise StructureError(f"lazy_stack: {again}")
         names = sorted({type(member).__name__ for member in members})
         raise StructureError(
             f"lazy_stack stacks instances of one class, got {', '.join(names)}; make them untyped with `to_tensordict`"

@@ -17,7 +17,14 @@ from .._schema import Options, Schema, build_schema, check_field, check_fields
 from .._schema._names import own_annotations
 from ..core import TensorCollection
 from ..core._device import Device
-from ..errors import ArgumentError, FieldNotProducedError, UnknownFieldError, UnsupportedOperationError, did_you_mean
+from ..errors import (
+    ArgumentError,
+    FieldNotProducedError,
+    SchemaError,
+    UnknownFieldError,
+    UnsupportedOperationError,
+    did_you_mean,
+)
 from ._dict import TensorDict
 from ._nodes import Node
 from ._ragged import RaggedTensor
@@ -91,6 +98,12 @@ class TypedTensorDict(TensorDict):
         own = {name: _read(annotation) for name, annotation in own_annotations(cls).items() if _is_field(annotation)}
         defaults = {name: vars(cls)[name] for name in own if name in vars(cls)}
         cls._refuse_hidden(own)
+        over = [name for name in cls._declared if name in vars(cls) and name not in own]
+        if over:
+            raise SchemaError(
+                f"{cls.__name__}: `{over[0]}` is a declared key of a base, and would be hidden by the "
+                f"{type(vars(cls)[over[0]]).__name__} in the class body; take another name, or annotate it"
+            )
         absent = {name for name in defaults if defaults[name] is None}
         declared = {name: (inner, free or name in absent) for name, (inner, free) in own.items()}
         cls._declared = {**cls._declared, **declared}

@@ -1,0 +1,37 @@
+"""Which typed classes have to do with each other: equal field names do not make two declarations one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import StructureError, defined_again
+
+
+def lineage(cls: Any) -> Iterator[Any]:
+    """A class, and the classes that `pick`, `omit`, `merge`, `partial` or a pipeline made it of."""
+    yield cls
+    for source in vars(cls).get("__tensorclass_sources__", ()):
+        yield from lineage(source)
+
+
+def related(one: Any, other: Any) -> bool:
+    """Whether instances of two classes may meet in an operation.
+
+    They may when one class is the other or a parent of it, or when that holds for the classes they were made of.
+    """
+    if issubclass(one, other) or issubclass(other, one):
+        return True
+    return any(issubclass(a, b) or issubclass(b, a) for a in lineage(one) for b in lineage(other))
+
+
+def unrelated(one: Any, other: Any, op: str) -> StructureError:
+    """The error for instances of classes that have nothing to do with each other."""
+    again = defined_again(other, one)
+    if again:
+        return StructureError(f"{op}: {again}")
+    return StructureError(
+        f"{op}: {one.__name__} and {other.__name__} are two classes, and equal field names do not make them one; "
+        f"convert one of them (`{one.__name__}.from_tensordict(other)`), or combine what is untyped: "
+        "`batch.to_tensordict()`"
+    )
