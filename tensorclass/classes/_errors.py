@@ -58,16 +58,13 @@ SYNONYMS = {
     "model_json_schema": "`schema(cls).json_schema()`", "schema": "the function `schema(cls)`",
     "fields": "`schema(cls).fields`, or `keys()`", "columns": "`keys()`", "dtypes": "`schema(cls)`",
     "concat": "`torch.cat([a, b])`", "concatenate": "`torch.cat([a, b])`", "append": "`torch.cat([batch, other])`",
-    "extend_rows": "`torch.cat([batch, other])`", "add_row": "`torch.cat([batch, other])`",
-    "merge_with": "`merge(other)`", "join": "`merge(other)`", "assign": "`replace(...)`", "with_": "`replace(...)`",
-    "copy_with": "`replace(...)`", "evolve": "`replace(...)`", "_replace": "`replace(...)`",
-    "deepcopy": "`clone()`", "to_numpy": "`numpy()`", "as_numpy": "`numpy()`", "array": "`numpy()`",
-    "to_tensor": "`cat_tensors(...)`, or a field", "astype": "`to(dtype)`", "type_as": "`to(dtype)`",
-    "save": "`to_json(path)`, or `torch.save(batch, path)`", "dump_json": "`to_json()`", "load": "`torch.load(path)`",
-    "head": "`batch[:n]`", "tail": "`batch[-n:]`", "iloc": "`batch[...]`", "loc": "`batch[...]`",
-    "sample": "`batch[torch.randperm(len(batch))[:n]]`", "shuffle": "`batch[torch.randperm(len(batch))]`",
-    "length": "`len(batch)`", "count": "`numel()`", "items_": "`items()`", "map_": "`apply(...)`",
-    "to_list": "`tolist()`", "batch": "`torch.stack([...])`", "unbatch": "`unbind(0)`", "tile_": "`repeat(...)`",
+    "join": "`merge(other)`", "assign": "`replace(...)`", "copy_with": "`replace(...)`", "evolve": "`replace(...)`",
+    "_replace": "`replace(...)`", "deepcopy": "`clone()`", "to_numpy": "`numpy()`", "as_numpy": "`numpy()`",
+    "array": "`numpy()`", "to_tensor": "`cat_tensors(...)`, or a field", "astype": "`to(dtype)`",
+    "type_as": "`to(dtype)`", "dump_json": "`to_json()`", "head": "`batch[:n]`", "tail": "`batch[-n:]`",
+    "iloc": "`batch[...]`", "loc": "`batch[...]`", "sample": "`batch[torch.randperm(len(batch))[:n]]`",
+    "shuffle": "`batch[torch.randperm(len(batch))]`", "length": "`len(batch)`", "count": "`numel()`",
+    "to_list": "`tolist()`", "batch": "`torch.stack([...])`", "unbatch": "`unbind(0)`",
 }  # fmt: skip
 """What other libraries call what a batch has under another name, or as a function."""
 

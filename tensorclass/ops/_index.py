@@ -335,7 +335,7 @@ class IndexOps(NameOps):
             new.append(leaf.gather(at, near(wide, leaf)))
         result = twin._refill(new, index.shape, self._names)
         if out is not None:
-            out._meet(result, "gather")  # type: ignore[attr-defined]  # containers have it
+            out._meet(result, "gather")
             out._update_in_place(result._entries(), False)
             return out
         return self._become(result) if inplace else result
