@@ -467,22 +467,17 @@ class TensorDict(TensorDictBase):
 
     def _check_object(self, key: str, value: Any) -> Any:
         """A mapping becomes a container, numbers become a tensor, a list of objects one object for each element."""
-        if isinstance(value, Mapping):
-            try:
+        try:
+            if isinstance(value, Mapping):
                 return self._check_child(key, TensorDict(value, batch_size=self._batch_size, device=self._device))
-            except RecursionError:
-                raise too_deep(key) from None
+            tensor: Any = stacked(value)  # None for what is neither a list nor a tuple
+        except RecursionError:
+            raise too_deep(key) from None
         if isinstance(value, (bool, int, float, complex, np.ndarray, np.generic, list, tuple)):
-            try:
-                tensor: Any = stacked(value)
-            except RecursionError:
-                raise too_deep(key) from None
             tensor = as_tensor(value, self._device) if tensor is None else tensor
             if tensor is not None:
                 return self._check(key, tensor)
-            if isinstance(value, list) and list_to_stack():
-                return self._one_each(key, value)
-        return value
+        return self._one_each(key, value) if isinstance(value, list) and list_to_stack() else value
 
     def _one_each(self, key: str, values: list[Any]) -> NonTensorStack[Any]:
         """One object for each element from a list of them."""
