@@ -253,7 +253,7 @@ class BuildError(TensorClassError, TypeError, ValueError):
         self.diagnostics: tuple[Any, ...] = tuple(diagnostics)
 
 
-class FileFormatError(TensorClassError, ValueError):
+class FileFormatError(TensorClassError, RuntimeError, ValueError):
     """A file that is damaged, foreign, or of a version that this library can't read.
 
     Args:

@@ -37,6 +37,8 @@ BUILTINS = {
     "KeySetError": (errors.StructureError, KeyError),
     "ArgumentError": (errors.StructureError, TypeError),
     "CastError": (TypeError,),
+    "FileFormatError": (ValueError, RuntimeError),
+    "ChecksumError": (errors.FileFormatError,),
     "ModuleError": (RuntimeError, ValueError, TypeError),
     "UnsupportedOperationError": (TypeError, NotImplementedError),
     "BuildError": (TypeError, ValueError),

@@ -105,6 +105,7 @@ class Target:
         self.folder, self.name = os.path.split(path)
         self.temporary = f".{self.name}.{os.getpid()}-{threading.get_ident()}.tmp"
         self.size = 0
+        self._owner = os.getpid()
         self._folder_fd = self.fd = -1
 
     def start(self) -> None:
@@ -169,7 +170,7 @@ class Target:
     def end(self) -> None:
         """Close what is open; remove the temporary file unless it is in its place."""
         if self.fd >= 0:
-            if self.temporary:
+            if self.temporary and os.getpid() == self._owner:  # a forked child leaves it to its parent
                 with suppress(OSError):
                     os.unlink(self.temporary, dir_fd=self._folder_fd)
             os.close(self.fd)
