@@ -125,7 +125,8 @@ def test_long_values(tmp_path):
     [
         {"$nothing": 1}, {"$tuple": 1, "a": 2},
         {"$int": "x"}, {"$int": 1}, {"$float": []}, {"$bytes": "!"}, {"$bytes": 1},
-        {"$set": [[1]]}, {"$dict": [1]}, {"$dict": [[[], 1]]}, {"$datetime": "x"}, {"$timedelta": [10**30]}, {"$uuid": ""},
+        {"$set": [[1]]}, {"$dict": [1]}, {"$dict": [[[], 1]]},
+        {"$datetime": "x"}, {"$timedelta": [10**30]}, {"$uuid": ""},
         {"$decimal": "x"},
         {"$size": ["a"]}, {"$dtype": "save"}, {"$device": "x y"}, {"$array": ["<f8", [2], ""]},
         {"$array": ["<f8", [-1, -1], "AAAAAAAAAAA="]}, {"$array": ["O", [0], ""]}, {"$numpy": ["V8", "AAAAAAAAAAA="]},

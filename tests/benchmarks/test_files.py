@@ -1,0 +1,22 @@
+"""The benchmark of files runs at a small size, and its candidates read what they saved. Nothing here is timed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.benchmarks._files import candidates, measure, table, works
+
+
+@pytest.mark.filterwarnings("ignore")  # of the anchor
+@pytest.mark.parametrize("work", works(0.0005), ids=lambda work: work.name)
+def test_candidates_agree(work, tmp_path):
+    """Each opens the tensors that it saved; the table has a line for each, and for each target."""
+    for name, (write, read) in candidates(work.tensors, tmp_path).items():
+        write()
+        found = read()
+        for key, tensor in work.tensors.items():
+            assert torch.equal(found[key], tensor), (name, key)
+    found = measure(work, tmp_path, 1)
+    lines = table(work, found).splitlines()
+    assert len(lines) == 1 + len(found) + len(work.save_targets) + len(work.open_targets)
