@@ -42,8 +42,6 @@ BUILTINS = {
     "ModuleError": (RuntimeError, ValueError, TypeError),
     "UnsupportedOperationError": (TypeError, NotImplementedError),
     "BuildError": (TypeError, ValueError),
-    "FileFormatError": (ValueError,),
-    "ChecksumError": (errors.FileFormatError,),
     "MissingExtraError": (ImportError,),
 }
 TREE = {name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}

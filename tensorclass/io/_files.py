@@ -88,7 +88,7 @@ def _over(data: Any, packed: Packed, tensors: Sequence[Tensor]) -> Any:
     table = {id(item.tensor): tensor for item, tensor in zip(packed.items, tensors, strict=True)}
     leaves = []
     for leaf in data._leaves(STORAGE):
-        mapped = table.get(id(leaf), leaf)  # of a ragged entry the file may have other rows
+        mapped = table[id(leaf)] if id(leaf) in table else leaf  # of a ragged entry the file may have other rows
         leaves.append(mapped.requires_grad_() if leaf.requires_grad and mapped is not leaf else mapped)
     result = data._make(leaves, data._batch_size, data._names, STORAGE)
     if data._device is not None and data._device.type != "cpu":
@@ -140,14 +140,14 @@ def load(
         raise ValueError('mode="r+" maps the file; leave out mmap=False')
     file, key = to_read(prefix)
     key += () if subpath is None else unravel_key_to_tuple(subpath)
-    declares = cls is not None and schema_of(cls) is not None
-    lenient = cls is not None and not declares
-    want = cls if declares else UNTYPED if cls is TensorDict else None
+    typed = None if cls is None or schema_of(cls) is None else cls
+    lenient = cls is not None and typed is None
+    want = UNTYPED if cls is TensorDict else typed
     found = read(
         file, key, want, mmap=mmap, write=mode == "r+", verify=verify, allow_pickle=bool(allow_pickle), lenient=lenient
     )
-    if declares and not isinstance(found, cls):
-        raise StructureError(f"{file}: the entry {key} is a {type(found).__name__}, not a {cls.__name__}")
+    if typed is not None and not isinstance(found, typed):
+        raise StructureError(f"{file}: the entry {key} is a {type(found).__name__}, not a {typed.__name__}")
     if device is not None:
         found = found.to(device, non_blocking=non_blocking)
     return found if out is None else out.copy_(found)

@@ -165,6 +165,7 @@ def _slots(found: dict[str, Any], start: int, size: int, path: str) -> dict[str,
     tensors: dict[str, Slot] = {}
     bits, new = BITS, tuple.__new__  # thousands of tensors: this loop is what opening a file takes
     end, in_order = start, True
+    code, shape, first, last, count = "", list[int](), 0, 0, 0
     for name, entry in found.items():
         try:
             code, shape, (first, last) = entry["dtype"], entry["shape"], entry["data_offsets"]

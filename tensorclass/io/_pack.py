@@ -97,7 +97,7 @@ class _Packer:
         if len(path) > MAX_DEPTH:
             raise refuse(path[:3], f"containers are nested more than {MAX_DEPTH} levels deep")
         found: dict[str, Any] = {"kind": "node"}
-        cls = type(batch)
+        cls: Any = type(batch)
         declared = schema_of(cls)
         if isinstance(batch, TensorDictParams):
             self.simple = False
@@ -105,7 +105,7 @@ class _Packer:
             batch = batch._store
         elif declared is not None or (isinstance(batch, TensorDict) and cls is not TensorDict):
             found["cls"] = self._class(cls)
-        store = batch._store if declared is not None else batch
+        store: Any = batch if declared is None else getattr(batch, "_store", batch)
         if batch.is_locked and not locked:
             found["locked"] = locked = True
             self.simple = self.simple and not path

@@ -49,11 +49,11 @@ UNTYPED: Any = object()
 
 def references(part: Any) -> Iterator[tuple[str, str | None]]:
     """The names of the stored tensors that an entry is made of, each with its true dtype where that is said."""
-    if part.__class__ is str:
+    if isinstance(part, str):
         yield part, None
     elif isinstance(part, Node):
         for entry in part.entries.values():
-            if entry.__class__ is str:
+            if isinstance(entry, str):
                 yield entry, None
             else:
                 yield from references(entry)
@@ -148,7 +148,7 @@ class Unpacker:
             if node.members is not None or declared is not None:
                 raise self.wrong(key, "parameters are in a dense container")
             built = TensorDictParams._around(built, node.params == "keep")
-            built._convert_all(built._store)
+            built._convert_all(built._store, {})
         if node.locked:
             built.lock_()
         return built
@@ -177,7 +177,7 @@ class Unpacker:
         entries: dict[str, Any] = {}
         former = {} if not fields else schema_of(cls).renamed  # type: ignore[union-attr]  # it has fields
         for name, part in node.entries.items():
-            if part.__class__ is str:
+            if isinstance(part, str):
                 found = tensors[part]
                 if found.shape[:rank] != size:
                     raise self._wrong_shape((*key, name), found, size)

@@ -214,7 +214,8 @@ class BridgeOps(PadOps):
 
     def dumps(self, prefix: StrPath | None = None, copy_existing: bool = False, **options: Any) -> Self:
         """Write this container to a file; the same as `save`."""
-        return BridgeOps.save(self, prefix, copy_existing, **options)
+        found: Self = _files().save(self, prefix, copy_existing, **options)
+        return found
 
     @classmethod
     def load(
