@@ -85,10 +85,10 @@ def save(
 
 def _over(data: Any, packed: Packed, tensors: Sequence[Tensor]) -> Any:
     """The container that was packed, over the tensors of its file; Python objects stay those that it has."""
-    table = {id(item.tensor): tensor for item, tensor in zip(packed.items, tensors, strict=True)}
+    table: dict[int, Any] = {id(i.tensor): tensor for i, tensor in zip(packed.items, tensors, strict=True)}
     leaves = []
     for leaf in data._leaves(STORAGE):
-        mapped = table[id(leaf)] if id(leaf) in table else leaf  # of a ragged entry the file may have other rows
+        mapped = table.get(id(leaf), leaf)  # of a ragged entry the file may have other rows
         leaves.append(mapped.requires_grad_() if leaf.requires_grad and mapped is not leaf else mapped)
     result = data._make(leaves, data._batch_size, data._names, STORAGE)
     if data._device is not None and data._device.type != "cpu":
