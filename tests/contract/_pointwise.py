@@ -34,8 +34,19 @@ def expected(row: Row, source: Model, others: list[Any]) -> Model:
     for path, leaf in source.leaves.items():
         if source.roles[path] in ROLES[VALUES]:
             args = [for_leaf(other, path, leaf, len(source.size)) for other in others]
-            leaves[path] = getattr(torch, row.torch_name)(leaf, *as_torch_takes(row, leaf, args))
+            compute = cut_lerp if row.name == "lerp" else getattr(torch, row.torch_name)
+            leaves[path] = compute(leaf, *as_torch_takes(row, leaf, args))
     return Model(source.size, leaves, roles, statics, source.nests)
+
+
+def cut_lerp(leaf: Tensor, end: Tensor, weight: Any) -> Tensor:
+    """Interpolation, of integers in float64."""
+    if leaf.is_floating_point() or leaf.is_complex():
+        return torch.lerp(leaf, end, weight)
+    if end.is_complex():
+        raise RuntimeError("complex numbers are not cut to integers")
+    part = weight.double() if isinstance(weight, Tensor) else weight
+    return torch.lerp(leaf.double(), end.double(), part).to(leaf.dtype)
 
 
 def as_torch_takes(row: Row, leaf: Tensor, args: list[Any]) -> list[Any]:
