@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ._base import Names, TensorCollection
 from ._exported import dumped, keyed, restored
+from ._mapped import Resized, Seen, aside, by_vmap, following, has_lengths, resized, seen, stand_in
 
 T = TypeVar("T", bound=Callable[..., Any])
 new_object: Any = copyreg.__newobj__  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # what pickle writes as an opcode
@@ -22,7 +23,8 @@ class Context(NamedTuple):
     """What a twin needs besides its children.
 
     The batch size is read off the child at `sizer`, since vmap, tree_map and other inputs of an exported program change
-    it; `batch_size` stands here only when there is no such child.
+    it; `batch_size` stands here only when there is no such child. `seen` is what that child was, which
+    compiled code does not know.
     """
 
     cls: type
@@ -34,6 +36,7 @@ class Context(NamedTuple):
     batch_size: tuple[int, ...]
     device: torch.device | None
     names: Names
+    seen: Seen | None = None
 
 
 _BATCHED = (Tensor, TensorCollection)
@@ -51,9 +54,13 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
     tensors = collection._tensors_by_key()
     if tensors:  # nothing else, as in most containers
         keys, values = tuple(tensors), list(tensors.values())
-        return keyed(values, keys), Context(cls, keys, keys, (), 0, values[0].ndim - len(size), (), device, names)
+        first = values[0]
+        context = Context(cls, keys, keys, (), 0, first.ndim - len(size), (), device, names, seen(size, first, names))
+        return keyed(values, keys), context
     entries, placed = collection._entries(), collection._placed()
     children = {key: value for key, value in entries.items() if key in placed or is_child(value)}
+    if any([not isinstance(value, _BATCHED) for value in children.values()]):
+        children = aside(children, size)
     keys = tuple(children)
     values = keyed(list(children.values()), keys)
     order, statics = keys, tuple([(key, entries[key]) for key in entries if key not in children])
@@ -62,8 +69,14 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
     for position, value in enumerate(values):
         # Placeholders that vmap puts into a node have no shape to ask for.
         if is_child(value) and (isinstance(value, _BATCHED) or getattr(value, "_batch_shape", None) is not None):
-            return values, Context(cls, keys, order, statics, position, value.ndim - len(size), (), device, names)
-    return values, Context(cls, keys, order, statics, -1, -1, tuple(size), device, names)
+            event = value.ndim - len(size)
+            return values, Context(
+                cls, keys, order, statics, position, event, (), device, names, seen(size, value, names)
+            )
+    context = Context(cls, keys, order, statics, -1, -1, tuple(size), device, names)
+    if placed or not by_vmap():
+        return values, context
+    return [*values, stand_in(size)], context._replace(sizer=len(keys), event_ndim=-1)
 
 
 def flatten_with_keys(collection: TensorCollection) -> tuple[list[tuple[Any, Any]], Context]:
@@ -75,15 +88,22 @@ def flatten_with_keys(collection: TensorCollection) -> tuple[list[tuple[Any, Any
 def unflatten(children: Iterable[Any], context: Context) -> Any:
     """A twin around new children, which tree_map may have made anything at all: nothing is validated here."""
     values = list(children)
-    cls, keys, order, statics, sizer, event_ndim, batch_size, device, names = context
-    shape = getattr(values[sizer], "shape", None) if sizer >= 0 else None
-    if isinstance(shape, torch.Size) and len(shape) > event_ndim:
-        size = shape[: len(shape) - event_ndim]
+    cls, keys, order, statics, sizer, event_ndim, batch_size, device, names, before = context
+    sizing = values.pop() if sizer == len(keys) else values[sizer] if sizer >= 0 else None
+    found: dict[str, Any] = dict(zip(keys, values, strict=True))
+    shape = getattr(sizing, "shape", None)
+    sized = isinstance(shape, torch.Size)
+    if sized and before is not None:
+        made = resized(cls, found, sizing, before, names)
+        if made.added is not None:
+            found.update({key: following(value, made) for key, value in found.items() if has_lengths(value)})
+    elif sized and len(shape) > event_ndim:  # type: ignore[arg-type]  # a size
+        made = Resized(shape[: len(shape) - event_ndim], names)  # type: ignore[arg-type,index]  # as above
     else:
-        size = torch.Size(batch_size)
+        made = Resized(torch.Size(batch_size), names)
+    size, names, _, typed = made
     if device is not None and values:
         device = getattr(values[0], "device", device)
-    found = dict(zip(keys, values, strict=True))
     if statics:
         found.update(statics)
         found = {key: found[key] for key in order}
@@ -93,12 +113,12 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
         placed = [key for key, value in zip(keys, values, strict=True) if not is_child(value)]
         if placed:
             result._place(frozenset(placed))
-    return result
+    return result if typed or not hasattr(cls, "__tensorclass_schema__") else result._store
 
 
 def _dumped(context: Context) -> Any:
     """A context as JSON; its class is the one that the program names."""
-    _, keys, order, statics, *rest = context
+    _, keys, order, statics, *rest, _ = context
     return [
         list(keys),
         list(order),

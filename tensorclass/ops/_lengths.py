@@ -7,11 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from ..core import VALUES, Path, TensorCollection, join_path
-
-
-def has_lengths(value: object) -> bool:
-    """Whether an entry has a length for each element."""
-    return hasattr(type(value), "_over_values")
+from ..core._mapped import has_lengths as has_lengths
 
 
 def any_lengths(collection: Any) -> bool:

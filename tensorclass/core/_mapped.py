@@ -1,0 +1,344 @@
+"""Batch sizes through pytrees: what `torch.vmap`, `torch.func` and `tree_map` did to the dims of a container's entries.
+
+A container that was flattened is made anew around other children. How many of their dims are batch dims follows from
+what they were before (`Seen`), and from the dim that vmap took away or put in. What would leave a container whose
+entries do not begin with its batch size is an error here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from types import FrameType
+from typing import Any, Final, NamedTuple
+
+import torch
+import torch.utils._pytree as pytree
+from torch import Tensor
+
+from ..errors import UnsupportedOperationError
+from ._base import BATCHED, Names, TensorCollection
+
+_functorch: Final[Any] = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
+_VMAP: Final = (
+    "_process_batched_inputs", "_unwrap_batched", "_chunked_vmap", "_flatten_chunks_output", "_concat_chunked_outputs",
+)  # fmt: skip
+"""The functions of torch, or of who replaced them, in which vmap takes arguments and results apart."""
+_BETWEEN: Final = (f"{__name__.partition('.')[0]}.", pytree.__name__)
+
+
+DIRECTIONS: Final = "directions of torch.func.jacfwd"
+"""The name of the batch dim over which `torch.func.jacfwd` maps, for as long as it works."""
+
+
+class Placed(NamedTuple):
+    """How a tensor inside of vmap lies in memory, by which the dim that vmap puts in is found."""
+
+    shape: list[int]
+    stride: list[int]
+    dim: int | None
+    """The mapped dim of what lies in memory; None for a tensor that does not depend on it."""
+
+
+class Seen:
+    """What a container was when it was flattened; no part of the structure that contexts are compared for."""
+
+    __slots__ = ("batch_size", "container", "jacobian", "level", "ndim", "placed")
+
+    def __init__(self, batch_size: torch.Size, sizer: Any, names: Names) -> None:
+        self.jacobian = names is not None and names[0] is DIRECTIONS
+        self.batch_size = batch_size[1:] if self.jacobian else batch_size
+        self.ndim: int = sizer.ndim - self.jacobian
+        self.container = isinstance(sizer, TensorCollection)
+        self.level: int = _functorch.maybe_current_level() or 0
+        self.placed = _placed(_leaf(sizer), self.level) if self.level else None
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, Seen)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+class Resized(NamedTuple):
+    """The batch size and names of a container around other children."""
+
+    batch_size: torch.Size
+    names: Names
+    added: int | None = None
+    """The batch dim that vmap put in."""
+    typed: bool = True
+    """Whether entries are still what a class declares."""
+
+
+def seen(batch_size: torch.Size, sizer: Any, names: Names) -> Seen | None:
+    """A note of the batch dims; none in compiled code, whose sizes are symbols."""
+    return None if torch.compiler.is_compiling() else Seen(batch_size, sizer, names)
+
+
+def resized(cls: type, values: Mapping[str, Any], sizer: Any, before: Seen, names: Names) -> Resized:
+    """What a container becomes whose child `sizer` was noted before."""
+    shape, dims = sizer.shape, len(before.batch_size)
+    names = names[1:] if before.jacobian and names is not None else names
+    if isinstance(sizer, TensorCollection) is not before.container:
+        return _general(values, shape, before, names, True)
+    if len(shape) == before.ndim:
+        return Resized(shape[:dims], names)
+    if len(shape) == before.ndim - 1 and _functorch.peek_interpreter_stack() is not None:
+        mapped = {
+            key: _mapped_dim(value if type(value) is Tensor else _leaf(value), before.level)
+            for key, value in values.items()
+        }
+        if any([dim is not None for dim in mapped.values()]):
+            return _entered(cls, values, mapped, before, shape, names)
+    if len(shape) == before.ndim + 1 and before.placed is not None:
+        leaf = _leaf(sizer)
+        added = None if _mapped_dim(leaf, before.level - 1) is not None else _added_dim(leaf, before.placed)
+        if added is not None:
+            return _left(cls, values, added, before, shape, names)
+    return _general(values, shape, before, names, before.jacobian or _in_jacobian())
+
+
+def has_lengths(value: Any) -> bool:
+    """Whether an entry has a length for each element."""
+    return hasattr(type(value), "_over_values")
+
+
+def following(value: Any, made: Resized) -> Any:
+    """An entry with a length for each element, with the batch dim that vmap put into the others."""
+    [spans] = value._leaves(BATCHED)
+    wide = spans.unsqueeze(made.added).expand(*made.batch_size, *spans.shape[len(made.batch_size) - 1 :])
+    return value._make([wide], made.batch_size, None, BATCHED)
+
+
+def _general(values: Mapping[str, Any], shape: torch.Size, before: Seen, names: Names, behind: bool) -> Resized:
+    """Dims that are new in front are batch dims, where that fits all entries; new dims `behind` are not."""
+    front = shape[: max(0, len(shape) - before.ndim + len(before.batch_size))]
+    for size in (before.batch_size, front) if behind else (front, before.batch_size):
+        if all([_begins(value, size) for value in values.values()]):
+            return Resized(size, _fitting(names, size), None, not behind)
+    return Resized(torch.Size([]), None, None, not behind)
+
+
+def _entered(
+    cls: type, values: Mapping[str, Any], mapped: Mapping[str, int | None], before: Seen, shape: torch.Size,
+    names: Names,
+) -> Resized:  # fmt: skip
+    """Inside of vmap: one batch dim less, the same one for all entries."""
+    size, found = before.batch_size, {key: dim for key, dim in mapped.items() if dim is not None}
+    for key, dim in found.items():
+        if dim >= len(size) and (size or _declares(cls, key)):
+            raise UnsupportedOperationError(
+                f"vmap: in_dims would map dim {dim} of `{key}` in a {cls.__name__}, which is no batch dim: the batch "
+                f"size is {list(size)}. {_choice(len(size))}; a negative dim counts from the end of each tensor"
+            )
+    left_out = (
+        []
+        if len(found) == len(mapped)
+        else [key for key in mapped if key not in found and _leaf(values[key]) is not None]
+    )
+    if size and (left_out or len(set(found.values())) > 1):
+        raise UnsupportedOperationError(
+            f"vmap: in_dims maps other dims of `{(left_out or list(found))[-1]}` than of `{next(iter(found))}` in a "
+            f"{cls.__name__} of batch size {list(size)}; give one dim for the whole container, and what is not mapped "
+            "as an argument of its own"
+        )
+    if not size:
+        return Resized(size, names)
+    dim = next(iter(found.values()))
+    return Resized(shape[: len(size) - 1], names and (*names[:dim], *names[dim + 1 :]))
+
+
+def _left(
+    cls: type, values: Mapping[str, Any], added: int, before: Seen, shape: torch.Size, names: Names
+) -> Resized:  # fmt: skip
+    """Back outside of vmap: one batch dim more, the same one for all entries."""
+    dims = len(before.batch_size)
+    size = shape[: dims + 1]
+    if added <= dims and all([_begins(value, size, added) for value in values.values()]):
+        if _in_directions():
+            return Resized(size, (DIRECTIONS, *(names or (None,) * dims)), added)
+        return Resized(size, names and (*names[:added], None, *names[added:]), added)
+    if not dims and not any([_declares(cls, key) for key in values]):
+        return Resized(before.batch_size, names)
+    raise UnsupportedOperationError(
+        f"vmap: out_dims puts the mapped dim behind the batch dims of a {cls.__name__}: inside of vmap its batch size "
+        f"is {list(before.batch_size)}, so give out_dims from 0 to {dims}; a negative dim counts from the end of each "
+        "tensor"
+    )
+
+
+def _choice(dims: int) -> str:
+    if not dims:
+        return "Give it batch dims, or map a tensor"
+    return f"Give in_dims from 0 to {dims - 1}" if dims > 1 else "Give in_dims=0"
+
+
+def _declares(cls: type, key: str) -> bool:
+    """Whether a class declares the event dims of a field."""
+    schema: Any = getattr(cls, "__tensorclass_schema__", None)
+    return schema is not None and key in schema.fields and schema.fields[key].dims is not None
+
+
+def _begins(value: Any, size: torch.Size, added: int | None = None) -> bool:
+    """Whether an entry's dims begin with a batch size; what vmap passed by gets its new dim later."""
+    if type(value) is Tensor:
+        return value.shape[: len(size)] == size
+    shape = getattr(value, "shape", None)
+    if not isinstance(shape, torch.Size) or getattr(value, "_batch_shape", size) is None:
+        return True
+    if added is not None and has_lengths(value):
+        return True
+    return shape[: len(size)] == size
+
+
+def _fitting(names: Names, size: torch.Size) -> Names:
+    return names if names is not None and len(names) == len(size) else None
+
+
+# ---- what vmap does to tensors ---------------------------------------------------------------------------------------
+
+
+def _leaf(value: Any) -> Tensor | None:
+    """A tensor of an entry that has the batch dims."""
+    if isinstance(value, Tensor):
+        return value
+    if getattr(value, "_stacked", False) or not hasattr(type(value), "_leaves"):
+        return None
+    leaf = next(iter(value._leaves(BATCHED)), None)
+    return leaf if isinstance(leaf, Tensor) else None  # vmap puts ints into nodes
+
+
+def _mapped_dim(leaf: Tensor | None, level: int) -> int | None:
+    """The dim that a vmap inside of `level` maps."""
+    if leaf is None or not _functorch.is_batchedtensor(leaf) or _functorch.maybe_get_level(leaf) <= level:
+        return None
+    return _functorch.maybe_get_bdim(leaf)  # type: ignore[no-any-return]  # an int
+
+
+def _placed(leaf: Tensor | None, level: int) -> Placed | None:
+    if leaf is None or leaf.layout is not torch.strided or leaf.is_nested:
+        return None
+    dim = _mapped_dim(leaf, level - 1)
+    inner = leaf if dim is None else _functorch.get_unwrapped(leaf)
+    return Placed(list(inner.shape), list(inner.stride()), dim)
+
+
+def _added_dim(leaf: Tensor | None, placed: Placed) -> int | None:
+    """Where the mapped dim went: the first place in which the tensor would lie as it does."""
+    if leaf is None or leaf.layout is not torch.strided:
+        return None
+    shape, stride, given, steps = list(placed.shape), list(placed.stride), list(leaf.shape), list(leaf.stride())
+    new = None if placed.dim is None else (shape.pop(placed.dim), stride.pop(placed.dim))
+    for at in range(len(given)):
+        size, step = (given[at], 0) if new is None else new
+        if given == [*shape[:at], size, *shape[at:]] and steps == [*stride[:at], step, *stride[at:]]:
+            return at
+    return None
+
+
+# ---- who asks --------------------------------------------------------------------------------------------------------
+
+
+def _asker() -> FrameType:
+    """The frame that called pytree's functions."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_BETWEEN):
+        frame = frame.f_back
+    return frame
+
+
+def _in_jacobian() -> bool:
+    """Whether `torch.func` puts a Jacobian together: new dims are those of outputs and inputs, no batch dims."""
+    frame = _asker()
+    if frame.f_globals.get("__name__") != "torch._functorch.eager_transforms":
+        return False
+    result = frame.f_code.co_name == "wrapper_fn" and "output_spec" in frame.f_locals
+    return result or frame.f_code.co_name in ("<genexpr>", "<listcomp>")  # else it is a basis, which vmap maps over
+
+
+def _in_directions() -> bool:
+    """Whether vmap runs for `torch.func.jacfwd`, and not for the function that this differentiates."""
+    frame: FrameType | None = _asker()
+    while frame is not None and frame.f_code.co_name != "push_jvp":
+        if frame.f_code.co_name == "wrapper_fn":
+            return "push_jvp" in frame.f_locals
+        frame = frame.f_back
+    return False
+
+
+class Aside:
+    """An entry that vmap does not map: what it is given instead is a bool with the batch dims.
+
+    A tensor without batch dims is inside of vmap what it is outside. A tensor with a length for each element can't
+    be mapped, and gets the new dim when a function gives it back.
+    """
+
+    __slots__ = ("key", "level", "node", "size")
+
+    def __init__(self, key: str, node: Any, size: torch.Size) -> None:
+        self.key, self.node, self.size = key, node, size
+        self.level: int = _functorch.maybe_current_level() or 0
+
+
+def aside(children: dict[str, Any], size: torch.Size) -> dict[str, Any]:
+    """The children of a container, where vmap asks for them with entries of their own dims put aside."""
+    own = [key for key, value in children.items() if _has_own_dims(value)]
+    if not own or not by_vmap():
+        return children
+    if _asker().f_code.co_name == "_unwrap_batched":
+        for key in own:
+            _require_shared(key, children[key])
+    return {key: Aside(key, value, size) if key in own else value for key, value in children.items()}
+
+
+def by_vmap() -> bool:
+    """Whether vmap takes a container apart, or puts results together."""
+    return not torch.compiler.is_compiling() and _asker().f_code.co_name in _VMAP
+
+
+def stand_in(size: torch.Size) -> Tensor:
+    """What vmap maps where there is no tensor of a batch size; of results, one that it can put a dim into."""
+    made = torch.zeros((), dtype=torch.bool, device="cpu")
+    if _asker().f_code.co_name != "_unwrap_batched":
+        return made.expand(size)
+    count = _functorch.CVmapInterpreterPtr(_functorch.peek_interpreter_stack()).batchSize()
+    level = _functorch.maybe_current_level()
+    return _functorch._add_batch_dim(made.expand(count, *size), 0, level)  # type: ignore[no-any-return]  # a tensor
+
+
+def _has_own_dims(value: Any) -> bool:
+    kind = type(value)
+    return hasattr(kind, "_batch_shape") and (
+        hasattr(kind, "_over_values") or getattr(value, "_batch_shape", ()) is None
+    )
+
+
+def _require_shared(key: str, node: Any) -> None:
+    """Refuse a tensor without batch dims that differs from one mapped element to the other."""
+    level = (_functorch.maybe_current_level() or 0) - 1
+    if any([_mapped_dim(leaf, level) is not None for leaf in node._leaves(1)]):
+        raise UnsupportedOperationError(
+            f"vmap: `{key}` has no batch dims and differs between the mapped elements, so that it can't be one tensor "
+            "for all of them; put it under a field with batch dims"
+        )
+
+
+def _flatten_aside(entry: Aside) -> tuple[list[Any], Any]:
+    return [stand_in(entry.size)], entry
+
+
+def _unflatten_aside(children: Iterable[Any], entry: Any) -> Any:
+    child = next(iter(children))
+    if has_lengths(entry.node) and isinstance(child, Tensor) and _mapped_dim(child, entry.level) is not None:
+        raise UnsupportedOperationError(
+            f"vmap: `{entry.key}` has a length for each element, and vmap runs a function once for tensors of one "
+            "shape; give it the padded tensor and the lengths, or leave the entry out with `exclude`"
+        )
+    return entry.node
+
+
+pytree.register_pytree_node(Aside, _flatten_aside, _unflatten_aside, serialized_type_name="tensorclass.Aside")
