@@ -12,7 +12,7 @@ from tests._sources import Source, sources
 
 # Rooms of one column do not know each other.
 COLUMNS = (
-    ("errors", "_config"),
+    ("errors", "_config", "_content"),
     ("_dims",),
     ("_schema", "core"),
     ("ops",),

@@ -13,11 +13,11 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, from_json, to_json
 from typing_extensions import Self
 
+from .._content import MAX_BYTES, read_content
 from .._schema import FieldSpec, Schema
 from .._schema._json_schema import JsonObject
 from .._schema._spec import short
 from ..core import TensorCollection
-from ..core._content import MAX_BYTES, read_content
 from ..errors import Problem, SchemaError
 from . import _json
 from ._build import complete, is_pending

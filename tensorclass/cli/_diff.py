@@ -6,8 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
+from .._content import read_content
 from .._schema import Change, Schema, SchemaDiff, schema
-from ..core._content import read_content
 from ..errors import SchemaError
 from ._inspect import load_classes
 from ._main import CommandError
@@ -45,7 +45,7 @@ def _saved(file: Path, name: str) -> Schema:
         entries = json.loads(read_content(file))
     except OSError as error:
         raise CommandError(f"can't read {file}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CommandError(f"{file} is no JSON: {error}; {SAVED}") from None
     several = (
         isinstance(entries, dict) and "fields" not in entries and all(isinstance(v, dict) for v in entries.values())

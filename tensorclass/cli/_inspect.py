@@ -12,6 +12,7 @@ from typing import Any
 from .._schema import FieldSpec, Schema, is_tensorclass, schema
 from .._schema._accepted import validator_names
 from .._schema._constraints import flatten
+from ..errors import BuildError
 from ._main import CommandError
 from ._target import failed, load_target, members_of
 
@@ -41,7 +42,7 @@ def load_classes(target: str) -> dict[str, Any]:
         CommandError: when there is none, and when the module can't be run.
     """
     try:
-        value = load_target(target)
+        value = load_target(target, BuildError)
     except CommandError:
         raise
     except Exception as error:  # whatever the user's module raises

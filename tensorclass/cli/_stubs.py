@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from difflib import unified_diff
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from .._content import read_content, write_content
 from ..typecheck._stubs import MARK, Stubs
 from ..typecheck._stubs_source import StubError, module_name
 from ._main import CommandError
@@ -35,9 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError("name a module or a folder, or give --torch")
     if arguments.torch and arguments.out is None:
         raise CommandError("--torch needs a folder: --out DIR")
-    missing = [str(path) for path in arguments.paths if not path.exists()]
-    if missing:
-        raise CommandError(f"no file or folder `{missing[0]}`")
+    for path in arguments.paths:
+        if not path.exists():
+            raise CommandError(f"no file or folder `{path}`")
+        if not path.is_dir() and (not path.is_file() or path.suffix not in (".py", ".pyi")):
+            raise CommandError(f"`{path}` is neither a Python file nor a folder")
     if arguments.watch:
         return _watch(arguments)
     return _once(arguments)
@@ -50,8 +55,9 @@ def _once(arguments: argparse.Namespace) -> int:
     for source in (file for path in arguments.paths for file in _sources(path)):
         try:
             text = stubs.stub(source)
-        except StubError as error:
-            print(f"tensorclass: {error}", file=sys.stderr)
+        except (StubError, RecursionError, MemoryError) as error:
+            told = error if isinstance(error, StubError) else f"{source}: nested too deeply for a stub"
+            print(f"tensorclass: {told}", file=sys.stderr)
             failed = 1
             continue
         place = _place(source, arguments.out)
@@ -63,7 +69,7 @@ def _once(arguments: argparse.Namespace) -> int:
     for finding in stubs.findings:
         print(finding, file=sys.stderr)
         failed = 1
-    step: Callable[[Path, str], bool] = _check if arguments.check else _write
+    step: Callable[[Path, str], bool] = _check if arguments.check else partial(_write, arguments.out)
     return max([failed, *(not step(place, text) for place, text in found.items())])
 
 
@@ -84,27 +90,37 @@ def _place(source: Path, out: Path | None) -> Path:
     return out.joinpath(*parts, *(["__init__"] if source.stem == "__init__" else [])).with_suffix(".pyi")
 
 
+def _present(place: Path) -> str:
+    """What is in a place; nothing for what is not a file."""
+    if place.is_symlink() or not place.is_file():
+        return ""
+    return read_content(place, None).decode("utf-8", "replace").replace(os.linesep, "\n")
+
+
 def _is_ours(place: Path) -> bool:
-    return place.is_file() and place.read_text("utf-8").startswith(MARK)
+    return _present(place).startswith(MARK)
 
 
-def _write(place: Path, text: str) -> bool:
-    """Write what has changed; a file that somebody else wrote stays as it is."""
-    if place.is_file():
-        if place.read_text("utf-8") == text:
-            return True
-        if not _is_ours(place):
-            print(f"tensorclass: {place}: was not written by `tensorclass stubs`; move it away", file=sys.stderr)
-            return False
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(text, "utf-8")
+def _write(out: Path | None, place: Path, text: str) -> bool:
+    """Write what has changed; a file that somebody else wrote, and whatever is not a file, stays as it is."""
+    now = _present(place)
+    if now == text:
+        return True
+    if place.is_file() and not place.is_symlink() and not now.startswith(MARK):
+        print(f"tensorclass: {place}: was not written by `tensorclass stubs`; move it away", file=sys.stderr)
+        return False
+    try:
+        write_content(place, text, out or place.parent)
+    except OSError as error:
+        print(f"tensorclass: {place}: can't be written: {error.strerror}", file=sys.stderr)
+        return False
     print(f"wrote {place}")
     return True
 
 
 def _check(place: Path, text: str) -> bool:
     """Print how a stub differs from what would be written."""
-    now = place.read_text("utf-8") if place.is_file() else ""
+    now = _present(place)
     rows = unified_diff(now.splitlines(), text.splitlines(), str(place), "what `tensorclass stubs` writes", lineterm="")
     diff = "\n".join(rows)
     if diff:
@@ -116,10 +132,18 @@ def _watch(arguments: argparse.Namespace) -> int:
     seen: dict[Path, int] = {}
     try:
         while True:
-            now = {file: file.stat().st_mtime_ns for path in arguments.paths for file in _sources(path)}
+            now = {file: _changed(file) for path in arguments.paths for file in _sources(path)}
             if now != seen:
                 seen = now
                 _once(arguments)
             time.sleep(PAUSE)
     except KeyboardInterrupt:
+        return 0
+
+
+def _changed(file: Path) -> int:
+    """When a file changed; 0 for one that has just gone."""
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
         return 0

@@ -6,26 +6,29 @@ import sys
 import traceback
 from collections.abc import Iterator
 from difflib import get_close_matches
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .._content import MAX_SOURCE
+from ..errors import bounded
 from ._main import CommandError
 
 
-def load_target(target: str) -> Any:
+def load_target(target: str, despite: type[Exception] | tuple[()] = ()) -> Any:
     """The object that a target names; without `:name`, the module.
 
     Args:
         target: A file (`train.py:pipeline`) or a module (`project.train:pipeline`); attributes may be dotted.
+        despite: an error at which the module may stop; what it has defined until then is there, and a note says so.
 
     Raises:
         CommandError: for a file, module or name that is not there. What the module itself raises passes through.
     """
     place, _, name = target.rpartition(":") if ":" in target else (target, "", "")
-    value: Any = load_module(place)
+    value: Any = load_module(place, despite)
     for part in name.split(".") if name else ():
         if not hasattr(value, part):
             near = get_close_matches(part, [n for n in vars(value) if not n.startswith("_")], 1)
@@ -35,34 +38,48 @@ def load_target(target: str) -> Any:
     return value
 
 
-def load_module(place: str) -> ModuleType:
+def load_module(place: str, despite: type[Exception] | tuple[()] = ()) -> ModuleType:
     """Import a file by its path, or a module by its dotted name with the current folder on the path."""
     if place.endswith(".py") or "/" in place:
-        return _load_file(Path(place))
+        path = Path(place)
+        if not path.is_file():
+            raise CommandError(f"`{path}` is not a file" if path.exists() else f"no file `{path}`")
+        if path.stat().st_size > MAX_SOURCE:
+            raise CommandError(f"`{path}` has {path.stat().st_size} bytes; a module has at most {MAX_SOURCE}")
+        spec = spec_from_file_location(path.stem, path)
+        if spec is None:
+            raise CommandError(f"`{path}` is no Python file")
+        return _run(spec, place, str(path.parent), despite)
     sys.path.insert(0, "")
     try:
-        return import_module(place)
+        if place in sys.modules:
+            return sys.modules[place]
+        spec = find_spec(place)
     except ModuleNotFoundError as error:
         if error.name is None or not (place == error.name or place.startswith(f"{error.name}.")):
             raise
-        raise CommandError(f"no module `{place}`; give a file (`train.py:name`) or a module on the path") from None
+        spec = None
     finally:
         sys.path.remove("")
+    if spec is None:
+        raise CommandError(f"no module `{place}`; give a file (`train.py:name`) or a module on the path")
+    return _run(spec, place, "", despite)
 
 
-def _load_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise CommandError(f"no file `{path}`")
-    spec = spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise CommandError(f"`{path}` is no Python file")
+def _run(spec: ModuleSpec, place: str, folder: str, despite: type[Exception] | tuple[()]) -> ModuleType:
     module = module_from_spec(spec)
-    sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.parent))
+    if spec.loader is None:
+        raise CommandError(f"`{place}` is a folder without `__init__.py`")
+    sys.modules[spec.name] = module
+    sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
+    except SystemExit as stop:
+        raise CommandError(f"{place} calls `sys.exit({stop.code!r:.80})` when it is imported") from None
+    except despite as error:
+        print(f"tensorclass: {place} stopped, and is shown up to there: {error}", file=sys.stderr)
     finally:
-        sys.path.remove(str(path.parent))
+        sys.path.remove(folder)
     return module
 
 
@@ -76,4 +93,5 @@ def failed(target: str, error: Exception) -> CommandError:
     if isinstance(error, SyntaxError):
         return CommandError(f"{error.filename}:{error.lineno}: SyntaxError: {error.msg}")
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    return CommandError(f"{target} can't be run: {type(error).__name__}: {error} ({frame.filename}:{frame.lineno})")
+    what = bounded(f"{type(error).__name__}: {error}", 2000)
+    return CommandError(f"{target} can't be run: {what} ({frame.filename}:{frame.lineno})")

@@ -7,9 +7,12 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
+from io import BytesIO, StringIO
 from pathlib import Path
+from tokenize import detect_encoding
 from typing import TypeAlias
 
+from .._content import MAX_SOURCE, read_content
 from ..errors import TensorClassError
 
 BODY_START = re.compile(r":(?=[ \t]*(?P<mark>#[^\n]*)?(?:\s*#[^\n]*\n)*\s*\Z)")
@@ -19,6 +22,12 @@ Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 class StubError(TensorClassError):
     """A file of which no stub can be made."""
+
+
+def _decoded(content: bytes) -> str:
+    """The text of a module, in the encoding that it declares."""
+    encoding, _ = detect_encoding(BytesIO(content).readline)  # a SyntaxError for one that is not known
+    return StringIO(content.decode(encoding), newline=None).read()
 
 
 class SourceFile:
@@ -34,18 +43,20 @@ class SourceFile:
 
     def __init__(self, path: Path, name: str | None = None) -> None:
         self.path = path
-        self.name = module_name(path) if name is None else name
         try:
-            self.text = path.read_text("utf-8")
+            self.text = _decoded(read_content(path, MAX_SOURCE))
             self.tree = ast.parse(self.text)
         except OSError as error:
             raise StubError(f"{path}: can't be read: {error.strerror}") from None
         except UnicodeDecodeError as error:
-            raise StubError(f"{path}: is no text in UTF-8: {error.reason} at byte {error.start}") from None
+            raise StubError(f"{path}: not text in {error.encoding}: {error.reason} at byte {error.start}") from None
+        except (RecursionError, MemoryError):
+            raise StubError(f"{path}: nested too deeply to be read") from None
         except (SyntaxError, ValueError) as error:  # a ValueError for null bytes
             line = getattr(error, "lineno", None)
             at = f"line {line}: " if line else ""
             raise StubError(f"{path}: {at}{getattr(error, 'msg', error)}; put it right and run again") from None
+        self.name = module_name(path) if name is None else name
         self._lines = [line.encode() for line in self.text.splitlines(keepends=True)]
         self.package = self.name if path.stem == "__init__" else self.name.rpartition(".")[0]
         self.names = {**dict(self.imported(self.tree.body)), **dict(self._defined(self.tree.body))}

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from tensorclass import TensorClass, schema
+from tensorclass import TensorClass, _content, schema
 from tensorclass.cli._main import main
-from tensorclass.core import _content
 from tensorclass.errors import SchemaError
 from tensorclass.typing import Float32
 

@@ -294,7 +294,11 @@ def test_watch(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [(b"class A(\n", "line 1: '(' was never closed"), (b"x = '\xff'\n", "is no text in UTF-8"), (b"x\0", "null bytes")],
+    [
+        (b"class A(\n", "line 1: '(' was never closed"),
+        (b"x = '\xff'\n", "invalid or missing encoding declaration"),
+        (b"x\0", "null bytes"),
+    ],
 )
 def test_broken_source(tmp_path, capsys, text, message):
     """Broken source is an error with its place; a stub that is there stays as it is, and other files are written."""

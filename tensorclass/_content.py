@@ -1,0 +1,97 @@
+"""Files that are named by whoever calls, and nothing else that a path may lead to: read, and written as a whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from contextlib import suppress
+
+MAX_BYTES = 2**30
+"""The largest text that is read unless the caller says otherwise: 1 GiB."""
+MAX_SOURCE = 2**24
+"""The largest module that is read or run: 16 MiB."""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY"))
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
+
+
+def read_content(path: str | os.PathLike[str], max_bytes: int | None = MAX_BYTES) -> bytes:
+    """The bytes of a regular file; links are followed.
+
+    Args:
+        path: the file.
+        max_bytes: the largest size that is read; None for any.
+
+    Raises:
+        OSError: for what is not a regular file (a folder, a pipe, a device, a socket) and for one that is too large,
+            before anything is read; for one that grows or shrinks meanwhile; and as `open` raises it.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     read_content(file.name)
+    b''
+    """
+    name = os.fspath(path)
+    _check(os.stat(name), name, max_bytes)  # before it is opened: opening a device may do something
+    with os.fdopen(os.open(name, _FLAGS), "rb") as file:
+        size = _check(os.fstat(file.fileno()), name, max_bytes)
+        content = file.read(size + 1)
+    if len(content) != size:
+        raise OSError(errno.EBUSY, f"the file has {size} bytes and {len(content)} were read: it is being written", name)
+    return content
+
+
+def _check(found: os.stat_result, name: str, max_bytes: int | None) -> int:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "a folder is not read; give the path of a file", name)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file: a pipe, device or socket is not read", name)
+    if max_bytes is not None and found.st_size > max_bytes:
+        hint = f"the file has {found.st_size} bytes, more than the {max_bytes} that are read; raise `max_bytes`"
+        raise OSError(errno.EFBIG, hint, name)
+    return found.st_size
+
+
+def write_content(path: str | os.PathLike[str], text: str, inside: str | os.PathLike[str] | None = None) -> None:
+    """Write a text file as a whole: under another name beside it, which then takes its place.
+
+    Args:
+        path: the file.
+        text: what it will hold, in UTF-8.
+        inside: the folder that was asked for: folders below it are made, and no link leads out of it.
+
+    Raises:
+        OSError: for a folder, link, pipe or device in the place of the file, and outside of `inside`. Nothing is
+            written then, and an earlier file stays as it was.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_content(f"{folder}/notes/a.txt", "text", inside=folder)
+    ...     read_content(f"{folder}/notes/a.txt")
+    b'text'
+    """
+    name = os.path.abspath(path)
+    folder, base = os.path.split(name)
+    if inside is not None:
+        root = os.path.realpath(inside)
+        if os.path.commonpath([root, os.path.realpath(folder)]) != root:
+            raise OSError(errno.EPERM, f"a link leads out of {os.fspath(inside)}; nothing is written there", name)
+        os.makedirs(folder, exist_ok=True)
+    mode = None
+    with suppress(FileNotFoundError):
+        mode = os.lstat(name).st_mode
+    if mode is not None and not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a link" if stat.S_ISLNK(mode) else "a pipe, device or socket"
+        raise OSError(errno.EEXIST, f"{kind} has that name; only a file is written over", name)
+    temporary = os.path.join(folder, f".{base[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        with os.fdopen(os.open(temporary, _NEW, 0o666), "wb") as file:
+            file.write(text.encode())
+        if mode is not None:
+            os.chmod(temporary, stat.S_IMODE(mode))
+        os.replace(temporary, name)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
