@@ -91,7 +91,7 @@ def write_content(path: str | os.PathLike[str], text: str, inside: str | os.Path
         if mode is not None:
             os.chmod(temporary, stat.S_IMODE(mode))
         os.replace(temporary, name)
-    except BaseException:
+    except BaseException:  # an interrupt leaves no second file either
         with suppress(OSError):
             os.unlink(temporary)
         raise

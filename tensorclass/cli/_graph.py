@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Draw the pipeline."""
     out: Path | None = arguments.out
-    form = arguments.format or ("mermaid" if out is None else _format(out))
+    form: Any = arguments.format or ("mermaid" if out is None else _format(out))
     if out is not None and _format(out) not in (form, "mermaid"):
         raise CommandError(f"{out} would hold {form}; name it {_named(form)}")
     text = load_pipeline(arguments.target).graph(form)
