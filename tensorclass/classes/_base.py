@@ -376,8 +376,10 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         self._refuse_frozen("update", "")
         if isinstance(source, TensorCollection):
             self._meet(source, "update")
-        both = self._stacked and getattr(source, "_stacked", False)
-        (self._store._joined_by(type(self)) if both else super())._plan_update(source, *args, **kwargs)
+        if self._stacked and getattr(source, "_stacked", False):
+            self._store._joined_by(type(self))._plan_update(source, *args, **kwargs)
+        else:
+            super()._plan_update(source, *args, **kwargs)
 
     def _plan(self, *args: Any) -> list[Any]:
         if isinstance(args[0], TensorCollection) and type(args[0]) is not type(self):

@@ -379,6 +379,9 @@ class TensorCollection:
 
     def _set_names(self, names: Names) -> None:
         """Take dim names over, here and in nested containers, which share the dims."""
+        if self._stacked:
+            self._through("_set_names", names)
+            return
         ndim = len(self._batch_size)
         nested = [value for value in self._entries().values() if isinstance(value, TensorCollection)]
         head = (None,) * ndim if names is None else names

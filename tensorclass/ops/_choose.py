@@ -44,7 +44,14 @@ def chosen(
     new = []
     for leaf, a, b, over, holder in zip(whole, left, right, frame._broadcast(wide), holders(frame), strict=True):
         later = holder is not None and container and a is leaf and isinstance(b, Tensor) and b.ndim == leaf.ndim
-        new.append(leaf if over is None or later else torch.where(over, a, b))
+        try:
+            new.append(leaf if over is None or later else torch.where(over, a, b))
+        except RuntimeError as error:
+            path = frame._layout()[len(new)]
+            raise StructureError(
+                f"where: the two sides of `{path if isinstance(path, str) else join_path(path)}` do not broadcast to "
+                f"one shape: {list(a.shape)} and {list(getattr(b, 'shape', ()))}"
+            ) from error
     return new
 
 

@@ -90,7 +90,7 @@ class InplaceOps(IndexOps):
     def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
         if type(source) is not dict and type(source) is not type(self):
             return False
-        if len(source) == 1 and type(source) is dict and not (self._stacked or self._layered):
+        if type(source) is dict and len(source) == 1 and not (self._stacked or self._layered):
             ((key, item),) = source.items()
             return copied(self._live().get(key), item, non_blocking)
         targets: list[Tensor] = []
@@ -423,7 +423,7 @@ class InplaceOps(IndexOps):
             if isinstance(entry, (Tensor, InplaceOps)):
                 ndim = entry.ndim
                 if ndim not in by_rank:
-                    by_rank[ndim] = over_events(value, ndim - dims)
+                    by_rank[ndim] = value.reshape(value.shape + (1,) * (ndim - dims))  # promotes as one with dims
                 found += [by_rank[ndim]] if isinstance(entry, Tensor) else entry._broadcast(by_rank[ndim])
             elif has_lengths(entry):
                 found.append(entry._over_values(value, size))

@@ -92,7 +92,7 @@ def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
     if isinstance(other, TensorCollection):
         return aligned(self, leaves, other, op, layout)
     if isinstance(other, Tensor):
-        return _spread(self, other, op) if other.ndim else other
+        return _spread(self, other, op) if other.ndim else _scalar(self, leaves, other)
     if isinstance(other, NUMBERS):
         return other  # type: ignore[return-value]  # a symbolic number is as good as one
     if isinstance(other, (np.number, np.bool_)):
@@ -101,6 +101,16 @@ def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
         f"{op}: an operand is a container of the same keys, a tensor that broadcasts to the batch size or a number, "
         f"got {type(other).__name__}: {other!r:.60}"
     )
+
+
+def _scalar(self: Pointwise, leaves: list[Tensor], other: Tensor) -> Right:
+    """A tensor without dims; beside members without dims it promotes as beside the stack, which has some."""
+    if not self._batch_size or 0 not in [leaf.ndim for leaf in leaves]:
+        return other
+    return [
+        other if leaf.ndim else other.to(torch.result_type(torch.empty(1, dtype=leaf.dtype, device="meta"), other))
+        for leaf in leaves
+    ]
 
 
 def _spread(self: Pointwise, other: Tensor, op: str) -> list[Tensor]:

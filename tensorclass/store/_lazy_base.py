@@ -132,6 +132,13 @@ class LazyBase(TensorDictBase):
         for member in self._members or [self._template]:
             member._names = inner
 
+    def _set_names(self, names: Names) -> None:
+        dim = self.stack_dim
+        inner = None if names is None else check_names((*names[:dim], *names[dim + 1 :]), len(names) - 1)
+        self._names = names
+        for member in self._members:
+            member._set_names(inner)
+
     def __len__(self) -> int:
         """The size of the first batch dim."""
         return self._batch_size[0] if self.stack_dim else len(self._members)

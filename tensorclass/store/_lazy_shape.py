@@ -175,7 +175,10 @@ class LazyShapes(LazyIndex):
     # ---- reshaping -----------------------------------------------------------------------------------------------
 
     def expand(self, *shape: Sizes) -> Any:
-        """Broadcast to a larger batch size without copying; stays lazy. -1 keeps a dim, as it keeps a ragged one."""
+        """Broadcast to a larger batch size without copying; -1 keeps a dim, as it keeps a ragged one.
+
+        Stays lazy, unless the stack dim itself grows.
+        """
         size = torch.Size([_RAGGED if n == -1 else n for n in self._batch_size])
         new = [-1 if n == _RAGGED else n for n in _expanded(_sizes(shape), size)]
         dim = self.stack_dim + len(new) - len(size)
@@ -183,8 +186,8 @@ class LazyShapes(LazyIndex):
         members = [ShapeOps.expand(member, inner) for member in self._members]
         if not members:
             return self._new(members, dim, self._dim_name, ShapeOps.expand(self._template, inner))
-        if len(members) != new[dim]:
-            members = [members[0], *[members[0]._twin() for _ in range(new[dim] - 1)]]
+        if len(members) != new[dim]:  # of one member: its tensors are expanded, which refuse to be written
+            return ShapeOps.expand(ShapeOps.unsqueeze(members[0], dim), new)
         return self._new(members, dim, self._dim_name)
 
     @RESHAPED

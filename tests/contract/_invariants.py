@@ -14,6 +14,9 @@ from tensorclass.store import Node, TensorDict
 
 def check(collection: TensorCollection, path: str = "") -> None:
     """Assert the invariants of a container and of all below it."""
+    if collection._stacked:
+        _check_stack(getattr(collection, "_store", collection), path)
+        return
     size = collection.batch_size
     assert type(size) is torch.Size, f"{path or 'root'}: batch_size is a {type(size).__name__}"
     assert len(collection.names) == len(size), f"{path or 'root'}: {collection.names} for batch size {list(size)}"
@@ -27,6 +30,19 @@ def check(collection: TensorCollection, path: str = "") -> None:
     if isinstance(store, TensorDict):
         only_tensors = all(isinstance(value, Tensor) for value in store._data.values())
         assert store._plain is False or only_tensors, f"{path or 'root'}: `_plain` with entries that are no tensors"
+
+
+def _check_stack(stack: Any, path: str) -> None:
+    """Members agree in the number of dims and in device; what holds for a container holds for each of them."""
+    size, members = stack.batch_size, stack.tensordicts
+    assert len(members) == size[stack.stack_dim], f"{path or 'root'}: {len(members)} members for {list(size)}"
+    assert len(stack.names) == len(size)
+    inner = (*size[: stack.stack_dim], *size[stack.stack_dim + 1 :])
+    for position, member in enumerate(members):
+        fits = [n in (-1, m) for n, m in zip(inner, member.batch_size, strict=True)]
+        assert all(fits), f"`{path}[{position}]` has batch size {list(member.batch_size)} in {list(size)}"
+        assert member.is_locked or not stack.is_locked
+        check(member, f"{path}[{position}]")
 
 
 def _check_entry(holder: TensorCollection, value: Any, here: str) -> None:
@@ -65,9 +81,10 @@ def _check_views(collection: Any) -> None:
 
 def _check_leaves(collection: TensorCollection) -> None:
     """The leaf kinds nest, and a twin around the same leaves is the same container."""
-    batched, values, storage = (collection._leaves(kind) for kind in (BATCHED, VALUES, STORAGE))
+    storage, values, batched = (collection._leaves(kind) for kind in (STORAGE, VALUES, BATCHED))
     every = {id(leaf) for leaf in storage}
-    assert {id(leaf) for leaf in batched} | {id(leaf) for leaf in values} <= every
+    found = {id(leaf) for leaf in [*batched, *values] if isinstance(leaf, Tensor)}  # a stack is a leaf of its own
+    assert found <= every
     twin = collection._make(storage, collection.batch_size, collection._names, STORAGE)
     assert all(a is b for a, b in zip(twin._leaves(STORAGE), storage, strict=True))
     assert list(twin._entries()) == list(collection._entries())

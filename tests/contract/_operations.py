@@ -455,7 +455,10 @@ def blank(m: Model, size: Size, value: Any, keeps: bool = False) -> Model:
     new = Model(size, dict(m.leaves), m.roles, m.statics, m.nests)
     keeps = keeps or size == m.size
     for path, leaf in m.leaves.items():
-        if m.roles[path] == "objects":
+        if m.roles[path] == "valid":
+            if not keeps:
+                raise RuntimeError("elements differ, and nothing says which of them new elements are like")
+        elif m.roles[path] == "objects":
             shape = (*size, *event(leaf, m.size))
             if not keeps and 0 not in size and leaf.ndim and len(leaf.unique()) != 1:
                 raise RuntimeError("the objects differ, and nothing says which of them new elements have")

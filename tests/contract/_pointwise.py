@@ -34,9 +34,15 @@ def expected(row: Row, source: Model, others: list[Any]) -> Model:
     for path, leaf in source.leaves.items():
         if source.roles[path] in ROLES[VALUES]:
             args = [for_leaf(other, path, leaf, len(source.size)) for other in others]
-            compute = cut_lerp if row.name == "lerp" else getattr(torch, row.torch_name)
-            leaves[path] = compute(leaf, *as_torch_takes(row, leaf, args))
+            leaves[path] = by_torch(row, leaf, args)
     return Model(source.size, leaves, roles, statics, source.nests)
+
+
+def by_torch(row: Row, leaf: Tensor, args: list[Any]) -> Tensor:
+    """The operation on one leaf."""
+    compute = cut_lerp if row.name == "lerp" else getattr(torch, row.torch_name)
+    result: Tensor = compute(leaf, *as_torch_takes(row, leaf, args))
+    return result
 
 
 def cut_lerp(leaf: Tensor, end: Tensor, weight: Any) -> Tensor:

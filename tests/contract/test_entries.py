@@ -17,11 +17,13 @@ from torch import Tensor
 from tensorclass import TensorDict
 from tensorclass.core import VALUES
 from tensorclass.errors import TensorClassError
+from tensorclass.ops._table import ROWS, Row
 from tests.contract import _relayouts as _relayouts
 from tests.contract._elements import Payload, Place, assert_elements, elements, equal, payload, same, shape_of
-from tests.contract._entry_kinds import UNEVEN, Size, cases, make
+from tests.contract._entry_kinds import ENTRIES, UNEVEN, Size, cases, make
 from tests.contract._model import Model, as_list
 from tests.contract._operations import OPS, Op
+from tests.contract._pointwise import by_torch
 
 REFUSALS = (RuntimeError, TypeError, NotImplementedError, IndexError, KeyError, ValueError)
 CASES = [pytest.param(*case, id="-".join(map(str, case))) for case in cases()]
@@ -281,4 +283,94 @@ def test_keys(kind: str, holder: str, size: Size, record_property: Callable[[str
     names = [op for op in OPS if op.untyped and op.name not in LATER and op.name != "TensorDict"]
     record_property("cases", len(names))
     told = failures([(op.name, lambda op=op: attempt(op)) for op in names])
+    assert not told, told
+
+
+# ---- pointwise -------------------------------------------------------------------------------------------------------
+
+OPERANDS: dict[str, Callable[[Any], Any]] = {
+    "container": lambda c: c.clone(),
+    "number": lambda c: 2,
+    "batch": lambda c: torch.arange(1.0, 1 + c.numel(), dtype=torch.float64).reshape(c.batch_size),
+    "row": lambda c: torch.arange(1.0, 1 + c.batch_size[-1], dtype=torch.float64),
+}
+ROW_KINDS = [kind for kind in ENTRIES if kind not in ("absent", "per_element")]
+HOLDING = [
+    ("dict", (2, 3)),
+    *[pytest.param(*case, marks=pytest.mark.slow) for case in (("dict", (2,)), ("class", (2, 3)), ("stack", (2, 3)))],
+]
+
+
+def of_element(operand: Any, at: Place, path: tuple[Any, ...]) -> Any:
+    """What an operand is for one leaf of one element."""
+    if isinstance(operand, Tensor):
+        return operand[at[len(at) - operand.ndim :]]
+    return operand if isinstance(operand, int) else payload(operand, at)[path]
+
+
+def pointwise(row: Row, element: Payload, at: Place, others: list[Any]) -> Payload:
+    """An operation of the table by torch on the tensors of one element."""
+    found = dict(element)
+    for path, leaf in element.items():
+        if isinstance(leaf, Tensor):
+            args = [of_element(other, at, path) for other in others]
+            found[path] = by_torch(row, leaf, args)
+    return found
+
+
+def assert_near(container: Any, wanted: dict[Place, Payload]) -> None:
+    """As `assert_elements`, but for rounding."""
+    given = elements(container)
+    for at, element in wanted.items():
+        assert given[at].keys() == element.keys()
+        for path, value in element.items():
+            if isinstance(value, Tensor):
+                torch.testing.assert_close(given[at][path], value, equal_nan=True)
+
+
+@pytest.mark.parametrize(("holder", "size"), HOLDING)
+@pytest.mark.parametrize("kind", ROW_KINDS)
+def test_pointwise(kind: str, holder: str, size: Size, record_property: Callable[[str, object], None]):
+    """Every row of the table does to each element what torch does to its tensors; in place it reaches the members."""
+
+    def attempt(row: Row, which: str) -> None:
+        container = make(kind, holder, size)
+        others = [OPERANDS[which](container) for _ in range(row.arity)]
+        before = elements(container)
+        method = getattr(container, row.name)
+        in_place = getattr(container, f"{row.name}_") if row.in_place else method
+        batchless = which in ("batch", "row") and kind in ("shared", "lazy_assorted")
+        try:
+            wanted = {at: pointwise(row, element, at, others) for at, element in before.items()}
+        except REFUSALS:
+            wanted = {}
+        if batchless or not wanted:
+            for call in (method, in_place):
+                with pytest.raises(REFUSALS):
+                    call(*others)
+            assert_elements(container, before)
+            return
+        assert_near(method(*others), wanted)
+        assert_elements(container, before)
+        if not row.in_place:
+            return
+        memory = elements(container, copy=False)
+        if any(not torch.can_cast(v.dtype, before[at][p].dtype) for at, e in wanted.items() for p, v in e.items()
+               if isinstance(v, Tensor)):  # fmt: skip
+            with pytest.raises(REFUSALS):
+                in_place(*others)
+            assert_elements(container, before)
+            return
+        kept = {at: {p: v.to(before[at][p].dtype) if isinstance(v, Tensor) else v for p, v in e.items()}
+                for at, e in wanted.items()}  # fmt: skip
+        assert in_place(*others) is container
+        assert_near(container, kept)
+        for at, element in memory.items() if kind != "ragged" else ():
+            for path, value in element.items():
+                if isinstance(value, Tensor):
+                    torch.testing.assert_close(value, kept[at][path], equal_nan=True)
+
+    tries = [(row, which) for row in ROWS for which in (OPERANDS if row.arity else ["number"])]
+    record_property("cases", len(tries))
+    told = failures([(f"{row.name} {which}", lambda row=row, which=which: attempt(row, which)) for row, which in tries])
     assert not told, told
