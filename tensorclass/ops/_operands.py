@@ -18,6 +18,7 @@ from ..core._keys import Path
 from ..errors import ArgumentError, BatchSizeError, KeySetError, StructureError, did_you_mean
 from ._inplace import InplaceOps
 from ._lengths import require_same_lengths
+from ._writable import rank
 
 Operand: TypeAlias = "TensorCollection | Tensor | complex | np.number[Any] | np.bool_"
 """What an operation combines a container with: another of the same keys, a tensor over the batch, or a number."""
@@ -107,10 +108,7 @@ def _scalar(self: Pointwise, leaves: list[Tensor], other: Tensor) -> Right:
     """A tensor without dims; beside members without dims it promotes as beside the stack, which has some."""
     if not self._batch_size or 0 not in [leaf.ndim for leaf in leaves]:
         return other
-    return [
-        other if leaf.ndim else other.to(torch.result_type(torch.empty(1, dtype=leaf.dtype, device="meta"), other))
-        for leaf in leaves
-    ]
+    return [other if leaf.ndim or rank(leaf) != rank(other) else other.to(leaf.dtype) for leaf in leaves]
 
 
 def _spread(self: Pointwise, other: Tensor, op: str) -> list[Tensor]:
