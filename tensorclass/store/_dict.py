@@ -316,9 +316,7 @@ class TensorDict(TensorDictBase):
         return table if self._plain else None  # a write of something else than a tensor says so first
 
     def _solid(self) -> Any:
-        data = self._data.copy()
-        if self._plain:
-            return self
+        data = {} if self._plain else self._data.copy()
         solid = {key: value._solid() for key, value in data.items() if isinstance(value, TensorCollection)}
         if all([value is data[key] for key, value in solid.items()]):
             return self
