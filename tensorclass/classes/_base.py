@@ -381,23 +381,26 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         else:
             super()._plan_update(source, *args, **kwargs)
 
-    def _plan(self, *args: Any) -> list[Any]:
-        if isinstance(args[0], TensorCollection) and type(args[0]) is not type(self):
-            self._meet(args[0], "in-place write")
-        if type(self).__tensorclass_lengths__ and self._stacked:
-            _checks.try_on_members(self, "_plan", *args)
-        plan: list[Any] = super()._plan(*args)
-        if type(self).__tensorclass_lengths__ and not self._stacked:
-            cls = type(self)
-            require_planned(cls.__name__, cls.__tensorclass_schema__, self._live(), self._batch_size, plan, args[1])
+    def _plan(
+        self, source: Any, prefix: Path, parts: tuple[Any, ...] | None, size: torch.Size | None,
+        wanted: list[Path] | None,
+    ) -> list[Any]:  # fmt: skip
+        cls = type(self)
+        if isinstance(source, TensorCollection) and type(source) is not cls:
+            self._meet(source, "in-place write")
+        if cls.__tensorclass_lengths__ and self._stacked:
+            _checks.try_on_members(self, "_plan", source, prefix, parts, size, wanted)
+        plan = super()._plan(source, prefix, parts, size, wanted)
+        if cls.__tensorclass_lengths__ and not self._stacked:
+            require_planned(cls.__name__, cls.__tensorclass_schema__, self._live(), self._batch_size, plan, prefix)
         return plan
 
-    def _set_at(self, *args: Any) -> None:
-        if self._stacked and isinstance(args[1], TensorCollection):  # else `_plan` asks
-            self._meet(args[1], "in-place write")
+    def _set_at(self, index: Any, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
+        if self._stacked and isinstance(value, TensorCollection):  # else `_plan` asks
+            self._meet(value, "in-place write")
         if type(self).__tensorclass_lengths__ and self._stacked:
-            _checks.try_on_members(self, "_set_at", *args)
-        super()._set_at(*args)
+            _checks.try_on_members(self, "_set_at", index, value, wanted, non_blocking)
+        super()._set_at(index, value, wanted, non_blocking)
 
     def _check_size(self, size: torch.Size, path: Path) -> None:
         super()._check_size(size, path)
@@ -563,9 +566,9 @@ class TensorClass(Root, metaclass=Meta):
         tensor([1., 1.])
         """
         if args:
+            changes = {**dict(*args), **changes}
             if isinstance(args[0], TensorCollection):
                 self._meet(args[0], "replace")
-            changes = {**dict(args[0]), **changes}
         new: Self = _build.shallow_replace(self, changes)
         return new
 
