@@ -19,9 +19,9 @@ KEY = "tensorclass"
 """The one key of the metadata in the header that is ours."""
 VERSION = 1
 BLANK = "00000000"
+"""What stands for the checksum of the header while that is computed."""
 START = f'{{"__metadata__":{{"{KEY}":"{{\\"version\\":{VERSION},\\"header_crc32\\":\\"'.encode()
 """How the header of every file begins that we write; the checksum of the header follows."""
-"""What stands for the checksum of the header while that is computed."""
 
 Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**62)]
 Wrap: TypeAlias = Literal["plain", "data", "meta"]
