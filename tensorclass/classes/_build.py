@@ -167,6 +167,7 @@ def _refuse_clashes(cls: Any, schema: Schema, options: Options) -> None:
 
 _OWN = frozenset((
     "replace", "from_tensordict", "to_tensordict", "to_json", "from_json", "pick", "merge", "extend", "example",
+    "pad", "to_module", "save", "load", "map",
 ))  # fmt: skip
 
 
@@ -351,6 +352,12 @@ def _changed(cls: type, options: Options, given: Mapping[str, Any]) -> Options:
     level = given.get("validate", "schema")
     if level not in ("schema", "values", "off"):
         raise ValueError(f'validate is "schema", "values" or "off", got {level!r:.200}')
+    for name, value in given.items():
+        if name not in ("validate", "removed") and type(value) is not bool:
+            raise TypeError(f"{cls.__name__}: the option `{name}` is True or False, got {value!r:.80}")
+    both = {"autocast": options.autocast, "nocast": options.nocast, **given}
+    if both["autocast"] and both["nocast"]:
+        raise TypeError(f"{cls.__name__}: `autocast` and `nocast` exclude each other; give one, and the other as False")
     removed = {**dict(options.removed), **dict(removed_table(given.get("removed", ())))}
     return dataclasses.replace(options, **{**given, "removed": tuple(removed.items())})
 

@@ -175,6 +175,10 @@ class TensorCollection:
     def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorCollection:
         raise NotImplementedError
 
+    def _blank(self) -> TensorCollection:
+        """An empty container for some of the entries; of a class derived from `TensorDict`, one of that class."""
+        return self._bare(self._batch_size, self._names)
+
     @classmethod
     def _from_entries(
         cls, entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names
@@ -273,6 +277,8 @@ class TensorCollection:
     @batch_size.setter
     def batch_size(self, size: Sequence[int] | int) -> None:
         self._require_unlocked("change the batch size")
+        if size is None:
+            raise BatchSizeError("batch_size is an int or a sequence of ints, got None; no batch dims are `[]`")
         size = as_batch_size(size)
         if size != self._batch_size:
             self._resize(size, ())

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any, SupportsIndex, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import BatchDimError, BatchSizeError
+from ..errors import ArgumentError, BatchDimError, BatchSizeError
 
 EMPTY = torch.Size([])
 Sizes: TypeAlias = "SupportsIndex | Sequence[SupportsIndex]"
@@ -31,25 +32,55 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
         return EMPTY
     if type(size) is list or type(size) is tuple:
         for n in size:
-            if type(n) is not int or n < 0:
+            if type(n) is not int or n < 0 or n > LARGEST:
                 break
         else:
             return torch.Size(size)
-    if isinstance(size, (bool, str, bytes, bytearray, Mapping, Set, Iterator)) or _has_booleans(size):
-        raise BatchSizeError(f"batch_size is an int or a sequence of ints, got {size!r:.60}")
-    if isinstance(size, (int, torch.SymInt)) or (hasattr(type(size), "__index__") and not getattr(size, "ndim", 0)):
-        size = (size,)  # type: ignore[assignment]  # an int of any library
-    try:
-        result = torch.Size([n if isinstance(n, torch.SymInt) else index(n) for n in size])  # type: ignore[misc, union-attr]  # a sequence by now
-    except TypeError as error:
-        raise BatchSizeError(f"batch_size is an int or a sequence of ints, got {size!r}") from error
+    result = torch.Size(as_ints(size, "batch_size"))
     if any(n < 0 for n in result):
         raise BatchSizeError(f"batch_size has no negative entries, got {list(result)}")
     return result
 
 
-def _has_booleans(size: Any) -> bool:
-    return isinstance(size, (list, tuple)) and bool in map(type, size)
+LARGEST = 2**63 - 1
+
+
+def as_ints(value: Any, what: str) -> list[Any]:
+    """Sizes as a list of plain ints: from one int of any library, or from a sequence or an array of them.
+
+    Raises:
+        BatchSizeError: for anything else, bools, sets, mappings, iterators and strings among them.
+
+    >>> as_ints((2, torch.tensor(3)), "a shape")
+    [2, 3]
+    """
+    if _is_int(value):
+        value = [value]
+    many = isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
+    items = list(value) if many or getattr(value, "ndim", 0) == 1 else [None]
+    if not all([_is_int(item) for item in items]):
+        raise BatchSizeError(f"{what} is an int or a sequence of ints, got {value!r:.200}")
+    if any([type(item) is int and item > LARGEST for item in items]):
+        raise BatchSizeError(f"{what} has entries below 2**63, got {items}")
+    return [as_int(item) for item in items]
+
+
+def _is_int(value: Any) -> bool:
+    if type(value) is int or isinstance(value, torch.SymInt):
+        return True
+    if isinstance(value, Tensor):
+        return value.ndim == 0 and not (value.is_floating_point() or value.is_complex() or value.dtype is torch.bool)
+    if isinstance(value, (bool, np.bool_)) or bool(getattr(value, "ndim", 0)):
+        return False
+    return hasattr(type(value), "__index__")
+
+
+def flag(**given: object) -> bool:
+    """True; refuses options that are neither True nor False: a word such as "no" would count as true."""
+    for name, value in given.items():
+        if type(value) is not bool and not isinstance(value, (np.bool_, torch.SymBool)):
+            raise ArgumentError(f"`{name}` is True or False, got {value!r:.80}")
+    return True
 
 
 def as_int(value: Any) -> Any:
@@ -79,7 +110,7 @@ def batch_dim(dim: int, ndim: int, *, op: str, extra: int = 0) -> int:
     total = ndim + extra
     if type(dim) is not int:
         dim = as_int(dim)
-    if not isinstance(dim, int):
+    if not isinstance(dim, int) or isinstance(dim, bool):
         raise TypeError(f"{op}: a dim is an int, got {dim!r:.200} of type {type(dim).__name__}")
     if -total <= dim < total:
         return dim if dim >= 0 else dim + total

@@ -123,7 +123,7 @@ class ApplyOps(KeyOps):
             call_on_nested: call the function on nested containers instead of their leaves.
             is_leaf: decides by class on which containers the function is called.
             out: a container that receives the results.
-            **constructor_kwargs: not supported; named to give a clear error.
+            **constructor_kwargs: `num_threads` is accepted, and the leaves go one after the other; no others.
 
         Raises:
             SchemaError: when a typed class declares another dtype or shape than the function gives.
@@ -200,8 +200,9 @@ class ApplyOps(KeyOps):
         self, mapper: Mapper, others: Sequence[Any], batch_size: Any, device: Any, names: Any,
         filter_empty: bool | None, propagate_lock: bool, out: Any, constructor_kwargs: dict[str, Any],
     ) -> Any:  # fmt: skip
-        if constructor_kwargs:
-            raise TypeError(f"apply() has no argument {sorted(constructor_kwargs)[0]!r:.200}")
+        unknown = sorted(constructor_kwargs.keys() - {"num_threads"})
+        if unknown:
+            raise TypeError(f"apply() has no argument {unknown[0]!r:.200}")
         for other in others:
             if isinstance(other, TensorCollection):
                 self._meet(other, "apply")

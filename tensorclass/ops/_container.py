@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from typing_extensions import Self
 
+from ..core._batch import flag
 from ..core._html import represent_html
 from ..core._repr import represent
 from ._autograd import AutogradOps
@@ -44,8 +45,13 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, ConversionOps, 
 
     @property
     def is_locked(self) -> bool:
-        """Whether structural writes are refused."""
+        """Whether structural writes are refused; setting it locks or unlocks."""
         return self._owners() is not None
+
+    @is_locked.setter
+    def is_locked(self, value: bool) -> None:
+        flag(is_locked=value)
+        self.lock_() if value else self.unlock_()
 
     def lock_(self) -> Self:
         """Refuse structural writes here and in nested containers; values may still be written in place.

@@ -17,7 +17,7 @@ from ..core import STORAGE, VALUES, TensorCollection, as_batch_size
 from ..core._base import walk
 from ..core._device import CPU, Device, as_device
 from ..core._keys import Path
-from ..errors import UnsupportedOperationError
+from ..errors import ArgumentError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._attrs import CastFilter, TensorAttrs
 from ._casts import CastMethods
@@ -329,17 +329,27 @@ def _asked(
     each: dict[Path, TensorAttrs] = {}
     for arg in args:
         if isinstance(arg, torch.dtype):
+            _once("dtype", dtype, arg)
             dtype = arg
         elif isinstance(arg, TensorCollection) and (found := _attrs_in(arg)):
             each = found
         elif isinstance(arg, (Tensor, TensorCollection)):
+            if device is not None and arg.device is not None and as_device(device) != arg.device:
+                _once("device", device, arg.device)
             device = arg.device if device is None else device
             dtype = getattr(arg, "dtype", None) if dtype is None else dtype
         elif isinstance(arg, bool):
+            _once("non_blocking", non_blocking, arg)
             non_blocking = arg
         elif arg is not None:
+            _once("device", device, arg)
             device = arg
     return each, device, dtype, non_blocking
+
+
+def _once(what: str, first: Any, second: Any) -> None:
+    if first is not None:
+        raise ArgumentError(f"to: the {what} is given twice, as {first!r} and as {second!r}; give one")
 
 
 def _attrs_in(container: TensorCollection) -> dict[Path, TensorAttrs]:

@@ -27,10 +27,10 @@ from ._choose import choose_entries, chosen, condition_over
 from ._compare import is_shared, same_object
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import has_lengths
-from ._mapping import MappingOps, _concerns, foreach_is_safe
+from ._mapping import MappingOps, _concerns, foreach_is_safe, require_once, wanted_paths
 from ._steps import Copy as Copy
 from ._steps import apart, carry_out, copied, copy_all
-from ._writable import NUMBERS, rank, takes, unwritable, writable_as_shaped
+from ._writable import NUMBERS, overflows, rank, takes, unwritable, writable_as_shaped
 
 
 class InplaceOps(IndexOps):
@@ -84,7 +84,7 @@ class InplaceOps(IndexOps):
             return self
         if not isinstance(source, (Mapping, TensorCollection)):
             raise ArgumentError(f"update_ takes a container or a mapping, got a {type(source).__name__}; see `fill_`")
-        self._write(self._plan(source, (), None, None, _paths(keys_to_update)), non_blocking)
+        self._write(self._plan(source, (), None, None, wanted_paths(keys_to_update, source)), non_blocking)
         return self
 
     def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
@@ -174,7 +174,7 @@ class InplaceOps(IndexOps):
         """Copy values into the elements of existing entries at an index, all of them or none."""
         if keys_to_update is None and self._assign_alike(idx, input_dict_or_td, False):
             return self
-        self._set_at(idx, input_dict_or_td, _paths(keys_to_update), non_blocking)
+        self._set_at(idx, input_dict_or_td, wanted_paths(keys_to_update, input_dict_or_td), non_blocking)
         return self
 
     def copy_at_(self, tensordict: Any, idx: Index, non_blocking: bool = False, *, fast: bool = True) -> Self:
@@ -532,7 +532,12 @@ def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
     if isinstance(value, (bool, int, float, complex)):
         return _scalar_like(value, entry, path)
     try:
-        return torch.as_tensor(value, device=entry.device)
+        source = torch.as_tensor(value, device=entry.device)
+        if isinstance(value, (list, tuple)) and overflows(value, entry.dtype):
+            raise StructureError(
+                f"in-place write: `{join_path(path)}` holds {entry.dtype}, which can't hold {value!r:.80} without loss"
+            )
+        return source
     except (TypeError, ValueError, RuntimeError) as error:
         raise StructureError(
             f"in-place write: `{join_path(path)}` is a tensor of {entry.dtype}, got a {type(value).__name__}: "
@@ -545,9 +550,10 @@ def _scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
     exact = int(value) if isinstance(value, float) and leaf.dtype is torch.uint64 and value.is_integer() else value
     try:
         number = torch.tensor(exact, dtype=leaf.dtype, device=leaf.device)
-    except (RuntimeError, OverflowError, TypeError):  # too large, or complex where the leaf is real
+    except (RuntimeError, OverflowError, TypeError, ValueError):  # too large, or complex where the leaf is real
         number = None
-    if number is None or (rank(value) > rank(leaf) and number.item() != value):
+    lossy = number is None or ((rank(value) > rank(leaf) or rank(leaf) < 2) and number.item() != value)
+    if number is None or lossy or overflows(value, leaf.dtype):
         where = f"`{join_path(path)}`" if path else "a leaf"
         raise StructureError(f"in-place write: {where} holds {leaf.dtype}, which can't hold {value!r} without loss")
     return number
@@ -568,11 +574,8 @@ def _keys(source: Any) -> set[str]:
 
 
 def _pairs(source: Any) -> list[tuple[Any, Any]]:
+    require_once(source)
     return list(source._entries().items()) if isinstance(source, TensorCollection) else list(source.items())
-
-
-def _paths(keys: Sequence[Key] | None) -> list[Path] | None:
-    return None if keys is None else [unravel_key_to_tuple(key) for key in keys]
 
 
 def _size_error(op: str, path: Path, given: torch.Size, target: torch.Size) -> BatchSizeError:

@@ -122,6 +122,7 @@ REFLECTED: Final[Mapping[str, Kernel]] = {row.name: _reflected(row) for row in R
 
 def unary(self: C, kernel: Kernel) -> C:
     """Apply a function to every leaf."""
+    locked = self._owners() is not None
     leaves: list[Tensor] = []
     self = self._open(leaves, VALUES)
     try:
@@ -133,11 +134,13 @@ def unary(self: C, kernel: Kernel) -> C:
         raise _explained(self, kernel, leaves, (), {}, error) from error
     if kernel.checked:
         self._accept(leaves, new, kernel.name, None)
-    return self._refill(new, self._batch_size, self._names, VALUES)
+    result = self._refill(new, self._batch_size, self._names, VALUES)
+    return _locked(result) if locked else result
 
 
 def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, default: Default = None) -> C:
     """Combine every leaf with a container, a tensor over the batch, or a number."""
+    locked = kernel.checked and self._owners() is not None
     leaves: list[Tensor] = []
     right: Right
     paired = self._paired(other) if type(other) is type(self) else None
@@ -159,7 +162,13 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
     result = template._refill(new, self._batch_size, self._names, VALUES)
     if paired is None and kernel.meets and isinstance(other, TensorCollection):
         meet_objects(self, result, other, kernel.name, default is not None)
-    return result  # type: ignore[no-any-return]  # a twin of self
+    return _locked(result) if locked else result  # type: ignore[no-any-return]  # a twin of self
+
+
+def _locked(result: C) -> C:
+    """The result of arithmetic on a locked container, which is locked as well."""
+    result._set_lock(None)
+    return result
 
 
 def _met(self: C, other: Any, kernel: Kernel) -> tuple[C, Any]:
@@ -191,6 +200,7 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
 
 def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | None = None) -> C:
     """Combine every leaf with two operands."""
+    locked = self._owners() is not None
     leaves: list[Tensor] = []
     self = self._open(leaves, VALUES)
     rights = operand(self, leaves, first, kernel.name), operand(self, leaves, second, kernel.name)
@@ -204,7 +214,8 @@ def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | N
     except RuntimeError as error:
         raise _explained(self, kernel, leaves, rights, options, error) from error
     self._accept(leaves, new, kernel.name)
-    return self._refill(new, self._batch_size, self._names, VALUES)
+    result = self._refill(new, self._batch_size, self._names, VALUES)
+    return _locked(result) if locked else result
 
 
 def clamp(self: C, low: Any, high: Any, out: Any, in_place: bool = False) -> C:

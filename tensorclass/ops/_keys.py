@@ -33,7 +33,7 @@ class KeyOps(LazyOps):
 
     def _relaid(self, leaves: Sequence[tuple[Path, Any]]) -> Any:
         """An untyped container of the same batch size from paths and values; nested containers are made anew."""
-        result: Any = self._bare(self._batch_size, self._names)
+        result: Any = self._blank()
         for path, value in leaves:
             node = result
             mine: Any = self
@@ -115,7 +115,7 @@ class KeyOps(LazyOps):
 
     def _laid(self, entries: dict[str, Any]) -> Any:
         """An untyped container of entries that are valid already, which it takes over."""
-        result: Any = self._bare(self._batch_size, self._names)
+        result: Any = self._blank()
         result._fill(entries)
         return result
 
@@ -246,7 +246,7 @@ class KeyOps(LazyOps):
         parts = []
         for paths in sets:
             found = self._taken(paths, strict and default is UNSET)
-            part: Any = self._bare(self._batch_size, self._names)
+            part: Any = self._blank()
             if reproduce_struct:
                 part = MappingOps.empty(self, recurse=True)
             lacking = [path for path in paths if path not in self]
@@ -304,7 +304,7 @@ class KeyOps(LazyOps):
         """
         if self._stacked:
             return self._untyped("filter_non_tensor_data")
-        result: Any = self._bare(self._batch_size, self._names)
+        result: Any = self._blank()
         for key, value in self._entries().items():
             if isinstance(value, KeyOps):
                 result._put(key, KeyOps.filter_non_tensor_data(value))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,17 +14,20 @@ from typing_extensions import Self
 
 from ..core import STORAGE, TensorCollection, is_key, join_path, unravel_key_to_tuple
 from ..core._base import check_names
+from ..core._batch import as_batch_size, flag
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path, Subscript
 from ..core._views import KeysView, View
 from ..errors import (
     ArgumentError,
     BatchSizeError,
+    KeySetError,
     KeyThroughLeafError,
     MissingKeyError,
     SchemaError,
     StructureError,
     UnsupportedOperationError,
+    did_you_mean,
 )
 from ._reading import UNSET as UNSET
 from ._reading import BatchIndex as BatchIndex
@@ -271,7 +274,7 @@ class MappingOps(ReadingOps):
         """Write several entries, all of them or none; nested mappings merge into nested containers.
 
         Args:
-            input_dict_or_td: mapping or container of new values; or give them by keyword.
+            input_dict_or_td: mapping or container of new values; others, or all, may be given by keyword.
             clone: write copies of the tensors.
             inplace: copy into the existing tensors where there are some.
             non_blocking: whether copies may be asynchronous.
@@ -286,9 +289,9 @@ class MappingOps(ReadingOps):
         >>> sorted(data.keys())
         ['a', 'b']
         """
-        source = kwargs if input_dict_or_td is None else input_dict_or_td
-        if input_dict_or_td is not None and kwargs:
-            raise ArgumentError("update: give one mapping or keyword arguments, not both")
+        source = both(input_dict_or_td, kwargs)
+        for name, value in (("clone", clone), ("inplace", inplace), ("ignore_lock", ignore_lock)):
+            flag(**{name: value}) if value is not False else None
         if source is self:
             return self
         if isinstance(source, TensorCollection):
@@ -298,7 +301,7 @@ class MappingOps(ReadingOps):
         simple = keys_to_update is None and not (clone or ignore_lock)
         if simple and (self._copied_alike(source, False, non_blocking) if inplace else self._update_tensors(source)):
             return self
-        wanted = None if keys_to_update is None else [unravel_key_to_tuple(key) for key in keys_to_update]
+        wanted = wanted_paths(keys_to_update, source)
         plan: list[tuple[MappingOps, dict[str, Any]]] = []
         in_place: dict[Path, Any] = {}
         self._plan_update(source, (), wanted, inplace, is_leaf, plan, in_place)
@@ -331,7 +334,7 @@ class MappingOps(ReadingOps):
     ) -> None:  # fmt: skip
         values: dict[str, Any] = {}
         own = self._outline()
-        for key, value in items_of(source):
+        for key, value in once(source):
             path = unravel_key_to_tuple(key)
             here = (*prefix, *path)
             if wanted is not None and not _concerns(here, wanted):
@@ -426,9 +429,12 @@ class MappingOps(ReadingOps):
         """
         if self._stacked:
             return self._untyped("empty", recurse, batch_size=batch_size, device=device, names=names)
-        size = self._batch_size if batch_size is None else torch.Size(batch_size)
+        size = self._batch_size if batch_size is None else as_batch_size(batch_size)
         keep = self._names if names is UNSET and size == self._batch_size else None
-        result: Any = self._bare(size, keep if names is UNSET else check_names(names, len(size)))
+        plain = batch_size is None and names is UNSET
+        result: Any = (
+            self._blank() if plain else self._bare(size, keep if names is UNSET else check_names(names, len(size)))
+        )
         if device is not UNSET:
             result._device = as_device(device)
         if recurse:
@@ -479,6 +485,59 @@ def _as_entry(value: Any) -> Any:
     if isinstance(value, (Tensor, TensorCollection, str)) or hasattr(type(value), "_describe"):
         return value
     return View.object_type(value)  # of the store, which takes one
+
+
+def require_once(source: Any) -> None:
+    """Refuse a mapping that gives an entry twice: as a path and nested, or an entry and what lies below it."""
+    if isinstance(source, TensorCollection) or all([type(key) is str for key in source]):
+        return
+    leaves: set[Path] = set()
+    levels: set[Path] = set()
+    for path in _leaf_paths(source, ()):
+        above = [path[:n] for n in range(1, len(path))]
+        if path in leaves or path in levels or not leaves.isdisjoint(above):
+            raise KeySetError(f"the entry `{join_path(path)}` is given twice: as a nested mapping and as a path, say")
+        leaves.add(path)
+        levels.update(above)
+
+
+def both(source: Any, kwargs: dict[str, Any]) -> Any:
+    """What `update` is given as one mapping: entries by keyword are added to those of the first argument."""
+    if source is None or not kwargs:
+        return kwargs if source is None else source
+    return {**dict(items_of(source)), **kwargs}
+
+
+def once(source: Any) -> list[tuple[Any, Any]]:
+    """As `items_of`, of a mapping that gives every entry once."""
+    found = items_of(source)
+    require_once(source)
+    return found
+
+
+def _leaf_paths(source: Any, prefix: Path) -> Iterator[Path]:
+    for key, value in items_of(source):
+        here = (*prefix, *unravel_key_to_tuple(key))
+        inner = isinstance(value, (Mapping, TensorCollection)) and len(items_of(value)) > 0
+        if inner:
+            yield from _leaf_paths(value, here)
+        else:
+            yield here
+
+
+def wanted_paths(keys: Sequence[Key] | None, source: Any) -> list[Path] | None:
+    """The paths of `keys_to_update`, each of which the source gives."""
+    if keys is None:
+        return None
+    wanted = [unravel_key_to_tuple(key) for key in keys]
+    given = list(_leaf_paths(source, ()))
+    for path in wanted:
+        if not any([_concerns(found, [path]) for found in given]):
+            names = [join_path(found) for found in given]
+            raise MissingKeyError(
+                f"keys_to_update: the source has no `{join_path(path)}`{did_you_mean(join_path(path), names)}"
+            )
+    return wanted
 
 
 def _concerns(path: Path, wanted: list[Path]) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..core import Path, TensorCollection, join_path, unravel_key_to_tuple
-from ..errors import BatchSizeError, StructureError
+from ..errors import BatchSizeError, StructureError, too_deep
 
 PositionNames: TypeAlias = "Callable[[int], list[str]]"
 
@@ -70,6 +70,8 @@ def nested_entries(entries: Mapping[Any, Any], path: Path = ()) -> dict[str, Any
         StructureError: when two entries claim one place.
         TypeError: for a key that is no string, tuple of strings or field reference.
     """
+    if len(path) > 400:
+        raise too_deep(join_path(path[:8]))
     found: dict[str, Any] = Sized({}, entries.batch_size) if isinstance(entries, Sized) else {}
     for key, value in entries.items():
         inner = None if type(value) is Tensor else as_entries(value)

@@ -14,8 +14,8 @@ from typing_extensions import Self
 
 from ..core import VALUES, TensorCollection, as_batch_size
 from ..core._base import Names
-from ..core._batch import Sizes, as_int, infer_shape
-from ..errors import BatchDimError, BatchSizeError
+from ..core._batch import LARGEST, Sizes, as_int, as_ints, flag, infer_shape
+from ..errors import ArgumentError, BatchDimError, BatchSizeError
 from ._inplace import InplaceOps
 from ._mapping import MappingOps
 from ._undo import FLIPPED, PERMUTED, RESHAPED, ROLLED
@@ -49,11 +49,13 @@ class ShapeOps(InplaceOps):
     # ---- another arrangement of the same elements ----------------------------------------------------------------
 
     @RESHAPED
-    def reshape(self, *shape: Sizes) -> Self:
+    def reshape(self, *shape: Sizes, size: Sizes | None = None, inplace: bool = False) -> Self:
         """Another batch shape with the same elements, as views where possible.
 
         Args:
             *shape: the new batch size, as ints or one sequence; one entry may be -1.
+            size: the same, by name.
+            inplace: take the result over instead of making a new container.
 
         Raises:
             BatchSizeError: when the element counts differ.
@@ -64,14 +66,16 @@ class ShapeOps(InplaceOps):
         torch.Size([6, 4])
         """
         if self._stacked:
-            return self._through("reshape", *shape)  # type: ignore[no-any-return]  # a stack of this class
-        size = self._batch_size
-        new = infer_shape(_sizes(shape), size.numel(), op="reshape")
-        if new == size:
+            return self._through("reshape", *shape, size=size, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
+        own = self._batch_size
+        new = infer_shape(_sizes(shape if size is None else one_of(shape, size)), own.numel(), op="reshape")
+        if inplace is not False and flag(inplace=inplace) and inplace:
+            return self._become(ShapeOps.reshape(self, new))
+        if new == own:
             return self._twin()
         leaves: list[Tensor] = []
         twin = self._open(leaves)
-        shapes = targets(leaves, new, len(size))
+        shapes = targets(leaves, new, len(own))
         reshaped = [
             leaf.reshape(*shape) if shape else leaf.reshape(()) for leaf, shape in zip(leaves, shapes, strict=True)
         ]
@@ -135,6 +139,8 @@ class ShapeOps(InplaceOps):
             return self._through("flatten", start_dim, end_dim, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size
         if not size:
+            for dim in (start_dim, end_dim):  # as those of a tensor without dims
+                self._dim(0 if dim is None else dim, "flatten", extra=1)
             result = ShapeOps.unsqueeze(self, 0)
             return self._become(result) if inplace else result
         first = self._dim(0 if start_dim is None else start_dim, "flatten")
@@ -169,7 +175,7 @@ class ShapeOps(InplaceOps):
             return self._through("unflatten", dim, unflattened_size, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         at = self._dim(dim, "unflatten")
         size = self._batch_size
-        parts = infer_shape([as_int(n) for n in unflattened_size], size[at], op="unflatten")
+        parts = infer_shape(as_ints(unflattened_size, "a shape"), size[at], op="unflatten")
         new = torch.Size((*size[:at], *parts, *size[at + 1 :]))
         names = self._names and (*self._names[:at], *[None] * len(parts), *self._names[at + 1 :])
         dims = len(size)
@@ -404,6 +410,8 @@ class ShapeOps(InplaceOps):
         size = dense._batch_size
         if len(counts) != len(size):
             raise BatchDimError(f"repeat takes one count for each of the {len(size)} batch dims, got {counts}")
+        if any([type(n) is int and n < 0 for n in counts]):
+            raise BatchSizeError(f"repeat takes counts of zero or more, got {counts}")
         new = torch.Size([n * c for n, c in zip(size, counts, strict=True)])
         dims = len(size)
         result = dense._reshaped(lambda leaf: leaf.repeat(*counts, *[1] * (leaf.ndim - dims)), new, dense._names)
@@ -435,8 +443,7 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.arange(2), batch_size=[2]).tile((2,))["a"]
         tensor([0, 1, 0, 1])
         """
-        dims = as_int(dims)
-        counts = [dims] if isinstance(dims, int) else list(dims)
+        counts = as_ints(dims, "a number of repeats")
         source = self
         while len(counts) > len(source._batch_size):
             source = ShapeOps.unsqueeze(source, 0)
@@ -514,10 +521,19 @@ def targets(leaves: Sequence[Tensor], size: torch.Size, dims: int) -> list[tuple
     return found
 
 
+def one_of(shape: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
+    """The shape that is given by name, when none is given by position."""
+    if shape:
+        raise ArgumentError(f"give the shape by position or as `size`, not both, got {list(shape)} and {size!r:.80}")
+    return (size,)
+
+
 def _sizes(shape: tuple[Any, ...]) -> list[int]:
     """Sizes given as separate ints or as one sequence."""
-    many = len(shape) == 1 and (isinstance(shape[0], Sequence) or getattr(shape[0], "ndim", 0) > 0)
-    return [n if type(n) is int else as_int(n) for n in (shape[0] if many else shape)]
+    given = shape[0] if len(shape) == 1 and type(shape[0]) is not int else shape
+    if type(given) in (tuple, list, torch.Size) and all([type(n) is int and n <= LARGEST for n in given]):
+        return list(given)
+    return as_ints(given, "a shape")
 
 
 def _expanded(shape: list[int], size: torch.Size) -> torch.Size:

@@ -240,7 +240,6 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported("index_select", "index the batch: `batch[index]`"),
     Unsupported("numel", "call `batch.numel()`"),
     Unsupported("detach", "call `batch.detach()`"),
-    Unsupported("autograd.grad", "give `list(batch.values(True, True))`, or read `batch.grad` after `backward()`"),
     Unsupported("nn.functional.pad", "call `batch.pad(pad_size)`, which pads the batch dims"),
     Unsupported("sort", "sort one field, and index the batch with the order: `batch[batch['key'].argsort()]`"),
 )

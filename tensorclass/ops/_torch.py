@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..core import TensorCollection
-from . import _new
+from . import _losses, _new
 from ._compare import equal
 from ._join import cat, stack
 from ._operands import operation
@@ -63,6 +63,7 @@ def register_torch_functions() -> None:
     table.update(_new.HANDLERS)
     table[torch.where] = _where
     table[torch.equal] = equal
+    table.update(_losses.HANDLERS)
     for fn in (torch.stack,):
         table[fn] = lambda tensors, dim=0, *, out=None: stack(tensors, dim, out=out)
     for fn in (torch.cat, torch.concat, torch.concatenate):

@@ -56,6 +56,24 @@ def writable_as_shaped(leaves: list[Tensor], targets: list[Tensor], sources: lis
     return not any(map(Tensor.is_inference, leaves))
 
 
+def overflows(value: Any, dtype: torch.dtype) -> bool:
+    """Whether a finite number, or one in nested lists, is beyond what a floating dtype holds."""
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return False
+    return _beyond(value, torch.finfo(dtype).max)
+
+
+def _beyond(value: Any, most: float) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any([_beyond(item, most) for item in value])
+    if isinstance(value, complex):
+        return _beyond(value.real, most) or _beyond(value.imag, most)
+    return isinstance(value, (int, float)) and most < abs(value) < _INFINITE
+
+
+_INFINITE: Final = float("inf")
+
+
 def takes(leaf: Tensor, value: Any) -> bool:
     """Whether a tensor may be written and holds a number as it is, by a look at both; False also where in doubt."""
     if type(value) not in NUMBERS or rank(leaf) < rank(value) or not -_EXACT < value < _EXACT:

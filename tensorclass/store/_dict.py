@@ -13,6 +13,7 @@ from typing_extensions import Self
 
 from ..core import BATCHED, STORAGE, TensorCollection, as_batch_size, unravel_key_to_tuple
 from ..core._base import Kind, Names, check_names
+from ..core._batch import flag
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path, later
 from ..core._locks import Owners, acquire, children, refuse, release, renewed
@@ -22,7 +23,7 @@ from ..ops import UNSET, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
 from ..ops._compare import same_object
 from ..ops._inplace import Copy
-from ..ops._mapping import items_of
+from ..ops._mapping import once
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
@@ -31,7 +32,7 @@ from ._fitting import Replaced, fits, inner_names, mismatch, named_like, within
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import NonTensorData, NonTensorDataBase, UnbatchedTensor, presented, stays_one
 from ._relaid import Relaid as Relaid
-from ._values import as_tensor, deepcopied, stacked
+from ._values import as_tensor, deepcopied, holds, stacked
 
 _ABSENT: Any = object()
 _CHANGED = "another thread added or removed keys during the operation; lock the container first"
@@ -119,14 +120,14 @@ class TensorDict(TensorDictBase):
         self._plain = True
         entries = kwargs if source is None else source
         size, ndim = self._batch_size, len(self._batch_size)
-        for key, value in items_of(entries):
+        for key, value in once(entries):
             if type(value) is Tensor and type(key) is str and self._device is None and value.shape[:ndim] == size:
                 self._data[key] = value
             elif type(key) is str:
                 self._put(key, self._check(key, value))
             else:
                 TensorDict.set(self, key, value)
-        if lock:
+        if lock is not False and flag(lock=lock) and lock:
             self._set_lock(None)
 
     @classmethod
@@ -334,9 +335,6 @@ class TensorDict(TensorDictBase):
     def _live(self) -> dict[str, Any]:
         return self._data
 
-    def _outline(self) -> dict[str, Any]:
-        return self._data
-
     @classmethod
     def _join_objects(cls, key: str, values: list[Any], dim: int, how: Join) -> Any:
         """One value for each element; a concatenation of equal values keeps the one."""
@@ -417,9 +415,7 @@ class TensorDict(TensorDictBase):
         self._plain = self._plain and all([isinstance(value, Tensor) for value in entries.values()])
         old, self._data = self._data, entries
         late = {key: value for key, value in old.items() if seen.get(key, _ABSENT) is not value}
-        if late:  # written by another thread since `seen` was read
-            self._put_all(late)
-        self._set_written()
+        self._put_all(late)  # which another thread has written since `seen` was read
 
     def _drop(self, key: str) -> None:
         try:
@@ -431,6 +427,9 @@ class TensorDict(TensorDictBase):
 
     def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorDict:
         return TensorDict._of({}, batch_size, self._device, names, True)
+
+    def _blank(self) -> TensorDict:
+        return self._of({}, self._batch_size, self._device, self._names, True)
 
     def _check(self, key: str, value: Any) -> Any:
         if isinstance(value, Tensor):
@@ -476,7 +475,7 @@ class TensorDict(TensorDictBase):
         if isinstance(value, (bool, int, float, complex, np.ndarray, np.generic, list, tuple)):
             tensor = as_tensor(value, self._device) if tensor is None else tensor
             if tensor is not None:
-                return self._check(key, tensor)
+                return self._check(key, holds(key, tensor, value))
         return self._one_each(key, value) if isinstance(value, list) and list_to_stack() else value
 
     def _one_each(self, key: str, values: list[Any]) -> NonTensorStack[Any]:

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 from ..core import as_batch_size
-from ..core._batch import Sizes, as_int, infer_shape
+from ..core._batch import Sizes, as_int, flag, infer_shape
 from ..core._device import as_device
 from ..errors import BatchSizeError, StructureError
 from ..ops._apply import ApplyOps, Mapper
 from ..ops._attrs import CastFilter
 from ..ops._join import JoinOps
 from ..ops._mapping import UNSET, MappingOps
-from ..ops._shape import Dims, ShapeOps, _expanded, _sizes
+from ..ops._shape import Dims, ShapeOps, _expanded, _sizes, one_of
 from ..ops._undo import FLIPPED, PERMUTED, RESHAPED
 from ._dict import TensorDict
 from ._lazy_index import LazyIndex
@@ -191,9 +191,10 @@ class LazyShapes(LazyIndex):
         return self._new(members, dim, self._dim_name)
 
     @RESHAPED
-    def reshape(self, *shape: Sizes) -> Any:
+    def reshape(self, *shape: Sizes, size: Sizes | None = None, inplace: bool = False) -> Any:
         """Another batch shape with the same elements; stays lazy where the stack dim stays a dim of its own."""
-        return self._reshaped_to(_sizes(shape), "reshape")
+        result = self._reshaped_to(_sizes(shape if size is None else one_of(shape, size)), "reshape")
+        return self._become(result) if inplace is not False and flag(inplace=inplace) and inplace else result
 
     @RESHAPED
     def view(

@@ -20,7 +20,7 @@ from ..core._batch import broadcasts_to, over_events
 from ..core._exported import dumped, restored, single
 from ..core._pytree import trusted
 from ..core._repr import describe_entry
-from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
+from ..errors import BatchSizeError, StructureError, UnsupportedOperationError, too_deep
 from ..ops import Join, LinkedList
 from ..ops._compare import same_object, same_tensor
 from ..ops._index import is_plain, near
@@ -499,6 +499,8 @@ def tabulate(values: list[Any]) -> tuple[tuple[Any, ...], Tensor]:
     shape: list[int] = []
     level: Any = values
     while isinstance(level, list):
+        if len(shape) == 64:  # the most dims that torch knows: a list that holds itself
+            raise too_deep("")
         shape.append(len(level))
         level = level[0] if level else None
     size = torch.Size(shape)

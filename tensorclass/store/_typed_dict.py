@@ -16,6 +16,7 @@ from typing_extensions import NotRequired, Self
 from .._schema import Options, Schema, build_schema, check_field, check_fields
 from .._schema._names import own_annotations
 from ..core import TensorCollection
+from ..core._batch import flag
 from ..core._device import Device
 from ..errors import (
     ArgumentError,
@@ -147,9 +148,12 @@ class TypedTensorDict(TensorDict):
             fields = cls._fields = fields.resolve()
         return fields
 
+    def _blank(self) -> TensorDict:
+        return self._bare(self._batch_size, self._names)
+
     @classmethod
-    def from_tensordict(cls, tensordict: TensorCollection) -> Self:
-        """An instance around the tensors of a TensorDict, checked; undeclared keys are kept.
+    def from_tensordict(cls, tensordict: TensorCollection, check: bool = True) -> Self:
+        """An instance around the tensors of a TensorDict, checked unless `check=False`; undeclared keys are kept.
 
         Raises:
             SchemaError: for missing and wrong fields.
@@ -170,6 +174,8 @@ class TypedTensorDict(TensorDict):
                 "with `to_tensordict()`, or declare a TensorClass, which stands over any container"
             )
         entries = tensordict._entries()
+        if check is not True and flag(check=check) and not check:
+            return cls._from_entries(entries, tensordict._batch_size, tensordict._device, tensordict._names)
         known = {key: value for key, value in entries.items() if key in cls.__expected_keys__}
         checked, _ = check_fields(cls._schema(), known, batch_size=tensordict._batch_size, options=Options())
         joint = {key: checked.get(key, value) if key in known else value for key, value in entries.items()}

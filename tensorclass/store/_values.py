@@ -10,16 +10,24 @@ import torch
 from torch import Tensor
 
 from ..core import TensorCollection
-from ..errors import BatchSizeError, StructureError
+from ..errors import BatchSizeError, StructureError, too_deep
 from ..ops import stack
 from ..ops._mapping import foreach_is_safe
+from ..ops._writable import overflows
+
+MOST_DIMS = 64
+"""What torch knows."""
 
 
 def as_tensor(value: Any, device: torch.device | None) -> Tensor | None:
     """A tensor from numbers, arrays and nested lists of numbers; None for anything else."""
     if isinstance(value, (list, tuple)):
         flat: list[Any] = [value]
+        depth = 0
         while flat and isinstance(flat[0], (list, tuple)):
+            depth += 1
+            if depth > MOST_DIMS:  # of a list that holds itself
+                raise too_deep("")
             flat = [item for part in flat for item in (part if isinstance(part, (list, tuple)) else [part])]
         if not flat or not all(isinstance(item, (bool, int, float, complex, Tensor, np.generic)) for item in flat):
             return None
@@ -31,6 +39,13 @@ def as_tensor(value: Any, device: torch.device | None) -> Tensor | None:
         return torch.tensor(value, device=device)
     except (ValueError, TypeError):  # ragged nested lists stay what they are
         return None
+
+
+def holds(key: str, tensor: Tensor, value: Any) -> Tensor:
+    """A tensor that was made of Python numbers, none of which is too large for it."""
+    if isinstance(value, (float, complex, list, tuple)) and overflows(value, tensor.dtype):
+        raise StructureError(f"field `{key}`: {tensor.dtype} can't hold {value!r:.80}; give a tensor of a wider dtype")
+    return tensor
 
 
 def stacked(value: Any) -> Any:
