@@ -487,10 +487,10 @@ def _as_entry(value: Any) -> Any:
     return View.object_type(value)  # of the store, which takes one
 
 
-def require_once(source: Any) -> None:
-    """Refuse a mapping that gives an entry twice: as a path and nested, or an entry and what lies below it."""
+def require_once(source: Any) -> bool:
+    """True; refuses a mapping that gives an entry twice: as a path and nested, or an entry and what lies below it."""
     if isinstance(source, TensorCollection) or all([type(key) is str for key in source]):
-        return
+        return True
     leaves: set[Path] = set()
     levels: set[Path] = set()
     for path in _leaf_paths(source, ()):
@@ -499,6 +499,7 @@ def require_once(source: Any) -> None:
             raise KeySetError(f"the entry `{join_path(path)}` is given twice: as a nested mapping and as a path, say")
         leaves.add(path)
         levels.update(above)
+    return True
 
 
 def both(source: Any, kwargs: dict[str, Any]) -> Any:

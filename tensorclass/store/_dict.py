@@ -23,7 +23,7 @@ from ..ops import UNSET, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
 from ..ops._compare import same_object
 from ..ops._inplace import Copy
-from ..ops._mapping import once
+from ..ops._mapping import items_of, require_once
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
@@ -119,13 +119,14 @@ class TensorDict(TensorDictBase):
         self._data = {}
         self._plain = True
         entries = kwargs if source is None else source
-        size, ndim = self._batch_size, len(self._batch_size)
-        for key, value in once(entries):
+        size, ndim, once = self._batch_size, len(self._batch_size), False
+        for key, value in items_of(entries):
             if type(value) is Tensor and type(key) is str and self._device is None and value.shape[:ndim] == size:
                 self._data[key] = value
             elif type(key) is str:
                 self._put(key, self._check(key, value))
             else:
+                once = once or require_once(entries)
                 TensorDict.set(self, key, value)
         if lock is not False and flag(lock=lock) and lock:
             self._set_lock(None)
