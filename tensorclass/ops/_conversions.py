@@ -409,7 +409,7 @@ class ConversionOps(ApplyOps):
         >>> TensorDict(a=torch.arange(2), b={"c": "text"}).to_dict(convert_tensors=True)
         {'a': [0, 1], 'b': {'c': 'text'}}
         """
-        solid = self._unstacked() if tolist_first else self._solid()
+        solid = self if self._plain else self._unstacked() if tolist_first else self._solid()
         if not convert_tensors and not tolist_first:
             return solid._plain_dict(retain_none)  # type: ignore[no-any-return]  # a dict
         if convert_tensors not in (True, False, "numpy"):

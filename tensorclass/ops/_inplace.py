@@ -199,12 +199,14 @@ class InplaceOps(IndexOps):
         """Write a value whose leaves have exactly the shapes and dtypes of the elements; False for any other value."""
         if type(index) not in (int, slice) or not (type(value) is type(self) or (type(value) is dict and not whole)):
             return False
+        if self._stacked:
+            return False
         size = self._batch_size
         if not size or (type(index) is int and not -size[0] <= index < size[0]):
             return False
         leaves: list[Tensor] = []
         sources: list[Tensor] = []
-        if self._stacked or not self._side_by_side(value, leaves, sources, whole, True) or not leaves:
+        if not self._side_by_side(value, leaves, sources, whole, True) or not leaves:
             return False
         targets = [leaf[index] for leaf in leaves]
         if not writable_as_shaped(leaves, targets, sources, self._declared_alike(value)):
@@ -214,6 +216,8 @@ class InplaceOps(IndexOps):
 
     def _fill_at(self, index: Any, value: Any, key: str | None = None) -> bool:
         """Write a number to the elements at an int, a slice or a mask; False leaves all else to the general way."""
+        if self._stacked:
+            return False
         mask: Any = index if type(index) is Tensor else None
         size = self._batch_size
         if mask is not None:

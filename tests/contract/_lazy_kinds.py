@@ -27,12 +27,12 @@ class Row(TensorClass):
     b: Shaped[Tensor, "..."]
 
 
-def _rows(make: Maker, count: int, *size: int, **more: Any) -> list[TensorDict]:
+def _rows(make: Maker, count: int, *size: int) -> list[TensorDict]:
     """Containers of one structure and of one dtype for each key."""
     whole = TensorDict(
         {"a": make(count, *size, 4), "n": TensorDict(c=make(count, *size), batch_size=[count, *size])}, [count, *size]
     )
-    return [row.clone().update(more) for row in whole.unbind(0)]
+    return [row.clone() for row in whole.unbind(0)]
 
 
 def _shapes(make: Maker, count: int, *size: int) -> list[TensorDict]:
@@ -94,7 +94,8 @@ def entry(make: Maker) -> Any:
 @lazy
 def entry_last(make: Maker) -> Any:
     """Along the last dim, below another container, with objects."""
-    below = TensorDict({"e": lazy_stack(_rows(make, 3, 2, who=objects(2)), 1)}, batch_size=[2, 3])
+    rows = [row.set("who", objects(2)) for row in _rows(make, 3, 2)]
+    below = TensorDict({"e": lazy_stack(rows, 1)}, batch_size=[2, 3])
     return TensorDict({"x": make(2, 3), "n": below}, batch_size=[2, 3])
 
 
