@@ -34,7 +34,8 @@ def join(cls: Any, items: Sequence[Any], dim: int, size: torch.Size, names: Name
                 continue
         if spec.join == "pad":
             values = _pad(spec, values, how)
-        data[name] = _same(spec, values, how) if spec.join == "same" else how.entry(name, values, dim)
+        same = spec.join == "same" and not (spec.kind == "value" and isinstance(values[0], Tensor))  # of a comparison
+        data[name] = _same(spec, values, how) if same else how.entry(name, values, dim)
     if cls.__tensorclass_lengths__:  # padding leaves sizes that the lengths beside them do not have
         require_agreement(cls.__name__, cls.__tensorclass_schema__, data, size)
     return cls._from_entries(data, size, items[0]._device, names)

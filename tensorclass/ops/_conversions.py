@@ -411,7 +411,7 @@ class ConversionOps(ApplyOps):
         """
         solid = self if self._plain else self._unstacked() if tolist_first else self._solid()
         if not convert_tensors and not tolist_first:
-            return solid._plain_dict(retain_none)  # type: ignore[no-any-return]  # a dict
+            return solid._plain_dict(retain_none)
         if convert_tensors not in (True, False, "numpy"):
             raise ValueError(f"convert_tensors is True, False or 'numpy', got {convert_tensors!r:.200}")
 

@@ -93,7 +93,7 @@ def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
     if isinstance(other, TensorCollection):
         return aligned(self, leaves, other, op, layout)
     if isinstance(other, Tensor):
-        return _spread(self, other, op) if other.ndim else _scalar(self, leaves, other)
+        return _spread(self, other, op) if other.ndim else _scalar(self, leaves, other, op)
     if isinstance(other, NUMBERS):
         return other  # type: ignore[return-value]  # a symbolic number is as good as one
     if isinstance(other, (np.number, np.bool_)):
@@ -104,9 +104,9 @@ def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
     )
 
 
-def _scalar(self: Pointwise, leaves: list[Tensor], other: Tensor) -> Right:
+def _scalar(self: Pointwise, leaves: list[Tensor], other: Tensor, op: str) -> Right:
     """A tensor without dims; beside members without dims it promotes as beside the stack, which has some."""
-    if not self._batch_size or 0 not in [leaf.ndim for leaf in leaves]:
+    if not self._batch_size or op == "lerp" or 0 not in [leaf.ndim for leaf in leaves]:  # which promotes nothing
         return other
     return [other if leaf.ndim or rank(leaf) != rank(other) else other.to(leaf.dtype) for leaf in leaves]
 
