@@ -87,8 +87,8 @@ ABSENT = {
     "__getattr__ of TypedTensorDict": "fields are properties, and any other name is an AttributeError by itself",
     "__ceil__": TORCH, "__floor__": TORCH, "__round__": TORCH, "__trunc__": TORCH,
 }  # fmt: skip
-PICKLED = {"__getstate__", "__setstate__"}
-"""What typed classes leave to `__reduce__`."""
+OF_STORES = {"__getstate__", "__setstate__", "__iter__"}
+"""What typed classes leave to `__reduce__`, and to `__getitem__`."""
 OBJECT_MEMBERS = {
     "NonTensorData": {"__call__", "maybe_to_stack"},
     "MetaData": {"__call__", "maybe_to_stack"},
@@ -112,9 +112,9 @@ CONTAINERS: list[Any] = [TensorDict, Point, LazyStackedTensorDict, Typed]
 def test_methods(container):
     """Every container has every method; what one is a property of is a property of all."""
     missing = [name for name in METHODS if name not in ABSENT and not hasattr(container, name)]
-    assert set(missing) <= (PICKLED if container is Point else set())
+    assert set(missing) <= (OF_STORES if container is Point else set())
     for name in METHODS:
-        if name in ABSENT or (container is Point and name in ("batch_size", "device", "names", *PICKLED)):
+        if name in ABSENT or (container is Point and name in ("batch_size", "device", "names", *OF_STORES)):
             continue
         theirs = isinstance(inspect.getattr_static(tensordict.TensorDict, name), property)
         assert isinstance(inspect.getattr_static(container, name), property) == theirs, name

@@ -234,9 +234,10 @@ def _argument_problems(schema: Schema, given: Mapping[str, Any], unknown: Mappin
 def set_other(self: Any, name: str, value: Any) -> None:
     """Set an attribute that is no field of a class that may be written: a property, batch size, names, or nothing."""
     cls = type(self)
-    if cls.__tensorclass_options__.frozen and name[0] != "_":
+    known = name in cls.__tensorclass_attributes__
+    if cls.__tensorclass_options__.frozen and name[0] != "_" and (known or name in cls.__tensorclass_schema__.fields):
         self._refuse_frozen("set", name)
-    if name not in cls.__tensorclass_attributes__:
+    if not known:
         raise unknown_attribute(cls, name)
     object.__setattr__(self, name, value)
 

@@ -34,14 +34,14 @@ def lerp_(leaf: Tensor, end: Any, weight: Any) -> Tensor:
 def lerp_lists(leaves: list[Tensor], ends: Any, weight: Any) -> Sequence[Tensor]:
     """Many leaves at once, where all are of floats."""
     if all([leaf.is_floating_point() or leaf.is_complex() for leaf in leaves]):
-        return torch._foreach_lerp(leaves, ends, weight)
+        return torch._foreach_lerp(leaves, ends, weight)  # pyright: ignore[reportPrivateImportUsage]  # as in the kernels
     return [lerp(*row) for row in _rows(leaves, ends, weight)]
 
 
 def lerp_lists_(leaves: list[Tensor], ends: Any, weight: Any) -> None:
     """The same, in place."""
     if all([leaf.is_floating_point() or leaf.is_complex() for leaf in leaves]):
-        torch._foreach_lerp_(leaves, ends, weight)
+        torch._foreach_lerp_(leaves, ends, weight)  # pyright: ignore[reportPrivateImportUsage]  # as above
         return
     for row in _rows(leaves, ends, weight):
         lerp_(*row)

@@ -42,7 +42,7 @@ class TensorDictBase(Relaid):
     """What `TensorDict` and the other untyped stores share; for `isinstance` tests."""
 
     __slots__ = ()
-    __class_getitem__ = classmethod(GenericAlias)  # annotations of migrating programs: `TensorDict[str, Tensor]`
+    __class_getitem__: Any = classmethod(GenericAlias)  # annotations of migrating programs: `TensorDict[str, Tensor]`
 
     __iter__ = ReadingOps._loop
 

@@ -30,8 +30,8 @@ print(batch["inputs", "imgae"])  # E: - | - | MissingKeyError | mypy+plugin: ten
 print(batch["image"])  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key
 print(batch[0]["lable"])  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key
 print(batch.inputs["label"])  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key
-print(batch.get("lable"))  # E: - | - | - | mypy+plugin: tensorclass-key
-print(batch.get(("inputs", "imgae")))  # E: - | - | - | mypy+plugin: tensorclass-key
+print(batch.get("lable"))  # E: - | - | UnknownKeyError | mypy+plugin: tensorclass-key
+print(batch.get(("inputs", "imgae")))  # E: - | - | UnknownKeyError | mypy+plugin: tensorclass-key
 print(batch.select("label", "imgae"))  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key
 print(batch.get_item_shape("lable"))  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key
 
