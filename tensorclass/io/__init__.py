@@ -43,5 +43,8 @@ The system:
 - `_memory`: tensors as buffers (`buffer_of`) and over buffers (`tensor_over`).
 """
 
+from ._dataset import TensorClassDataset as TensorClassDataset
 from ._files import load as load
 from ._files import save as save
+from ._sampling import Batches as Batches
+from ._writer import DatasetWriter as DatasetWriter

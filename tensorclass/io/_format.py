@@ -136,15 +136,21 @@ class Meta(Part):
 
     version: int
     header_crc32: str
+    shard: str | None = None
+    """The id that the manifest of a dataset has for this file."""
     crc32: dict[str, str] | None = None
     """The checksum of each stored tensor, eight hex digits."""
     classes: list[ClassPart] = []
     root: Node
 
 
-def dump(classes: list[dict[str, Any]], root: dict[str, Any], crc: list[str] | dict[str, str] | None) -> str:
+def dump(
+    classes: list[dict[str, Any]], root: dict[str, Any], crc: list[str] | dict[str, str] | None, shard: str = ""
+) -> str:
     """The metadata as text, version first; with the checksums of tensors, blank ones for a list of names."""
     whole: dict[str, Any] = {"version": VERSION, "header_crc32": BLANK}
+    if shard:
+        whole["shard"] = shard
     if crc is not None:
         whole["crc32"] = crc if isinstance(crc, dict) else dict.fromkeys(crc, BLANK)
     if classes:

@@ -56,6 +56,8 @@ class Packed(NamedTuple):
     items: list[Item]
     simple: bool
     """Whether a twin around other tensors is all that the file gives back: no parameters, no locks inside."""
+    shard: str = ""
+    """The id of a shard of a dataset."""
 
 
 def pack(container: TensorCollection, allow_pickle: bool = False) -> Packed:

@@ -49,10 +49,10 @@ def write_to(target: Target, packed: Packed, checksums: bool) -> list[Item]:
     """Write header and payload to a file that is open; gives the tensors in the order of the payload."""
     items = sorted(packed.items, key=lambda item: alignment_class(item.size), reverse=True)
     names = [item.name for item in items] if checksums else None
-    header = _header(packed, items, _format.dump(packed.classes, packed.root, names))
+    header = _header(packed, items, _format.dump(packed.classes, packed.root, names, packed.shard))
     found = _payload(target, header, items, checksums)
     if checksums:
-        whole = _header(packed, items, _format.dump(packed.classes, packed.root, found))
+        whole = _header(packed, items, _format.dump(packed.classes, packed.root, found, packed.shard))
         target.write_at(whole, 0)
     return items
 

@@ -1,0 +1,289 @@
+"""A dataset: shards in a folder as one sequence of rows, larger than memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from .._schema import Schema, schema_of
+from ..classes import pick as pick_class
+from ..errors import BatchIndexError, SchemaError, UnknownFieldError, UnsupportedOperationError, did_you_mean
+from ._classes import find_class
+from ._manifest import Manifest, read_manifest, stored_schema
+from ._paths import StrPath, text_of
+from ._sampling import Batches
+from ._shards import How, Shard, Shelf
+from ._unpack import UNTYPED
+from ._writer import DatasetWriter
+
+T = TypeVar("T")
+
+
+class TensorClassDataset(Dataset[T], Generic[T]):
+    """Rows of a tensorclass in a folder of shards; a map-style dataset of torch.
+
+    Opening reads the manifest only. A shard is mapped when a row of it is asked for. What is given back has memory of
+    its own. The dataset is what it was when it was opened; rows that a writer adds are seen by the next one.
+
+    Args:
+        path: the folder, or several of them, one after the other.
+        cls: the class of the rows; by default the one that the dataset names, where that is imported, else rows are
+            `TensorDict`.
+        mmap: map the shards; False reads each into memory, a few at a time.
+        verify: compare checksums when a shard is opened; they must have been written.
+
+    Raises:
+        FileFormatError: for a manifest that is damaged or newer.
+        OSError: with the path, also when there is no dataset.
+
+    >>> import tempfile, torch
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass, TensorClassDataset
+    >>> from tensorclass.typing import Float32, Int64
+    >>> class Digits(TensorClass):
+    ...     image: Float32[Tensor, "8 8"]
+    ...     label: Int64[Tensor, ""]
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with TensorClassDataset.create(folder.name, Digits, rows_per_shard=4) as writer:
+    ...     writer.append(Digits(torch.zeros(10, 8, 8), torch.arange(10)))
+    >>> data = TensorClassDataset(folder.name, Digits)
+    >>> len(data), data[-1].label.item(), data[[5, 2, 9]].label.tolist()
+    (10, 9, [5, 2, 9])
+    """
+
+    def __init__(
+        self, path: StrPath | Sequence[StrPath], cls: type[T] | None = None, mmap: bool = True, verify: bool = False
+    ) -> None:
+        if cls is not None and (not isinstance(cls, type) or schema_of(cls) is None):
+            raise TypeError(f"the rows of a dataset are of a tensorclass, got {cls!r:.80}")
+        given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        if not given:
+            raise ValueError("a dataset has a path, got none")
+        self.paths = tuple([os.path.abspath(text_of(one)) for one in given])
+        self._given = cls
+        self._mmap = mmap
+        self._verify = verify
+        self._fields: tuple[Any, ...] = ()
+        self._load([read_manifest(folder) for folder in self.paths])
+
+    def _load(self, manifests: Sequence[Manifest]) -> None:
+        first = manifests[0]
+        found: Any = self._given if self._given is not None else find_class(first.cls)
+        self._stored = stored_schema(first)
+        _check_alike(self.paths, manifests, found)
+        self._whole = found
+        pairs = zip(self.paths, manifests, strict=True)
+        self.shards = tuple([Shard(folder, entry) for folder, manifest in pairs for entry in manifest.shards])
+        self._ends = np.cumsum([shard.entry.rows for shard in self.shards], dtype=np.int64)
+        self._use(found)
+
+    def _use(self, cls: Any) -> None:
+        self.cls: Any = cls
+        how = How(UNTYPED if cls is None else cls, cls is not self._whole, self._mmap, self._verify)
+        self._shelf = Shelf(self.shards, how)
+
+    @classmethod
+    def create(
+        cls, path: StrPath, row_cls: type[T], /, rows_per_shard: int | None = None, *, resume: bool = False,
+        writer_id: str | None = None, checksums: bool = False, pbar: bool = False,
+    ) -> DatasetWriter[T]:  # fmt: skip
+        """Start a dataset, or go on with one.
+
+        Args:
+            path: a folder, which is made.
+            row_cls: the class of the rows.
+            rows_per_shard: rows of a full shard, which are held in memory until they are written; by default as many
+                as take about 64 MB.
+            resume: go on after the last committed shard; `writer.rows` says how many rows there are. Without a
+                dataset it starts one.
+            writer_id: several writers at once, each with an id of its own; shards are in the order of their commits.
+            checksums: write checksums, for `verify`.
+            pbar: show the progress.
+
+        Raises:
+            FileExistsError: when there is a dataset, without `resume=True`.
+            BlockingIOError: when another writer has it open.
+            SchemaError: when the rows that are there were written as another class; the message shows the difference.
+        """
+        return DatasetWriter(path, row_cls, rows_per_shard, resume, writer_id, checksums, pbar)
+
+    # ---- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """The folder.
+
+        Raises:
+            UnsupportedOperationError: for several; `paths` has them.
+        """
+        if len(self.paths) > 1:
+            raise UnsupportedOperationError(f"this dataset has {len(self.paths)} folders; `paths` lists them")
+        return self.paths[0]
+
+    @property
+    def schema(self) -> Schema:
+        """What the rows declare: the schema of the class, or the one that they were written with."""
+        found = None if self.cls is None else schema_of(self.cls)
+        return self._stored if found is None else found
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def __repr__(self) -> str:
+        name = "TensorDict" if self.cls is None else self.cls.__name__
+        where = self.paths[0] if len(self.paths) == 1 else self.paths
+        return f"TensorClassDataset({where!r}, {name}, rows={len(self)}, shards={len(self.shards)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _open, (self.paths, self._given, self._mmap, self._verify, self._fields)
+
+    # ---- rows --------------------------------------------------------------------------------------------------------
+
+    @overload
+    def __getitem__(self, index: int, /) -> T: ...
+    @overload
+    def __getitem__(self, index: Any, /) -> T: ...
+    def __getitem__(self, index: Any, /) -> T:
+        """Rows, as an instance of the class: one without a batch dim for a number, a batch for anything else.
+
+        Args:
+            index: a number, a slice, or numbers or a mask as a list, an array or a tensor of one dim.
+
+        Raises:
+            BatchIndexError: for a row that there is not, and a mask of another length.
+            TypeError: for anything else.
+        """
+        if type(index) is int or (isinstance(index, (np.integer, Tensor)) and index.ndim == 0 and _is_whole(index)):
+            row = self._wrapped(torch.tensor([int(index)]))
+            return self._rows(row)[0]  # type: ignore[no-any-return]  # of the class
+        return self._rows(self._numbers(index))  # type: ignore[no-any-return]  # of the class
+
+    def __getitems__(self, index: Sequence[int]) -> T:
+        """The rows of a batch, as a DataLoader asks for them."""
+        return self[index]
+
+    def __iter__(self) -> Iterator[T]:
+        for begin in range(0, len(self), 256):
+            yield from self[begin : begin + 256]  # type: ignore[attr-defined]  # a batch
+
+    def _rows(self, rows: Tensor) -> Any:
+        if not self.shards:
+            raise BatchIndexError(f"{self.paths[0]}: the dataset has no rows")
+        if not len(rows):
+            return self._shelf[0][:0].clone()
+        numbers = np.searchsorted(self._ends, rows.numpy(), side="right")
+        begins = np.concatenate([[0], self._ends[:-1]])[numbers]
+        return self._shelf.gather(torch.from_numpy(numbers), rows - torch.from_numpy(begins))
+
+    def _numbers(self, index: Any) -> Tensor:
+        """An index as the numbers of its rows."""
+        if isinstance(index, slice):
+            return torch.arange(len(self))[index] if (index.step or 1) > 0 else _backwards(index, len(self))
+        found = _as_tensor(index)
+        if found.dtype is torch.bool:
+            if len(found) != len(self):
+                raise BatchIndexError(f"a mask has one value for each of the {len(self)} rows, got {len(found)}")
+            return found.nonzero().squeeze(1)
+        return self._wrapped(found.to(torch.int64))
+
+    def _wrapped(self, rows: Tensor) -> Tensor:
+        """Rows from 0, negative ones from the end."""
+        count = len(self)
+        wrong = (rows < -count) | (rows >= count)
+        if bool(wrong.any()):
+            raise BatchIndexError(f"row {int(rows[wrong][0])} is not there: the dataset has {count} rows")
+        return torch.where(rows < 0, rows + count, rows)
+
+    # ---- others like it ----------------------------------------------------------------------------------------------
+
+    def pick(self, *fields: Any) -> TensorClassDataset[Any]:
+        """The same rows with some of their fields; the others are not read.
+
+        Args:
+            fields: names, paths or references, as `tensorclass.pick` takes them.
+
+        Raises:
+            UnknownFieldError: for a name that is no field; names the nearest.
+            UnsupportedOperationError: for a dataset whose class is not imported.
+        """
+        if self.cls is None:
+            missing = [name for name in fields if name not in self._stored.fields]
+            if missing:
+                near = did_you_mean(str(missing[0]), self._stored.fields)
+                raise UnknownFieldError(f"{self.paths[0]}: its rows have no field {missing[0]!r:.80}{near}")
+            raise UnsupportedOperationError(f"{self.paths[0]}: pick needs the class of the rows; pass it: `cls=`")
+        paths = tuple([getattr(field, "__field_path__", field) for field in fields])
+        found: TensorClassDataset[Any] = object.__new__(type(self))
+        found.__dict__ |= self.__dict__
+        found._fields = (*self._fields, paths)
+        found._use(pick_class(self.cls, *paths))
+        return found
+
+    @classmethod
+    def concat(cls, datasets: Sequence[TensorClassDataset[T]]) -> TensorClassDataset[T]:
+        """Datasets one after the other, as one; nothing is copied.
+
+        Raises:
+            SchemaError: when the rows of one don't fit the class of the first; the message shows the difference.
+        """
+        found = list(datasets)
+        if not found or not all([isinstance(one, TensorClassDataset) for one in found]):
+            raise TypeError(f"concat takes a list of datasets, got {datasets!r:.80}")
+        first = found[0]
+        paths = [path for one in found for path in one.paths]
+        return _open(paths, first._given or first._whole, first._mmap, first._verify, first._fields)
+
+    def batches(
+        self, size: int, shuffle: bool = False, seed: int = 0, rank: int = 0, world_size: int = 1,
+        drop_last: bool = False, pad_last: bool = False,
+    ) -> Batches[T]:  # fmt: skip
+        """The rows in batches: `iter()` begins the next epoch. See `Batches`."""
+        return Batches(self, size, shuffle, seed, rank, world_size, drop_last, pad_last)
+
+
+def _open(paths: Any, cls: Any, mmap: bool, verify: bool, fields: Sequence[Any]) -> TensorClassDataset[Any]:
+    found: TensorClassDataset[Any] = TensorClassDataset(paths, cls, mmap, verify)
+    for some in fields:
+        found = found.pick(*some)
+    return found
+
+
+def _check_alike(paths: Sequence[str], manifests: Sequence[Manifest], cls: Any) -> None:
+    """Datasets that become one are of one class."""
+    first = manifests[0]
+    for path, other in zip(paths[1:], manifests[1:], strict=True):
+        if other.cls.digest != first.cls.digest:
+            whole = stored_schema(first) if cls is None else schema_of(cls)
+            difference = stored_schema(other).diff(whole)  # type: ignore[arg-type]  # a class of rows has one
+            if difference.effect == "breaking":
+                raise SchemaError(f"{path}: its rows are not those of {paths[0]}:\n{difference}")
+
+
+def _is_whole(index: Any) -> bool:
+    return not isinstance(index, Tensor) or not (index.is_floating_point() or index.dtype is torch.bool)
+
+
+def _backwards(index: slice, count: int) -> Tensor:
+    return torch.tensor(list(range(*index.indices(count))), dtype=torch.int64)
+
+
+def _as_tensor(index: Any) -> Tensor:
+    """Numbers or a mask as a tensor of one dim."""
+    if isinstance(index, range):
+        index = list(index)
+    if isinstance(index, list) and not index:
+        return torch.empty(0, dtype=torch.int64)
+    try:
+        found = index.detach().cpu() if isinstance(index, Tensor) else torch.as_tensor(index)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"rows are a number, a slice, or a list, array or tensor of numbers, got {index!r:.80}") from None
+    if found.ndim != 1 or found.is_floating_point() or found.is_complex():
+        what = f"{found.dtype} of shape {list(found.shape)}"
+        raise TypeError(f"rows are numbers or a mask of one dim, got {what}")
+    return found

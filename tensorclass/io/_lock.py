@@ -1,0 +1,71 @@
+"""Locks between processes: one dies with the process that holds it, and its forked children do not hold it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from weakref import WeakSet
+
+from ._atomic import naming
+
+try:
+    import fcntl
+except ImportError:  # no such module on Windows
+    fcntl = None  # type: ignore[assignment]
+
+_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class FileLock:
+    """A lock on a file, which is made; another process, or another lock of this one, does not get it.
+
+    Args:
+        path: the file.
+        shared: others may hold it as well, when they share it too.
+        wait: wait for it; otherwise one that is held is an error.
+
+    Raises:
+        BlockingIOError: when another holds it.
+        OSError: with the path.
+    """
+
+    def __init__(self, path: str, shared: bool = False, wait: bool = False) -> None:
+        with naming(path):
+            self._fd = os.open(path, _FLAGS, 0o666)
+            try:
+                if fcntl is not None:
+                    fcntl.flock(self._fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+            except OSError as error:
+                os.close(self._fd)
+                if error.errno in (errno.EAGAIN, errno.EACCES):
+                    raise BlockingIOError(errno.EAGAIN, "another writer holds the lock", path) from None
+                raise
+        _HELD.add(self)
+
+    def release(self) -> None:
+        """Give the lock back; a second call does nothing."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __enter__(self) -> FileLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        self.release()
+
+
+_HELD: WeakSet[FileLock] = WeakSet()
+
+
+def _forget() -> None:
+    """In a forked child: close the descriptors, so that the lock ends with the parent."""
+    for lock in list(_HELD):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,138 @@
+"""The manifest of a dataset: which shards there are. What it does not list does not exist."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated, Any
+from zlib import crc32
+
+from pydantic import Field, ValidationError, field_validator
+
+from .._schema import Schema, schema_of
+from ..errors import ChecksumError, FileFormatError
+from ._atomic import open_file, read_bytes, replacing
+from ._format import ClassPart, Count, Part
+
+NAME = "manifest.json"
+VERSION = 1
+SHARD = re.compile(r"(?:(?P<writer>[A-Za-z0-9_]{1,64})-)?(?P<number>\d{6,})-(?P<id>[0-9a-f]{16})\.safetensors")
+"""How shards are called: the writer where it has an id, a number, and the random id."""
+_START = '{"crc32":"'
+_MANY = 1 << 30
+"""A manifest of more bytes is not read."""
+
+
+class ShardEntry(Part):
+    """One shard: a plain file name beside the manifest, and what the file must be."""
+
+    file: Annotated[str, Field(pattern=rf"^{SHARD.pattern}$")]
+    rows: Annotated[int, Field(ge=1, lt=2**62)]
+    bytes: Count
+    id: str
+    writer: str | None = None
+
+
+class Manifest(Part):
+    """The whole manifest; the order of the shards is the order of the rows."""
+
+    version: int = VERSION
+    cls: ClassPart
+    shards: list[ShardEntry] = []
+
+    @field_validator("shards")
+    @classmethod
+    def _distinct(cls, shards: list[ShardEntry]) -> list[ShardEntry]:
+        if len({shard.id for shard in shards}) != len(shards) or len({shard.file for shard in shards}) != len(shards):
+            raise ValueError("a shard is listed twice")
+        return shards
+
+
+def class_part(cls: Any) -> ClassPart:
+    """What a manifest says about a class."""
+    schema = schema_of(cls)
+    assert schema is not None  # checked where the class was given
+    return ClassPart(module=cls.__module__, name=cls.__qualname__, digest=schema.digest, fields=schema.to_dict())
+
+
+def stored_schema(manifest: Manifest) -> Schema:
+    """The schema that the rows were written with."""
+    return Schema.from_dict(manifest.cls.fields or {})
+
+
+def write_manifest(folder: str, manifest: Manifest) -> None:
+    """Put a manifest in the place of the one that is there, atomically.
+
+    Raises:
+        OSError: with the path.
+    """
+    body = manifest.model_dump_json(exclude_none=True)
+    with replacing(os.path.join(folder, NAME)) as target:
+        target.write([f'{_START}{crc32(body.encode()):08x}",{body[1:]}'.encode()])
+
+
+def read_manifest(folder: str) -> Manifest:
+    """The manifest of a folder, checked.
+
+    Raises:
+        FileFormatError: for a damaged or newer manifest.
+        OSError: with the path, also when there is none.
+    """
+    path = os.path.join(folder, NAME)
+    fd, size = open_file(path)
+    try:
+        if size > _MANY:
+            raise FileFormatError(f"a manifest has at most {_MANY} bytes, this one has {size}", path)
+        raw = read_bytes(fd, size, 0, path)
+    finally:
+        os.close(fd)
+    return parse_manifest(raw, path)
+
+
+def parse_manifest(raw: bytes, path: str) -> Manifest:
+    """A manifest from its text.
+
+    Raises:
+        FileFormatError: with the path and what is wrong.
+    """
+    head = len(_START)
+    if not raw.startswith(_START.encode()) or raw[head + 8 : head + 10] != b'",':
+        raise FileFormatError("it is no manifest of a dataset, or is cut off", path, 0)
+    body = b"{" + raw[head + 10 :]
+    _check_version(body, path)
+    if raw[head : head + 8] != f"{crc32(body):08x}".encode():
+        raise ChecksumError("the manifest is not the one that was written", path, 0)
+    try:
+        return Manifest.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise FileFormatError(f"the manifest is wrong at `{where:.100}`: {first['msg']:.200}", path) from None
+
+
+def _check_version(body: bytes, path: str) -> None:
+    found = re.match(rb'\{"version":(\d{1,9})[,}]', body)
+    if found is None:
+        raise FileFormatError("the manifest says no version, or is cut off", path, 0)
+    if int(found[1]) != VERSION:
+        what = f"the manifest has version {int(found[1])}, this library reads version {VERSION}; update tensorclass"
+        raise FileFormatError(what, path, 0)
+
+
+def is_dataset(path: str) -> bool:
+    """Whether a path is a folder with a manifest of this kind."""
+    try:
+        with open(os.path.join(path, NAME), "rb") as file:
+            return file.read(len(_START)) == _START.encode()
+    except OSError:
+        return False
+
+
+def describe(manifest: Manifest) -> dict[str, Any]:
+    """What a manifest holds, in numbers."""
+    shards = manifest.shards
+    return {
+        "class": f"{manifest.cls.module}.{manifest.cls.name}", "rows": sum([shard.rows for shard in shards]),
+        "shards": len(shards), "bytes": sum([shard.bytes for shard in shards]),
+    }  # fmt: skip
+

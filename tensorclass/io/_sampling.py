@@ -1,0 +1,206 @@
+"""The order of rows: every row once an epoch over all ranks, and a state that goes on at the exact row."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Rows(Protocol[T_co]):
+    """What has rows."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: Any, /) -> T_co: ...
+
+
+class Order:
+    """Which rows each batch has.
+
+    An epoch is one order of all rows, cut into batches of `size`; the batches go to the ranks in turn. The order
+    depends on the seed and the epoch, not on ranks.
+
+    Args:
+        rows: how many there are.
+        size: of a batch.
+        shuffle: another order each epoch; otherwise that of the dataset.
+        seed: any whole number.
+        rank: this process, from 0.
+        world_size: how many processes there are.
+        drop_last: every rank has the same number of full batches.
+        pad_last: every rank has the same number of full batches, and none is left out: some rows come again.
+    """
+
+    def __init__(
+        self, rows: int, size: int, shuffle: bool = False, seed: int = 0, rank: int = 0, world_size: int = 1,
+        drop_last: bool = False, pad_last: bool = False,
+    ) -> None:  # fmt: skip
+        for name, value, least in (("size", size, 1), ("world_size", world_size, 1), ("rank", rank, 0)):
+            if type(value) is not int or value < least:
+                raise ValueError(f"{name} is a whole number from {least}, got {value!r:.40}")
+        if type(seed) is not int:
+            raise TypeError(f"seed is a whole number, got {seed!r:.40}")
+        if rank >= world_size:
+            raise ValueError(f"rank is below world_size, got {rank} of {world_size}")
+        if drop_last and pad_last:
+            raise ValueError("drop_last leaves rows out and pad_last repeats some; pass one of them")
+        self.facts: dict[str, Any] = {
+            "rows": rows, "size": size, "shuffle": bool(shuffle), "seed": seed, "rank": rank, "world_size": world_size,
+            "drop_last": bool(drop_last), "pad_last": bool(pad_last),
+        }  # fmt: skip
+        self.epoch = 0
+        self.base = 0
+        """Batches of all ranks that were done before the world size changed."""
+        self.step = 0
+        """Batches of this rank that were delivered since."""
+        self._begun = False
+
+    def count(self, base: int = 0) -> int:
+        """How many batches this rank has in an epoch, after the first `base` of all ranks."""
+        rows, size, world = self.facts["rows"], self.facts["size"], self.facts["world_size"]
+        batches = (rows // size if self.facts["drop_last"] else -(-rows // size)) - base
+        if batches <= 0:
+            return 0
+        if self.facts["drop_last"]:
+            return int(batches // world)
+        if self.facts["pad_last"]:
+            return int(-(-batches // world))
+        return int(max(0, -(-(batches - self.facts["rank"]) // world)))
+
+    def begin(self) -> None:
+        """Begin the next epoch, or go on in the one of a state that was loaded."""
+        if self._begun or (self.step and self.step >= self.count(self.base)):
+            self.epoch, self.base, self.step = self.epoch + 1, 0, 0
+        self._begun = True
+
+    def remaining(self) -> Iterator[Tensor]:
+        """The rows of each batch that is still to come in this epoch: int64 `[n]`."""
+        base, first = self.base, self.step
+        size, rank, world = self.facts["size"], self.facts["rank"], self.facts["world_size"]
+        order = self._order()
+        for step in range(first, self.count(base)):
+            begin = (base + step * world + rank) * size
+            if order is None:
+                found = torch.arange(begin, min(begin + size, self.facts["rows"]))
+            else:
+                found = order[begin : begin + size].clone()
+            if self.facts["pad_last"] and len(found) < size:
+                found = self._padded(begin, size, order)
+            yield found
+
+    def _padded(self, begin: int, size: int, order: Tensor | None) -> Tensor:
+        places = torch.arange(begin, begin + size) % self.facts["rows"]
+        return places if order is None else order[places]
+
+    def _order(self) -> Tensor | None:
+        """The order of this epoch; None for that of the dataset."""
+        if not self.facts["shuffle"]:
+            return None
+        digest = hashlib.sha256(f"{self.facts['seed']}:{self.epoch}".encode()).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+        return torch.randperm(self.facts["rows"], generator=generator)
+
+    def state(self) -> dict[str, Any]:
+        """Where it is, in JSON types."""
+        return {"version": 1, **self.facts, "epoch": self.epoch, "base": self.base, "step": self.step}
+
+    def load(self, state: Mapping[str, Any], reshard: bool) -> None:
+        """Go on where a state was taken.
+
+        Raises:
+            ValueError: for the state of another order; names what differs.
+        """
+        known = {"version", "epoch", "base", "step", *self.facts}
+        if not isinstance(state, Mapping) or set(state) != known or state["version"] != 1:
+            raise ValueError(f"this is no state of batches: {state!r:.120}")
+        free = {"rank", "world_size"} if reshard else set()
+        for name, mine in self.facts.items():
+            if name not in free and (state[name] != mine or type(state[name]) is not type(mine)):
+                more = "; pass reshard=True when every rank goes on so" if name in ("rank", "world_size") else ""
+                raise ValueError(f"the state has {name}={state[name]!r:.60}, this has {name}={mine!r}{more}")
+        for name in ("epoch", "base", "step", "world_size"):
+            if type(state[name]) is not int or state[name] < 0:
+                raise ValueError(f"the state has {name}={state[name]!r:.60}, which is no number from 0")
+        self.epoch, self.base, self.step = state["epoch"], state["base"], state["step"]
+        if state["world_size"] != self.facts["world_size"]:
+            self.base, self.step = self.base + self.step * state["world_size"], 0
+            if not self.count(self.base):
+                self.epoch, self.base = self.epoch + 1, 0
+        self._begun = False
+
+
+class Batches(Generic[T]):
+    """The rows of a dataset in batches, as instances of its class.
+
+    Each `iter()` begins the next epoch. `state_dict()` says which batches were delivered, `load_state_dict` makes the
+    next `iter()` go on behind them. Every row comes once an epoch over all ranks; ranks differ by one batch at most,
+    unless `drop_last` leaves rows out or `pad_last` gives some rows again.
+
+    Args:
+        data: what has rows.
+        size: of a batch.
+        shuffle: another order each epoch, which depends on the seed and the epoch.
+        seed: any whole number.
+        rank: this process, from 0.
+        world_size: how many processes there are.
+        drop_last: every rank has the same number of full batches.
+        pad_last: every rank has the same number of full batches, and no row is left out.
+
+    Raises:
+        ValueError: for arguments that make no sense.
+
+    >>> import torch
+    >>> from tensorclass.io import Batches
+    >>> batches = Batches(torch.arange(5), 2)
+    >>> [batch.tolist() for batch in batches]
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(
+        self, data: Rows[T], size: int, shuffle: bool = False, seed: int = 0, rank: int = 0, world_size: int = 1,
+        drop_last: bool = False, pad_last: bool = False,
+    ) -> None:  # fmt: skip
+        self.data = data
+        self._order = Order(len(data), size, shuffle, seed, rank, world_size, drop_last, pad_last)
+
+    def __len__(self) -> int:
+        """The number of batches in a whole epoch."""
+        return self._order.count()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that runs, from 0."""
+        return self._order.epoch
+
+    def __iter__(self) -> Iterator[T]:
+        order = self._order
+        order.begin()
+        epoch = order.epoch
+        for rows in order.remaining():
+            batch = self.data[rows]
+            if order.epoch != epoch:
+                raise RuntimeError("another iterator has begun the next epoch; this one has ended")
+            order.step += 1
+            yield batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where it is, in JSON types: what was delivered counts."""
+        return self._order.state()
+
+    def load_state_dict(self, state: Mapping[str, Any], reshard: bool = False) -> None:
+        """Go on where a state was taken, with the next `iter()`.
+
+        Args:
+            state: what `state_dict` gave.
+            reshard: go on with another number of ranks; every rank loads a state of the same step.
+
+        Raises:
+            ValueError: for the state of another order; names what differs.
+        """
+        self._order.load(state, reshard)

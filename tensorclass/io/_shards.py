@@ -1,0 +1,172 @@
+"""The shards of a dataset: each is opened when a row of it is asked for, and some stay open."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .._schema import schema_of
+from ..errors import FileFormatError
+from ..ops import cat
+from ._atomic import open_file
+from ._format import Node
+from ._manifest import ShardEntry
+from ._read import places_of, read_head, tensors_of
+from ._unpack import Unpacker, references
+
+MAPPED = 1024
+"""Shards that stay mapped. A map holds no descriptor; its pages are the system's."""
+LOADED = 4
+"""Shards that stay in memory where they are not mapped."""
+
+
+class Shard(NamedTuple):
+    """One shard of a dataset: its folder, and what the manifest says about it."""
+
+    folder: str
+    entry: ShardEntry
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return os.path.join(self.folder, self.entry.file)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.entry.rows
+
+
+class How(NamedTuple):
+    """How shards are read."""
+
+    want: Any
+    """The class that the rows are of, `UNTYPED`, or None for the class that the file names."""
+    picked: bool
+    """Whether `want` has only some of the fields."""
+    mmap: bool
+    verify: bool
+
+
+def open_shard(shard: Shard, how: How) -> Any:
+    """The rows of a shard as one container; no more is mapped or read than is asked for.
+
+    Raises:
+        FileFormatError: for a shard that is missing, cut off, damaged, or another than the manifest lists.
+        SchemaError: when it does not fit the class.
+        OSError: for a file that can't be read.
+    """
+    path, entry = shard.path, shard.entry
+    try:
+        fd, size = open_file(path)
+    except FileNotFoundError:
+        raise FileFormatError("the manifest lists this shard, and it is not there", path) from None
+    try:
+        if size != entry.bytes:
+            raise FileFormatError(f"the manifest says {entry.bytes} bytes, the shard has {size}", path, size)
+        opened = read_head(fd, size, path)
+        if opened.meta.shard != entry.id:
+            what = f"it has the id {opened.meta.shard}, the manifest lists {entry.id}: it belongs to another dataset"
+            raise FileFormatError(what, path, 8)
+        root = opened.meta.root
+        if root.members is not None or root.size[:1] != [entry.rows]:
+            raise FileFormatError(f"its batch size is {root.size}, the manifest says {entry.rows} rows", path, 8)
+        if how.picked:
+            root = _narrow(root, how.want)
+        places = places_of(opened.header, references(root), path)
+        tensors = tensors_of(opened, places, how.mmap, False, how.verify)
+    finally:
+        os.close(fd)
+    return Unpacker(opened.meta, tensors, path, False, False, False).build(root, (), how.want)
+
+
+def _narrow(node: Node, cls: Any) -> Node:
+    """The part of a tree that a class declares, by names of today and former ones."""
+    schema = schema_of(cls)
+    assert schema is not None  # a picked class has one
+    kept: dict[str, Any] = {}
+    for key, part in node.entries.items():
+        spec = schema.fields.get(schema.renamed.get(key, key))
+        if spec is not None:
+            kept[key] = _narrow(part, spec.nested) if isinstance(part, Node) and spec.nested is not None else part
+    return node.model_copy(update={"entries": kept})
+
+
+class Shelf:
+    """The shards that are open, those that were used last.
+
+    Args:
+        shards: all shards.
+        how: how they are read.
+    """
+
+    def __init__(self, shards: Sequence[Shard], how: How) -> None:
+        self.shards = shards
+        self.how = how
+        self._limit = MAPPED if how.mmap else LOADED
+        self._open: OrderedDict[int, Any] = OrderedDict()
+
+    def __getitem__(self, number: int) -> Any:
+        found = self._open.get(number)
+        if found is None:
+            found = self._open[number] = open_shard(self.shards[number], self.how)
+            while len(self._open) > self._limit:
+                with suppress(KeyError):  # another thread was faster
+                    self._open.popitem(last=False)
+        else:
+            with suppress(KeyError):
+                self._open.move_to_end(number)
+        return found
+
+    def gather(self, numbers: Tensor, rows: Tensor) -> Any:
+        """Rows as one container with memory of its own.
+
+        Args:
+            numbers: int64 `[n]`, the shard of each row; n >= 1.
+            rows: int64 `[n]`, the place of each row in its shard.
+        """
+        if bool((numbers == numbers[0]).all()):
+            return _owned(self[int(numbers[0])], rows)
+        order = torch.argsort(numbers, stable=True)
+        which, counts = torch.unique_consecutive(numbers[order], return_counts=True)
+        parts = list(zip(which.tolist(), rows[order].split(counts.tolist()), strict=True))
+        whole = self._joined(parts, len(rows))
+        if bool((order[1:] > order[:-1]).all()):
+            return whole
+        back = torch.empty_like(order)
+        back[order] = torch.arange(len(order))
+        return whole[back]
+
+    def _joined(self, parts: Sequence[tuple[int, Tensor]], count: int) -> Any:
+        """Rows of several shards one after the other; plain tensors are copied once."""
+        first = self[parts[0][0]]
+        leaves: list[Tensor] = []
+        if first._open_tensors(first, leaves, []) is None:
+            return cat([_owned(self[number], rows) for number, rows in parts])
+        found = [leaf.new_empty((count, *leaf.shape[1:])) for leaf in leaves]
+        begin = 0
+        for number, rows in parts:
+            shard, mine = self[number], list[Tensor]()
+            shard._open_tensors(shard, mine, [])
+            if not _alike(mine, leaves):
+                return cat([_owned(self[number], rows) for number, rows in parts])  # whose error names the field
+            for leaf, target in zip(mine, found, strict=True):
+                torch.index_select(leaf, 0, rows, out=target[begin : begin + len(rows)])
+            begin += len(rows)
+        return first._make(found, torch.Size([count, *first.batch_size[1:]]), first._names)
+
+
+def _alike(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
+    return [(leaf.dtype, leaf.shape[1:]) for leaf in one] == [(leaf.dtype, leaf.shape[1:]) for leaf in other]
+
+
+def _owned(batch: Any, rows: Tensor) -> Any:
+    """Rows of a shard, in memory of their own: writes to them do not reach the next reader."""
+    found = batch[rows]
+    return found if batch._open_tensors(batch, [], []) is not None else found.clone()

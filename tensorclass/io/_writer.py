@@ -1,0 +1,302 @@
+"""Writing a dataset: rows become shards, and a shard that the manifest lists stays whatever happens afterwards."""
+
+from __future__ import annotations
+
+import os
+import re
+from secrets import token_hex
+from typing import Any, Generic, TypeVar
+
+import torch
+from typing_extensions import Self
+
+from .._schema import Schema, schema_of
+from ..core import STORAGE
+from ..errors import BatchDimError, SchemaError, StructureError
+from ..ops import cat
+from ._atomic import make_folder, replacing
+from ._lock import FileLock
+from ._manifest import NAME, SHARD, Manifest, ShardEntry, class_part, read_manifest, write_manifest
+from ._pack import pack
+from ._paths import StrPath, text_of
+from ._progress import progress
+from ._shards import How, Shard, open_shard
+from ._write import write_to
+
+T = TypeVar("T")
+_SHARD_BYTES = 64 << 20
+"""About how large a shard becomes when nobody says how many rows it has."""
+_SINGLES = 1024
+"""Small batches that are joined at once."""
+_LOCK = ".lock"
+
+
+class DatasetWriter(Generic[T]):
+    """Appends rows to a dataset; `TensorClassDataset.create` gives one.
+
+    Rows are committed by whole shards: when one is full, on `commit()`, and at the end of the `with` block. A block
+    that ends by an exception keeps the shards that are full. What is not committed is held in memory: the rows of one
+    shard at most, and the batch that was given last.
+    """
+
+    def __init__(
+        self, path: StrPath, cls: type[T], rows_per_shard: int | None = None, resume: bool = False,
+        writer_id: str | None = None, checksums: bool = False, pbar: bool = False,
+    ) -> None:  # fmt: skip
+        self._check(cls, rows_per_shard, writer_id)
+        self.path = os.path.abspath(text_of(path))
+        self.cls: Any = cls
+        self._capacity = rows_per_shard
+        self._writer_id = writer_id
+        self._checksums = checksums
+        self._blocks: list[Any] = []
+        self._singles: list[Any] = []
+        self._pending = 0
+        self._failure: BaseException | None = None
+        self._head: Any = None
+        self._plain: Any = None
+        make_folder(self.path)
+        self._locks = self._take_locks()
+        try:
+            self._manifest = self._start(resume)
+            self._sweep()
+            self._bar = progress(pbar, None, f"writing {os.path.basename(self.path)}")
+            self._count = self._bar.__enter__()
+        except BaseException:
+            self._release()
+            raise
+
+    @staticmethod
+    def _check(cls: Any, rows_per_shard: int | None, writer_id: str | None) -> None:
+        if not isinstance(cls, type) or schema_of(cls) is None:
+            raise TypeError(f"a dataset holds rows of a tensorclass, got {cls!r:.80}; declare a class for them")
+        if rows_per_shard is not None and (type(rows_per_shard) is not int or rows_per_shard < 1):
+            raise ValueError(f"rows_per_shard is a number from 1, got {rows_per_shard!r:.40}")
+        if writer_id is not None and not (isinstance(writer_id, str) and re.fullmatch("[A-Za-z0-9_]{1,64}", writer_id)):
+            raise ValueError(f"writer_id is 1 to 64 letters, digits and underscores, got {writer_id!r:.80}")
+
+    # ---- one writer, or several --------------------------------------------------------------------------------------
+
+    def _take_locks(self) -> list[FileLock]:
+        mine, found = self._writer_id, list[FileLock]()
+        try:
+            found.append(FileLock(os.path.join(self.path, _LOCK), shared=mine is not None))
+            if mine is not None:
+                found.append(FileLock(os.path.join(self.path, f"{_LOCK}-{mine}")))
+        except BlockingIOError as error:
+            for lock in found:
+                lock.release()
+            what = (
+                "another writer has the dataset open; several writers each pass a `writer_id=`" if not found
+                else f"another writer has the id {mine!r}"
+            )  # fmt: skip
+            raise BlockingIOError(error.errno, what, self.path) from None
+        return found
+
+    def _updating(self) -> FileLock:
+        """Held while the manifest is read and replaced."""
+        return FileLock(os.path.join(self.path, f"{_LOCK}-manifest-update"), wait=True)
+
+    def _start(self, resume: bool) -> Manifest:
+        with self._updating():
+            try:
+                found = read_manifest(self.path)
+            except FileNotFoundError:
+                found = Manifest(cls=class_part(self.cls))
+                write_manifest(self.path, found)
+                return found
+        if not resume and (self._writer_id is None or self._own(found)):
+            what = "there is a dataset already; `create(..., resume=True)` goes on with it"
+            raise FileExistsError(17, what, os.path.join(self.path, NAME))
+        now = class_part(self.cls)
+        if found.cls.digest != now.digest:
+            difference = Schema.from_dict(found.cls.fields or {}).diff(schema_of(self.cls))  # type: ignore[arg-type]  # it has one
+            if difference:
+                text = f"{self.path}: its rows were written as another {found.cls.name}:\n{difference}"
+                raise SchemaError(f"{text}\nwrite a new dataset, or declare the class as it was")
+        if found.shards:
+            self._learn(open_shard(Shard(self.path, found.shards[0]), How(self.cls, False, False, False)))
+        return found
+
+    def _own(self, manifest: Manifest) -> list[ShardEntry]:
+        """The shards that are this writer's; a single writer goes on with all of them."""
+        mine = self._writer_id
+        return [shard for shard in manifest.shards if mine is None or shard.writer == mine]
+
+    def _sweep(self) -> None:
+        """Remove what writers of this id have left and not committed."""
+        known = {shard.file for shard in self._manifest.shards}
+        for name in os.listdir(self.path):
+            found = SHARD.fullmatch(name)
+            mine = found is not None and (self._writer_id is None or found["writer"] == self._writer_id)
+            if mine and name not in known:
+                os.unlink(os.path.join(self.path, name))
+
+    # ---- rows --------------------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        """How many rows were given so far, those of earlier runs included: where to go on. With a `writer_id`, only its own."""
+        return self.committed + self._pending
+
+    @property
+    def committed(self) -> int:
+        """How many of these rows are on disk, and stay there."""
+        return sum([shard.rows for shard in self._own(self._manifest)])
+
+    def append(self, batch: T) -> None:
+        """Add one element, or a batch of them.
+
+        Args:
+            batch: an instance of the class, of batch size `[]` or `[n]`. Its values are copied.
+
+        Raises:
+            TypeError: for an instance of another class.
+            SchemaError: for values that no longer fit the class.
+            StructureError: for a batch that can't be joined with the rows before: another event shape, another shared
+                value; names the field. Nothing was added.
+            OSError: with the path; the writer takes no more. `create(..., resume=True)` goes on after what is committed.
+        """
+        self._alive()
+        given = self._fitting(batch)
+        if not len(given):
+            return
+        self._join_check(given)
+        with _Guard(self):
+            self._take(given)
+            self._count(len(given))
+
+    def _fitting(self, batch: Any) -> Any:
+        if not isinstance(batch, self.cls):
+            what = f"append takes a {self.cls.__name__}, got a {type(batch).__name__}"
+            raise TypeError(f"{what}; `{self.cls.__name__}.from_tensordict` makes one")
+        if len(batch.batch_size) > 1:
+            size = list(batch.batch_size)
+            raise BatchDimError(f"append takes batch size [] or [n], got {size}; `batch.reshape(-1)` makes one dim")
+        given: Any = batch.unsqueeze(0) if not batch.batch_size else batch
+        return given.detach()
+
+    def _join_check(self, given: Any) -> None:
+        """Refuse rows that could not be joined with those before."""
+        if self._head is None:
+            self._learn(given)
+            return
+        if self._plain is not None and _signature(given) == self._plain:
+            return
+        try:
+            cat([self._head, given[:1]])
+        except (StructureError, SchemaError, RuntimeError, ValueError, TypeError) as error:
+            raise StructureError(f"the batch does not go with the rows before: {error}") from error
+
+    def _learn(self, batch: Any) -> None:
+        """Remember the first row, and how many rows make a shard."""
+        self._head, self._plain = batch[:1].clone(), _signature(batch)
+        if self._capacity is None:
+            size = sum([leaf.nbytes for leaf in batch._leaves(STORAGE)]) // len(batch)
+            self._capacity = max(1, _SHARD_BYTES // max(size, 64))
+
+    def _take(self, given: Any) -> None:
+        capacity = self._capacity
+        assert capacity is not None  # `_learn` found it
+        begin, count = 0, len(given)
+        while self._pending + count - begin >= capacity:
+            end = begin + capacity - self._pending
+            self._flush([given[begin:end]])
+            begin = end
+        if begin < count:
+            self._singles.append(given[begin:].clone())
+            self._pending += count - begin
+        if len(self._singles) >= _SINGLES:
+            self._blocks.append(cat(self._singles))
+            self._singles = []
+
+    def _flush(self, more: list[Any]) -> None:
+        """Write what is held, and more, as a shard, and list it."""
+        parts = [*self._blocks, *self._singles, *more]
+        whole = parts[0] if len(parts) == 1 else cat(parts)
+        entry = self._write(whole)
+        with self._updating():
+            now = read_manifest(self.path) if self._writer_id is not None else self._manifest
+            following = now.model_copy(update={"shards": [*now.shards, entry]})
+            write_manifest(self.path, following)
+        self._manifest = following
+        self._blocks, self._singles, self._pending = [], [], 0
+
+    def _write(self, whole: Any) -> ShardEntry:
+        number, key = len(self._own(self._manifest)), token_hex(8)
+        prefix = f"{self._writer_id}-" if self._writer_id is not None else ""
+        name = f"{prefix}{number:06d}-{key}.safetensors"
+        packed = pack(whole)._replace(shard=key)
+        with replacing(os.path.join(self.path, name), sweep=False) as target:
+            write_to(target, packed, self._checksums)
+            size = target.size
+        return ShardEntry(file=name, rows=len(whole), bytes=size, id=key, writer=self._writer_id)
+
+    def commit(self) -> None:
+        """Write the rows that are held as a shard of their own, although it is not full.
+
+        Raises:
+            OSError: with the path; as for `append`.
+        """
+        self._alive()
+        if self._pending:
+            with _Guard(self):
+                self._flush([])
+
+    def close(self) -> None:
+        """Commit, and let others write; a second call does nothing."""
+        try:
+            if self._locks and self._failure is None:
+                self.commit()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        if hasattr(self, "_bar"):
+            self._bar.__exit__(None, None, None)
+            del self._bar
+        for lock in self._locks:
+            lock.release()
+        self._locks = []
+
+    def _alive(self) -> None:
+        if self._failure is not None:
+            what = f"the writer has failed ({self._failure!r:.200}); `create(..., resume=True)` goes on after what is"
+            raise ValueError(f"{self.path}: {what} committed")
+        if not self._locks:
+            raise ValueError(f"{self.path}: the writer is closed; `create(..., resume=True)` opens another")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._release()
+
+    def __repr__(self) -> str:
+        state = "failed" if self._failure is not None else "open" if self._locks else "closed"
+        return f"DatasetWriter({self.path!r}, {self.cls.__name__}, rows={self.rows}, committed={self.committed}, {state})"
+
+
+class _Guard:
+    """After an error inside of the block nobody knows what is on disk: the writer takes no more."""
+
+    def __init__(self, writer: DatasetWriter[Any]) -> None:
+        self._writer = writer
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
+        if error is not None:
+            self._writer._failure = error
+
+
+def _signature(batch: Any) -> Any:
+    """dtype and event shape of each tensor, where all entries are plain tensors; None otherwise."""
+    leaves: list[torch.Tensor] = []
+    if batch._open_tensors(batch, leaves, []) is None:
+        return None
+    return [(leaf.dtype, leaf.shape[1:]) for leaf in leaves]
