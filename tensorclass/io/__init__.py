@@ -34,6 +34,13 @@ The file:
 - `_format`: our metadata: pydantic models of what is read (`Meta`, `Node` and the parts), `dump`, `read`, `seal`.
 - `_dtypes`: `form_of(dtype, shape)` as it is stored, `shape_of(code, shape, true)` as it was.
 
+Datasets:
+
+- `_manifest`: which shards there are, replaced as a whole. `_lock`: between processes.
+- `_writer`: `DatasetWriter`, rows to shards. `_shards`: `Shelf(shards, how)[i]` opens a shard, `gather(numbers, rows)`
+  gives rows of several. `_dataset`: `TensorClassDataset`.
+- `_sampling`: `Order`, which rows each batch has; `Batches`. `_progress`: bars.
+
 The system:
 
 - `_atomic`: `replacing(path) -> Target` with `write` and `write_at`; `open_file`, `read_at`, `make_folder`, `reserve`;

@@ -170,7 +170,8 @@ class TensorClassDataset(Dataset[T], Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         for begin in range(0, len(self), 256):
-            yield from self[begin : begin + 256]  # type: ignore[attr-defined]  # a batch
+            batch: Any = self[begin : begin + 256]
+            yield from batch
 
     def _rows(self, rows: Tensor) -> Any:
         if not self.shards:
@@ -282,7 +283,9 @@ def _as_tensor(index: Any) -> Tensor:
     try:
         found = index.detach().cpu() if isinstance(index, Tensor) else torch.as_tensor(index)
     except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"rows are a number, a slice, or a list, array or tensor of numbers, got {index!r:.80}") from None
+        raise TypeError(
+            f"rows are a number, a slice, or a list, array or tensor of numbers, got {index!r:.80}"
+        ) from None
     if found.ndim != 1 or found.is_floating_point() or found.is_complex():
         what = f"{found.dtype} of shape {list(found.shape)}"
         raise TypeError(f"rows are numbers or a mask of one dim, got {what}")

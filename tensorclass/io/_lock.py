@@ -30,13 +30,14 @@ class FileLock:
     """
 
     def __init__(self, path: str, shared: bool = False, wait: bool = False) -> None:
+        self._fd = -1
         with naming(path):
             self._fd = os.open(path, _FLAGS, 0o666)
             try:
                 if fcntl is not None:
                     fcntl.flock(self._fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
             except OSError as error:
-                os.close(self._fd)
+                self.forget()
                 if error.errno in (errno.EAGAIN, errno.EACCES):
                     raise BlockingIOError(errno.EAGAIN, "another writer holds the lock", path) from None
                 raise
@@ -44,6 +45,12 @@ class FileLock:
 
     def release(self) -> None:
         """Give the lock back; a second call does nothing."""
+        if self._fd >= 0 and fcntl is not None:  # a child that was just forked may not have closed its own yet
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+        self.forget()
+
+    def forget(self) -> None:
+        """Close the descriptor; the lock is another's."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -64,7 +71,7 @@ _HELD: WeakSet[FileLock] = WeakSet()
 def _forget() -> None:
     """In a forked child: close the descriptors, so that the lock ends with the parent."""
     for lock in list(_HELD):
-        lock.release()
+        lock.forget()
 
 
 if hasattr(os, "register_at_fork"):

@@ -135,4 +135,3 @@ def describe(manifest: Manifest) -> dict[str, Any]:
         "class": f"{manifest.cls.module}.{manifest.cls.name}", "rows": sum([shard.rows for shard in shards]),
         "shards": len(shards), "bytes": sum([shard.bytes for shard in shards]),
     }  # fmt: skip
-

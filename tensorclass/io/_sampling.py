@@ -87,7 +87,8 @@ class Order:
         for step in range(first, self.count(base)):
             begin = (base + step * world + rank) * size
             if order is None:
-                found = torch.arange(begin, min(begin + size, self.facts["rows"]))
+                rows = self.facts["rows"]
+                found = torch.arange(min(begin, rows), min(begin + size, rows))
             else:
                 found = order[begin : begin + size].clone()
             if self.facts["pad_last"] and len(found) < size:
@@ -125,12 +126,12 @@ class Order:
                 more = "; pass reshard=True when every rank goes on so" if name in ("rank", "world_size") else ""
                 raise ValueError(f"the state has {name}={state[name]!r:.60}, this has {name}={mine!r}{more}")
         for name in ("epoch", "base", "step", "world_size"):
-            if type(state[name]) is not int or state[name] < 0:
+            if type(state[name]) is not int or not 0 <= state[name] < 2**62:
                 raise ValueError(f"the state has {name}={state[name]!r:.60}, which is no number from 0")
         self.epoch, self.base, self.step = state["epoch"], state["base"], state["step"]
         if state["world_size"] != self.facts["world_size"]:
             self.base, self.step = self.base + self.step * state["world_size"], 0
-            if not self.count(self.base):
+            if self.base * self.facts["size"] >= self.facts["rows"]:
                 self.epoch, self.base = self.epoch + 1, 0
         self._begun = False
 

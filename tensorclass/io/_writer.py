@@ -29,6 +29,8 @@ _SHARD_BYTES = 64 << 20
 _SINGLES = 1024
 """Small batches that are joined at once."""
 _LOCK = ".lock"
+_UNFINISHED = re.compile(rf"\.{SHARD.pattern}\.\d+-\d+\.tmp")
+"""What a shard is called while it is written."""
 
 
 class DatasetWriter(Generic[T]):
@@ -62,14 +64,14 @@ class DatasetWriter(Generic[T]):
             self._sweep()
             self._bar = progress(pbar, None, f"writing {os.path.basename(self.path)}")
             self._count = self._bar.__enter__()
-        except BaseException:
+        except BaseException:  # whatever it is, others may write
             self._release()
             raise
 
     @staticmethod
-    def _check(cls: Any, rows_per_shard: int | None, writer_id: str | None) -> None:
-        if not isinstance(cls, type) or schema_of(cls) is None:
-            raise TypeError(f"a dataset holds rows of a tensorclass, got {cls!r:.80}; declare a class for them")
+    def _check(row_cls: Any, rows_per_shard: int | None, writer_id: str | None) -> None:
+        if not isinstance(row_cls, type) or schema_of(row_cls) is None:
+            raise TypeError(f"a dataset holds rows of a tensorclass, got {row_cls!r:.80}; declare a class for them")
         if rows_per_shard is not None and (type(rows_per_shard) is not int or rows_per_shard < 1):
             raise ValueError(f"rows_per_shard is a number from 1, got {rows_per_shard!r:.40}")
         if writer_id is not None and not (isinstance(writer_id, str) and re.fullmatch("[A-Za-z0-9_]{1,64}", writer_id)):
@@ -127,7 +129,7 @@ class DatasetWriter(Generic[T]):
         """Remove what writers of this id have left and not committed."""
         known = {shard.file for shard in self._manifest.shards}
         for name in os.listdir(self.path):
-            found = SHARD.fullmatch(name)
+            found = SHARD.fullmatch(name) or _UNFINISHED.fullmatch(name)
             mine = found is not None and (self._writer_id is None or found["writer"] == self._writer_id)
             if mine and name not in known:
                 os.unlink(os.path.join(self.path, name))
@@ -136,7 +138,10 @@ class DatasetWriter(Generic[T]):
 
     @property
     def rows(self) -> int:
-        """How many rows were given so far, those of earlier runs included: where to go on. With a `writer_id`, only its own."""
+        """How many rows were given so far, those of earlier runs included: where to go on.
+
+        With a `writer_id` only those of this writer count.
+        """
         return self.committed + self._pending
 
     @property
@@ -155,7 +160,8 @@ class DatasetWriter(Generic[T]):
             SchemaError: for values that no longer fit the class.
             StructureError: for a batch that can't be joined with the rows before: another event shape, another shared
                 value; names the field. Nothing was added.
-            OSError: with the path; the writer takes no more. `create(..., resume=True)` goes on after what is committed.
+            OSError: with the path; the writer takes no more. `create(..., resume=True)` goes on behind what is
+                committed.
         """
         self._alive()
         given = self._fitting(batch)
@@ -277,7 +283,9 @@ class DatasetWriter(Generic[T]):
 
     def __repr__(self) -> str:
         state = "failed" if self._failure is not None else "open" if self._locks else "closed"
-        return f"DatasetWriter({self.path!r}, {self.cls.__name__}, rows={self.rows}, committed={self.committed}, {state})"
+        return (
+            f"DatasetWriter({self.path!r}, {self.cls.__name__}, rows={self.rows}, committed={self.committed}, {state})"
+        )
 
 
 class _Guard:
@@ -295,7 +303,7 @@ class _Guard:
 
 
 def _signature(batch: Any) -> Any:
-    """dtype and event shape of each tensor, where all entries are plain tensors; None otherwise."""
+    """Dtype and event shape of each tensor, where all entries are plain tensors; None otherwise."""
     leaves: list[torch.Tensor] = []
     if batch._open_tensors(batch, leaves, []) is None:
         return None
