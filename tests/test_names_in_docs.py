@@ -30,8 +30,8 @@ OURS = [
     for name in ("", ".nn", ".typing", ".testing", ".errors", ".utils", ".nn.functional_modules")
 ]
 OTHERS = [
-    torch, torch.nn, torch.func, torch.distributions, torch.utils.data, _pytree, builtins, dataclasses, typing,
-    collections.abc, annotated_types,
+    torch, torch.nn, torch.nn.functional, torch.func, torch.distributions, torch.utils.data, _pytree, builtins,
+    dataclasses, typing, collections.abc, annotated_types,
 ]  # fmt: skip
 FORMATS = {"file-format.md": "names of a file's header", "typing.md": "programs, codes and settings of checkers"}
 """Pages whose tables are about other languages, which have tests of their own."""

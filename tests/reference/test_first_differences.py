@@ -122,11 +122,12 @@ def test_dims_are_batch_dims():
         torch.cat([ours, ours], -2)
 
 
-def test_results_are_unlocked():
-    """Number 10."""
+def test_shape_operations_are_unlocked():
+    """Number 10, and the row of casts."""
     theirs, ours = (td.lock_() for td in both(a=torch.ones(2)))
-    assert [(theirs + 1).is_locked, theirs[:].is_locked, theirs.reshape(2).is_locked] == [True] * 3
-    assert [(ours + 1).is_locked, ours[:].is_locked, ours.reshape(2).is_locked] == [False] * 3
+    assert [theirs[:].is_locked, theirs.reshape(2).is_locked, theirs.double().is_locked] == [True] * 3
+    assert [ours[:].is_locked, ours.reshape(2).is_locked, ours.double().is_locked] == [False] * 3
+    assert [td.detach().is_locked and (td + 1).is_locked for td in (theirs, ours)] == [True] * 2
     assert ours.reshape(2) is not ours
 
 
