@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import sys
 import types
 import typing
@@ -117,7 +119,10 @@ def _bound(variable: TypeVar) -> Any:
 
 def _without_none(annotation: Any) -> Any:
     members = tuple(member for member in get_args(annotation) if member is not types.NoneType)
-    return Union[members]  # noqa: UP007  # the members are known at run time only
+    try:
+        return functools.reduce(operator.or_, members)
+    except TypeError:  # a name that is not known yet; not the first choice, as `typing` keeps what it is given
+        return Union[members]  # noqa: UP007  # the members are known at run time only
 
 
 def _ragged_spec(core: Any, marks: list[Any], shared: bool) -> TensorSpec:

@@ -44,7 +44,7 @@ class Scope:
         Raises:
             NameError: when a name in it is not defined (yet).
         """
-        if not _is_open(annotation):
+        if not is_open(annotation):
             return annotation
         module = vars(sys.modules[self.cls.__module__]) if self.cls.__module__ in sys.modules else {}
         globalns = self.globals if self.given else module
@@ -65,7 +65,7 @@ def _readable(layer: Mapping[str, Any]) -> MutableMapping[str, Any]:
     return layer if isinstance(layer, dict) else dict(layer)
 
 
-def _is_open(annotation: Any) -> bool:
+def is_open(annotation: Any) -> bool:
     """Whether an annotation holds a string or forward reference somewhere."""
     if isinstance(annotation, str | ForwardRef):
         return True
@@ -74,7 +74,7 @@ def _is_open(annotation: Any) -> bool:
     inner = get_args(annotation)
     if get_origin(annotation) is typing.Annotated:
         inner = inner[:1]
-    return any(_is_open(part) for part in inner if part is not annotation)
+    return any(is_open(part) for part in inner if part is not annotation)
 
 
 def _evaluate(annotation: Any, globalns: Mapping[str, Any], names: MutableMapping[str, Any]) -> Any:
@@ -82,7 +82,7 @@ def _evaluate(annotation: Any, globalns: Mapping[str, Any], names: MutableMappin
         if not isinstance(annotation, str):
             break
         annotation = eval(annotation, dict(globalns), names)
-    if not _is_open(annotation):
+    if not is_open(annotation):
         return annotation
     carrier = type("Carrier", (), {"__annotations__": {"it": annotation}})
     return typing.get_type_hints(carrier, dict(globalns), dict(names), include_extras=True)["it"]

@@ -14,6 +14,7 @@ import torch
 from .._schema import MISSING, FieldSpec, Options, Schema
 from .._schema._schema import unknown_field
 from ..core import TensorCollection
+from ..core._caches import Classes, constant
 from ..errors import BatchSizeError, Problem, SchemaError, StructureError, UnknownFieldError
 from ..ops._compare import same_object
 from ._build import complete, finish_class, is_pending
@@ -28,7 +29,7 @@ Tree = tuple[tuple[str, Any], ...]
 
 LEVELS = ("off", "schema", "values")
 TITLE = 60  # where a title of field names ends
-_MADE: dict[tuple[Any, ...], Any] = {}
+_MADE = Classes()
 
 
 def pick(cls: Any, *fields: Any, name: str | None = None) -> Any:
@@ -201,12 +202,10 @@ def _tree(cls: Any, paths: Iterable[Path], keep: bool) -> Tree:
 # ---- the class ---------------------------------------------------------------------------------------------------
 
 
+@constant
 def _made(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> Any:
     """The class of a request, made the first time."""
-    key = (kind, sources, tree, name)
-    if key not in _MADE:
-        _MADE.setdefault(key, _make(kind, sources, tree, name))
-    return _MADE[key]
+    return _MADE.get((kind, sources, tree, name), lambda: _make(kind, sources, tree, name))
 
 
 def _make(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import sys
 from abc import update_abstractmethods
 from collections.abc import Mapping
@@ -27,7 +28,9 @@ from .._schema import (
     substitute,
 )
 from .._schema._dtypes import DTypeFamily
+from .._schema._names import is_open
 from ..core._base import check_names
+from ..core._caches import Classes, constant
 from ..core._device import as_device
 from ..core._pytree import register
 from ..errors import Problem, SchemaError
@@ -52,8 +55,7 @@ def build_class(cls: Any, given: Mapping[str, Any]) -> None:
     """Turn an annotated subclass of TensorClass into a full tensorclass."""
     inherited = getattr(cls, "__tensorclass_options__", None) or Options()
     cls.__tensorclass_options__ = _changed(cls, inherited, given)
-    frame = _defining_frame(cls)
-    schema = build_schema(cls, localns=dict(frame.f_locals) if frame is not None else {})
+    schema = build_schema(cls, localns=_defining_locals(cls))
     if schema.pending:
         _postpone(cls, schema)
     else:
@@ -148,14 +150,25 @@ def _rigid_dtype(spec: FieldSpec) -> torch.dtype | None:
     return None if spec.dtype is None else spec.dtype.exact
 
 
-def _defining_frame(cls: type) -> FrameType | None:
-    """The frame whose code defines the class, so that names of a function's scope resolve in annotations."""
+def _defining_locals(cls: type) -> dict[str, Any]:
+    """The locals of the function that defines a class, when an annotation names one of them.
+
+    Before Python 3.13 a function that is asked for its locals holds what they were until it returns.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__") == cls.__module__ and frame.f_code.co_name != cls.__name__:
-            return None if frame.f_locals is frame.f_globals else frame
+            break
         frame = frame.f_back
-    return None
+    if frame is None or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a module, or a class body
+        return {} if frame is None or frame.f_locals is frame.f_globals else dict(frame.f_locals)
+    code = frame.f_code
+    found = [note for base in cls.__mro__ for note in vars(base).get("__annotations__", {}).values()]
+    words = re.findall(
+        r"\w+", " ".join(note if isinstance(note, str) else repr(note) for note in found if is_open(note))
+    )
+    named = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}.intersection(words)
+    return dict(frame.f_locals) if named else {}
 
 
 def _refuse_clashes(cls: Any, schema: Schema, options: Options) -> None:
@@ -377,9 +390,10 @@ def complete(cls: Any) -> None:
             base.__tensorclass_pending__ = False
 
 
-_parametrised: dict[tuple[type, Any], Any] = {}
+_PARAMETRISED = Classes()
 
 
+@constant
 def parametrise(cls: Any, item: Any) -> Any:
     """`Pair[Digits]`: a subclass with its type variables substituted; `TensorClass["shadow"]`: a base with options."""
     if isinstance(item, str) or (isinstance(item, tuple) and item and all(isinstance(part, str) for part in item)):
@@ -395,10 +409,7 @@ def parametrise(cls: Any, item: Any) -> Any:
         )
     if any(isinstance(argument, TypeVar) for argument in arguments):
         return Generic.__class_getitem__.__func__(cls, item)  # type: ignore[attr-defined]  # the standard alias
-    known = _parametrised.get((cls, arguments))
-    if known is None:
-        known = _parametrised[cls, arguments] = _specialise(cls, dict(zip(parameters, arguments, strict=True)))
-    return known
+    return _PARAMETRISED.get((cls, arguments), lambda: _specialise(cls, dict(zip(parameters, arguments, strict=True))))
 
 
 def _specialise(cls: Any, arguments: dict[Any, Any]) -> Any:

@@ -1,30 +1,37 @@
-"""Generated source: compiled once, readable in tracebacks, importable by name so that torch.compile can trace it."""
+"""Generated source: compiled once, readable in tracebacks, gone with the function that was made of it."""
 
 from __future__ import annotations
 
 import itertools
 import linecache
-import sys
-import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from textwrap import indent
 from typing import Any
+from weakref import finalize
 
 _counter = itertools.count()
 
 
-def compile_function(source: str, name: str, owner: type, names: dict[str, Any]) -> Callable[..., Any]:
-    """One function of one class from its source.
+def compile_function(
+    source: str, name: str, owner: type, names: Mapping[str, Any], space: dict[str, Any]
+) -> Callable[..., Any]:
+    """One function of one class from its source, which stands one level deep from the second line on.
 
-    Dynamo imports the module of a function by its name, so the globals live in a module of `sys.modules`; `linecache`
-    holds the text, so that a debugger and `inspect.getsource` show it.
+    Args:
+        source: The text of the function.
+        name: What it is called there.
+        owner: The class, for messages.
+        names: What this function has for itself. They are its closure, so that they go with it: dynamo imports the
+            module of a function by name and never lets go of it, and a module holds its globals.
+        space: The globals: those of the module that writes the source.
     """
-    module_name = f"tensorclass.generated.{owner.__module__}.{owner.__qualname__}_{next(_counter)}"
-    module = types.ModuleType(module_name)
-    vars(module).update(names)
-    sys.modules[module_name] = module
-    filename = f"<{name} of {owner.__module__}.{owner.__qualname__} #{module_name.rpartition('_')[2]}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    exec(compile(source, filename, "exec"), vars(module))
-    function: Callable[..., Any] = vars(module)[name]
+    filename = f"<{name} of {owner.__module__}.{owner.__qualname__} #{next(_counter)}>"
+    text = f"def make({', '.join(names)}):\n{indent(source, '    ')}    return {name}\n"
+    made: dict[str, Any] = {}
+    exec(compile(text, filename, "exec"), space, made)
+    function: Callable[..., Any] = made["make"](**names)
     function.__qualname__ = f"{owner.__qualname__}.{name}"
+    # So that a debugger, a traceback and `inspect.getsource` show the text, for as long as there is code to show.
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    finalize(function.__code__, linecache.cache.pop, filename, None).atexit = False
     return function

@@ -6,16 +6,16 @@ import dataclasses
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, get_type_hints
-from weakref import WeakKeyDictionary
 
 from .._schema import field
+from ..core._caches import Classes
 from ..core._device import Device
 from ..errors import UnsupportedOperationError
 from ..ops._conversions import ConversionOps
 from ._base import TensorClass
 
 _OPTIONS = ("frozen", "autocast", "nocast", "shadow", "tensor_only")
-_converted: WeakKeyDictionary[type, dict[tuple[str, ...], type[TensorClass]]] = WeakKeyDictionary()
+_CONVERTED = Classes()
 
 
 def from_dataclass(
@@ -75,10 +75,8 @@ def _typed(cls: type, options: tuple[str, ...]) -> type[TensorClass]:
     """The typed class of a dataclass, made once for each choice of options."""
     if issubclass(cls, TensorClass):
         return cls
-    known = _converted.setdefault(cls, {})
-    if options not in known:
-        known[options] = _make(cls, options)
-    return known[options]
+    made: type[TensorClass] = _CONVERTED.get((cls, options), lambda: _make(cls, options))
+    return made
 
 
 def _make(cls: type, options: tuple[str, ...]) -> type[TensorClass]:

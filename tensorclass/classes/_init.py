@@ -53,6 +53,15 @@ DEFAULT: Any = Given.DEFAULT
 """A default that is made for each call: a factory's result, or a tensor spread over the batch."""
 
 
+SPACE = globals()
+"""What generated code refers to besides the names of its class."""
+SPACE.update(
+    _Tensor=Tensor, _Size=torch.Size, _as_batch_size=as_batch_size, _new=object.__new__, _TensorDict=TensorDict,
+    _ABSENT=ABSENT, _DEFAULT=DEFAULT, _type=type, _len=len, _object=object,
+    **{f"_{kind.__name__}": kind for kind in EXACT},
+)  # fmt: skip
+
+
 class InitBuilder:
     """Collects the pieces of one class's `__init__`."""
 
@@ -64,11 +73,7 @@ class InitBuilder:
         self.fields = [spec for spec in schema.fields.values() if spec.init]
         self.init_vars = schema.init_vars
         self.has_post_init = has_post_init
-        self.names: dict[str, Any] = {
-            "_Tensor": Tensor, "_Size": torch.Size, "_as_batch_size": as_batch_size, "_new": object.__new__,
-            "_TensorDict": TensorDict, "_ABSENT": ABSENT, "_DEFAULT": DEFAULT, "_type": type, "_len": len,
-            "_object": object, **{f"_{kind.__name__}": kind for kind in EXACT},
-        }  # fmt: skip
+        self.names: dict[str, Any] = {}
         self.lines: list[str] = []
         self.bound: set[str] = set()
         self.targets: dict[str, str] = {}
@@ -88,7 +93,7 @@ class InitBuilder:
         plain = all(spec.kind == "tensor" for spec in self.fields)
         checks = "\n".join("        " + line for line in self.lines) if fast else "        break"
         text = HEAD.format(parameters=self._parameters(), checks=checks, plain=plain, given=given, post=post)
-        return compile_function(text, "__init__", self.cls, self.names)
+        return compile_function(text, "__init__", self.cls, self.names, SPACE)
 
     def _parameters(self) -> str:
         positional: list[str] = []

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copyreg
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
+from weakref import ref
 
 import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
+from torch.torch_version import TorchVersion
 
 from ._base import Names, TensorCollection
 from ._exported import dumped, keyed, restored
@@ -127,7 +130,8 @@ def _dumped(context: Context) -> Any:
     ]
 
 
-def _restored(cls: type, saved: Any) -> Context:
+def _restored(owner: Any, saved: Any) -> Context:
+    cls = owner.cls() if isinstance(owner, Key) else owner
     keys, order, statics, rest = saved
     return Context(
         cls, tuple(keys), tuple(order), tuple([(key, restored(value)) for key, value in statics]), *restored(rest)
@@ -140,14 +144,64 @@ def trusted(made: T) -> T:
     return made
 
 
+_GONE: deque[Key] = deque()
+
+
+class Key:
+    """A class as a key of torch's registries, which never let go of a key: equal to the class, and no hold on it.
+
+    Dynamo follows the methods, so they are written in Python and do little.
+    """
+
+    __slots__ = ("__name__", "cls", "number")
+
+    def __init__(self, cls: type) -> None:
+        # Taken out at the next registration only: the garbage collector may run while dynamo goes through a registry.
+        self.cls = ref(cls, lambda _: _GONE.append(self))
+        self.number, self.__name__ = hash(cls), cls.__name__
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (other is not None and self.cls() is other)
+
+    def __repr__(self) -> str:
+        return repr(self.cls())
+
+
+# Dynamo compares the keys of the registry as constants, and knows from this version on which ones are. With `optree`
+# installed torch hands every class on to C++, which takes nothing else.
+WEAK = not getattr(pytree, "_cxx_pytree_exists", True) and TorchVersion(torch.__version__) >= "2.13"
+if WEAK:
+    pytree.register_constant(Key)
+
+
+def _sweep() -> None:
+    """Take classes that are gone out of the registries; a name goes back to another class that was given it."""
+    nodes: Any = pytree.SUPPORTED_NODES
+    serial: Any = pytree.SUPPORTED_SERIALIZED_TYPES
+    names: Any = pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE
+    while _GONE:
+        key = _GONE.popleft()
+        nodes.pop(key, None)
+        name = serial.pop(key).serialized_type_name
+        if names[name] is key:
+            del names[name]
+            names.update((name, other) for other, node in serial.items() if node.serialized_type_name == name)
+
+
 def register(cls: type) -> None:
-    """Register a container class with torch's pytree."""
+    """Register a container class with torch's pytree, which lets go of it when nobody else has it."""
+    _sweep()
+    own = cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+    key: Any = Key(cls) if WEAK and not own else cls
     pytree.register_pytree_node(
-        cls,
+        key,
         flatten,
         unflatten,
         flatten_with_keys_fn=flatten_with_keys,
         serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
         to_dumpable_context=_dumped,  # pyright: ignore[reportArgumentType]  # the context is ours
-        from_dumpable_context=partial(_restored, cls),  # pyright: ignore[reportArgumentType]  # as above
+        from_dumpable_context=partial(_restored, key),  # pyright: ignore[reportArgumentType]  # as above
     )

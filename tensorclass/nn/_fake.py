@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import importlib
 import logging
+import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch.distributions import Distribution
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ._probe_quiet import Assuming
 
 _PRIVATE = "torch._subclasses.fake_tensor"
-_DISPATCH = "torch.utils._python_dispatch"
+_COMPILER = "torch._dynamo"
+logger = logging.getLogger("tensorclass")
 
 # torch compares the dtypes of these operands in its kernels only, and fake tensors run no kernel.
 _SAME = (
@@ -41,6 +48,38 @@ class Unavailable(Exception):
     """This torch has no fake tensors where we look for them."""
 
 
+class _Here(threading.local):
+    """Whether fake tensors run in this thread."""
+
+    running = False
+
+
+_HERE = _Here()
+
+
+def _told(record: logging.LogRecord) -> bool:
+    """Whether torch logs what its fake tensors can't do: not about ours, which are asked what they can do."""
+    return not _HERE.running
+
+
+def _private() -> Any:
+    """Torch's module of fake tensors, and its compiler, which the first operation on one imports.
+
+    The import turns the validation of distributions off in the whole process, for good; here it stays as it was.
+    """
+    if _COMPILER not in sys.modules:
+        before, start = Distribution._validate_args, time.perf_counter()
+        importlib.import_module(_COMPILER)
+        Distribution.set_default_validate_args(before)
+        seconds = time.perf_counter() - start
+        logger.info(
+            "the first probe of the process imported %s in %.1f s; `probe=False` does without", _COMPILER, seconds
+        )
+    module = importlib.import_module(_PRIVATE)
+    logging.getLogger(_PRIVATE).addFilter(_told)
+    return module
+
+
 class FakeTensors:
     """Makes fake tensors, and fake copies of real ones; one instance for one build.
 
@@ -52,12 +91,16 @@ class FakeTensors:
 
     def __init__(self) -> None:
         try:
-            self._private: Any = importlib.import_module(_PRIVATE)
+            self._private: Any = _private()
             self._mode: Any = self._private.FakeTensorMode(allow_non_fake_inputs=True)
-            self._guard: Any = _guard_class()(self)
         except (ImportError, AttributeError, TypeError) as error:
             raise Unavailable(str(error)) from error
         self._fakes: dict[int, tuple[Tensor, Tensor]] = {}
+        self._guard = Guard(self)
+
+    def close(self) -> None:
+        """Let go of the real tensors."""
+        self._fakes.clear()
 
     def tensor(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
         """A fake tensor of a shape."""
@@ -91,16 +134,17 @@ class FakeTensors:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Operations inside make fake tensors, and their operands are compared as real kernels would."""
-        logger = logging.getLogger(_PRIVATE)
-        before, logger.disabled = logger.disabled, True
+        _HERE.running = True
         try:
-            with self._mode, self._guard, _FewSteps():
+            with self._mode, self._guard, FewSteps():
                 yield
         finally:
-            logger.disabled = before
+            _HERE.running = False
 
     def is_blind(self, error: BaseException) -> bool:
         """Whether an error says that values were needed, and not that the module is wrong."""
+        if isinstance(error, Warning):
+            return True  # a warning that is an error, here as in a real call
         kinds = ("DataDependentOutputException", "DynamicOutputShapeException", "UnsupportedFakeTensorException")
         private = tuple(getattr(self._private, name, Unavailable) for name in kinds)
         found: BaseException | None = error
@@ -111,42 +155,42 @@ class FakeTensors:
         return False
 
 
-def _guard_class() -> type[Any]:
-    """The dispatch mode that stands before the fake tensors."""
-    base: Any = importlib.import_module(_DISPATCH).TorchDispatchMode
+class Guard(TorchDispatchMode):
+    """The dispatch mode that comes before the fake tensors."""
 
-    class Guard(base):  # type: ignore[misc]  # the base is known at run time only
-        supports_higher_order_operators = True
+    supports_higher_order_operators = True
 
-        def __init__(self, fakes: FakeTensors) -> None:
-            super().__init__()
-            self.fakes = fakes
+    def __init__(self, fakes: FakeTensors) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # of torch
+        self.fakes = fakes
 
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            name = getattr(getattr(func, "overloadpacket", None), "__name__", "")
-            if name and name != "lift_fresh":
-                compare_operands(name, args)
-                args = tuple(self._faked(arg) for arg in args)
-                kwargs = {key: self._faked(value) for key, value in (kwargs or {}).items()}
-            return func(*args, **(kwargs or {}))
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
 
-        def _faked(self, value: Any) -> Any:
-            """Real tensors that a callable reaches past its copy, such as globals, are replaced too."""
-            if isinstance(value, Tensor):
-                return self.fakes.copy(value)
-            return [self._faked(item) for item in value] if type(value) is list else value
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(getattr(func, "overloadpacket", None), "__name__", "")
+        if name and name != "lift_fresh":
+            compare_operands(name, args)
+            args = tuple(self._faked(arg) for arg in args)
+            kwargs = {key: self._faked(value) for key, value in (kwargs or {}).items()}
+        return func(*args, **(kwargs or {}))
 
-    return Guard
+    def _faked(self, value: Any) -> Any:
+        """Real tensors that a callable reaches past its copy, such as globals, are replaced too."""
+        if isinstance(value, Tensor):
+            return self.fakes.copy(value)
+        return [self._faked(item) for item in value] if type(value) is list else value
 
 
-class _FewSteps(TorchFunctionMode):
+class FewSteps(Assuming):
     """Recurrent layers run over two steps instead of all, each of which would cost Python a millisecond."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         # Nine arguments that end in `batch_first`; a packed sequence has other ones.
         if name not in ("gru", "lstm", "rnn_tanh", "rnn_relu") or len(args) != 9 or type(args[-1]) is not bool:
-            return func(*args, **(kwargs or {}))
+            return super().__torch_function__(func, types, args, kwargs)
         x, time = args[0], int(args[-1])
         steps = x.shape[time] if x.ndim == 3 else 0
         if steps < 3:

@@ -3,7 +3,7 @@
 A pipeline of two modules becomes
 
     def forward(self, batch):
-        if not isinstance(batch, Input): wrong_input(batch)
+        if not isinstance(batch, Input): self._refuse(batch)
         M = self._modules
         v0 = batch.image
         v1 = M['linear_0'](v0)
@@ -45,6 +45,7 @@ class Program:
     run: Callable[[Any, Any], Any]
     calls: dict[int, Call]
     source: str
+    stages: Sequence[Stage]
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Writer:
     input: type
     output: type
     gates: Sequence[Sequence[int]]
+    narrowed: Sequence[str]
     checked: bool = False
     lines: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
@@ -62,6 +64,8 @@ class Writer:
     state: dict[Path, str] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
     written: set[Path] = field(default_factory=set)
+    owners: dict[str, tuple[Any, int]] = field(default_factory=dict)
+    """For each variable the class of its value, when that is an instance, and the depth of its path."""
     conditional: set[Path] = field(default_factory=set)
 
     def source(self) -> str:
@@ -75,7 +79,7 @@ class Writer:
 
     def _body(self, last: dict[str, int] | None = None) -> None:
         self.names.update(Input=self.input, Output=self.output)
-        self.lines += ["if not isinstance(batch, Input): wrong_input(batch)", *self.names.get("_narrowing", ())]
+        self.lines += ["if not isinstance(batch, Input): self._refuse(batch)", *self.narrowed]
         self.lines.append("M = self._modules")
         for inner in dict.fromkeys(stage.name.rpartition(".")[0] for stage in self.stages):
             if inner:  # its modules are called one by one, so that its own hooks would stay silent
@@ -113,7 +117,7 @@ class Writer:
         self.names |= {f"W{index}": stage.writes, f"L{index}": f"module {index} `{stage.name}`"}
         self.names[f"D{index}"] = stage.how.device
         call = stage.how.source(self._callee(index, stage), arguments, f"D{index}")
-        self.calls[len(self.lines) + 2] = Call(index, tuple(arguments))
+        self.calls[len(self.lines) + 3] = Call(index, tuple(arguments))
         if len(targets) == 1:
             self.lines.append(f"{targets[0]} = {call}")
             if self._is_tensor(stage.writes[0]):
@@ -167,7 +171,7 @@ class Writer:
         name = f"v{len(self.last)}"
         self.state[slot.path] = name
         self.written.add(slot.path)
-        self.names[f"owner {name}"] = (slot.spec.nested, len(slot.path))
+        self.owners[name] = (slot.spec.nested, len(slot.path))
         self._use(name, index)
         return name
 
@@ -191,11 +195,10 @@ class Writer:
         return next(found, "batch")
 
     def _owner_of(self, variable: str) -> Any:
-        return self.names[f"owner {variable}"][0]
+        return self.owners[variable][0]
 
     def _depth_of(self, variable: str) -> int:
-        depth: int = self.names[f"owner {variable}"][1]
-        return depth
+        return self.owners[variable][1]
 
     # ---- the output ----------------------------------------------------------------------------------------------
 
@@ -319,16 +322,11 @@ def dig(value: Any, path: Path) -> Any:
     return value
 
 
-HELPERS = {
-    "Tensor": Tensor, "single": single, "outputs": outputs, "fill": fill, "dig": dig, "hooked": hooked, "moved": moved,
-    "existing": existing, "present": present, "checkpoint": checkpoint,
-}  # fmt: skip
+HELPERS = (Tensor, single, outputs, fill, dig, hooked, moved, existing, present, checkpoint)
+"""What generated code refers to, by these names."""
 
 
-def generate(
-    stages: Sequence[Stage], input: type, output: type, report: Any, wrong_input: Callable[[Any], None],
-    seen: Any = None,
-) -> Program:  # fmt: skip
+def generate(stages: Sequence[Stage], input: type, output: type, report: Any, seen: Any = None) -> Program:
     """The forward of a pipeline, compiled.
 
     Args:
@@ -336,13 +334,11 @@ def generate(
         input: The class that it takes.
         output: The class that it returns.
         report: What the build check found; narrowed inputs are enforced.
-        wrong_input: Raises for a batch of another class.
         seen: Compares values with declarations, for the first call.
     """
     checks, names = narrowing(report)
-    writer = Writer(stages, input, output, report.gates, seen is not None)
-    writer.names.update(HELPERS, seen=seen, _narrowing=checks, **names)
+    writer = Writer(stages, input, output, report.gates, checks, seen is not None)
+    writer.names.update(names, seen=seen)
     source = writer.source()
-    usable = {name: value for name, value in writer.names.items() if name.isidentifier()}
-    run = compile_function(source, "forward", output, {**usable, "wrong_input": wrong_input})
-    return Program(run, writer.calls, source)
+    run = compile_function(source, "forward", output, writer.names, globals())
+    return Program(run, writer.calls, source, stages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
@@ -10,18 +11,20 @@ from torch import Tensor, nn
 
 from ..core import TensorCollection
 from ..errors import BuildError
-from ._check import Report
+from ._check import Report, check
 from ._diagnostics import location_of_caller
 from ._draw import build, draw, unknown_parameter
-from ._forward import has_path
+from ._first import FirstCall
+from ._forward import Program, generate, has_path
 from ._how import by_keyword
 from ._interaction import InteractionType
+from ._modes import skip_existing
 from ._probabilistic import as_generator
 from ._results import _construct, nest
-from ._sequential import PROBING, TensorClassSequential
+from ._sequential import TensorClassSequential, skipping
 from ._slots import Slot, as_slots
-from ._stage import TensorClassModule, _read
-from ._subsequence import needed, needs
+from ._stage import Stage, TensorClassModule, _read
+from ._subsequence import needed, needs, passed, picked
 from .distributions import CompositeDistribution, Delta
 from .distributions._composite import total
 
@@ -163,6 +166,19 @@ class ProbabilisticTensorClassModule(TensorClassModule):
         return self.module.log_prob(self.get_dist(batch), values)
 
 
+@dataclass(frozen=True)
+class Part:
+    """The modules before a probabilistic one, and the code that runs them."""
+
+    stages: Sequence[Stage]
+    needs: Sequence[tuple[Slot, bool]]
+    """What they take from before, and whether that is read off a sample."""
+    input: Any
+    output: Any
+    programs: dict[Any, Program] = field(default_factory=dict)
+    """By the mode of `set_skip_existing`."""
+
+
 class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
     """A pipeline with probabilistic modules, which can return their distributions.
 
@@ -192,12 +208,15 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
     torch.Size([3, 2])
     """
 
+    _made = (*TensorClassSequential._made, "_parts")
+
     def _build(self, report: Report, warn: bool) -> None:
         super()._build(report, warn)
         if not self._samplers():
             raise BuildError(
                 f"the pipeline {self._title()} has no ProbabilisticTensorClassModule; use TensorClassSequential"
             )
+        self._parts: dict[tuple[int, bool], Part] = {}
 
     def _samplers(self) -> list[int]:
         return [index for index, stage in enumerate(self._stages) if isinstance(self._target(stage), Sampler)]
@@ -205,6 +224,14 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
     def get_dist(self, batch: In) -> Any:
         """The distribution of the last probabilistic module; those before it draw, and it is conditional on that."""
         return self._dist(self._samplers()[-1], batch, None)
+
+    def get_dist_params(self, batch: In) -> Any:
+        """The parameters of `get_dist`, as an instance of a class of just these fields."""
+        index = self._samplers()[-1]
+        size: Any = getattr(batch, "batch_size", torch.Size())
+        reads = self._stages[index].reads
+        values = {slot.path: value for slot, value in zip(reads, self._arguments_of(index, batch, None), strict=True)}
+        return _construct(picked(reads), nest(values), size, self._stages[index].name)
 
     def log_prob(self, batch: In, sample: Any = None) -> Tensor:
         """The log-probability of the values that a sample holds, each given the values before it.
@@ -231,33 +258,58 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
 
     def _dist(self, index: int, batch: Any, sample: Any) -> Any:
         """The distribution of one module; values that a sample holds are taken from it instead of drawn."""
-        stage = self._stages[index]
-        sampler: Any = self._target(stage)
-        drawn = set() if sample is None else set(self._samplers())
-        kept = [i for i in needed(self._stages, range(index), stage.reads) if i not in drawn]
-        stages = [self._stages[i] for i in kept]
-        missing = needs(stages, stage.reads)
-        sources = [sample if self._is_drawn(slot, drawn) else batch for slot in missing]
-        values = {s.path: _read(source, s, stage.name) for s, source in zip(missing, sources, strict=True)}
-        if kept:
-            part = self._before(kept, stage.reads)
+        sampler: Any = self._target(self._stages[index])
+        return sampler.dist(*self._arguments_of(index, batch, sample))
+
+    def _arguments_of(self, index: int, batch: Any, sample: Any) -> list[Any]:
+        """What one probabilistic module reads."""
+        key = index, sample is not None
+        if key not in self._parts:
+            self._parts[key] = self._part_before(*key)
+        part, stage = self._parts[key], self._stages[index]
+        sources = [(slot, sample if drawn else batch) for slot, drawn in part.needs]
+        values = {slot.path: _read(source, slot, stage.name) for slot, source in sources}
+        if part.stages:
             given = batch
-            if part.input_class is not self.input_class:
-                given = _construct(part.input_class, nest(values), batch.batch_size, stage.name)
-            result = part(given)
+            if part.input is not self.input_class:
+                given = _construct(part.input, nest(values), batch.batch_size, stage.name)
+            result = self._through(part, given)
             values = {slot.path: _read(result, slot, stage.name) for slot in stage.reads}
-        return sampler.dist(*[values[slot.path] for slot in stage.reads])
+        return [values[slot.path] for slot in stage.reads]
+
+    def _part_before(self, index: int, sampled: bool) -> Part:
+        """What computes the parameters of one module; with a sample, what it holds is not drawn again."""
+        reads = self._stages[index].reads
+        drawn = set(self._samplers()) if sampled else set()
+        stages = [self._stages[i] for i in needed(self._stages, range(index), reads) if i not in drawn]
+        missing = needs(stages, reads)
+        inside = len(passed(self.input_class, missing)) == len(missing)
+        wanted = [(slot, sampled and self._is_drawn(slot, drawn)) for slot in missing]
+        return Part(stages, wanted, self.input_class if inside else picked(missing), picked(reads))
 
     def _is_drawn(self, slot: Slot, drawn: set[int]) -> bool:
         return any(slot in self._stages[index].written for index in drawn) or not has_path(self.input_class, slot.path)
 
-    def _before(self, kept: list[int], wanted: Sequence[Slot]) -> TensorClassSequential[Any, Any]:
-        """The modules that compute the parameters, checked already as parts of this pipeline."""
-        token = PROBING.enter(False)
+    def _through(self, part: Part, batch: Any) -> Any:
+        """Run the modules of a part, which are looked up in this pipeline as those of `forward` are."""
+        mode = skip_existing()
+        key = mode if isinstance(mode, bool) else tuple(mode)
+        program = part.programs.get(key) or self._written_for(part, key, batch)
         try:
-            return self._part(kept, wanted)
-        finally:
-            PROBING.leave(token)
+            result = program.run(self, batch)
+        except Exception as error:  # whatever the user's modules raise
+            self._blame(error, program)
+            raise
+        if key not in part.programs:
+            part.programs[key] = self._written_for(part, key)
+        return result
+
+    def _written_for(self, part: Part, mode: Any, batch: Any = None) -> Program:
+        """The code of a part; with a batch, code for the first call that compares what modules return."""
+        stages = part.stages if mode is False else [skipping(stage, mode) for stage in part.stages]
+        report = check(stages, [self._target(stage) for stage in stages], part.input, part.output)
+        seen = None if batch is None else FirstCall(report, stages, getattr(batch, "batch_size", torch.Size()))
+        return generate(stages, part.input, part.output, report, seen)
 
 
 def _checked(generator: Any) -> torch.Generator | None:

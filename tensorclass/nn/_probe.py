@@ -20,16 +20,17 @@ from ._check import Probed, Report, Seen, Use
 from ._diagnostics import Diagnostic
 from ._fake import FakeTensors, Unavailable
 from ._probe_copy import Uncopyable
+from ._probe_effects import OPT_OUT
 from ._probe_quiet import quiet
 from ._probe_run import Outcome, RealTensors, Tensors, as_real
-from ._probe_search import Again, Searcher, Sweep, Unknown, parameter_count
+from ._probe_search import Again, Searcher, Sweep, Unknown, device_of, parameter_count
 from ._probe_sizes import BATCHES, Sizes, dtype_for
 from ._probe_words import useful_line
 from ._results import TENSORS
 from ._slots import fields_of
 from ._stage import Stage
 from ._state import Path
-from ._unify import Clash
+from ._unify import Clash, Rest
 
 _ATTEMPTS = 24
 _REAL_PARAMETERS, _REAL_VALUES = 1 << 26, 1 << 24
@@ -48,14 +49,19 @@ def probe(
         real: Whether copies run on real tensors instead of fake ones.
     """
     try:
-        tensors: Tensors = RealTensors() if real else FakeTensors()
+        tensors: Tensors = RealTensors(device_of(targets)) if real else FakeTensors()
     except Unavailable as reason:
         note = Diagnostic(
             "N302", "no module is probed: this torch has no fake tensors as we know them", notes=(str(reason),)
         )
         return replace(report, diagnostics=(*report.diagnostics, note))
     with quiet():
-        return Prober(report, stages, targets, output, tensors).run()
+        prober = Prober(report, stages, targets, output, tensors)
+        try:
+            return prober.run()
+        finally:
+            prober.close()
+            tensors.close()
 
 
 def relearn(report: Report, probed: Probed | None) -> Report:
@@ -81,6 +87,8 @@ class Prober(Searcher):
     def run(self) -> Report:
         """All sweeps, then everything that they showed."""
         sweeps = self.sweeps()
+        for index in sorted(self.once & sweeps[0].given.keys()):
+            self._once(sweeps[0], index)
         for index in range(len(self.stages)):
             self._tell(index, sweeps)
         seen = tuple(self._seen(sweeps[0], index) for index in range(len(self.stages)))
@@ -113,12 +121,17 @@ class Prober(Searcher):
     def _step(self, sweep: Sweep, index: int) -> None:
         """Run a module; what it writes wrongly, or can't be seen to write, goes on as it is declared."""
         outcome = Outcome()
-        if index not in self.blocked:
+        if self.reach[index].refused:
+            sweep.blind[index] = f"`{self.reach[index].refused}` says `{OPT_OUT} = False`"
+        elif index not in self.blocked:
             try:
                 sweep.given[index] = tuple(
                     self._value(sweep, use.slot.path) for use in self.report.reads[index] if use is not None
                 )
-                outcome = self._outcome(sweep, index)
+                kept = self.live[index] | self.report.inputs.keys()
+                held = {path: value for path, value in sweep.values.items() if path in kept or path[:1] in kept}
+                sweep.live[index] = held
+                outcome = outcome if index in self.once else self._outcome(sweep, index)
             except Again:
                 raise
             except (Unknown, Uncopyable) as reason:
@@ -134,9 +147,7 @@ class Prober(Searcher):
 
     def _outcome(self, sweep: Sweep, index: int) -> Outcome:
         values = sweep.given[index]
-        kept = self.live[index] | self.report.inputs.keys()
-        live = {path: value for path, value in sweep.values.items() if path in kept or path[:1] in kept}
-        outcome = self._run(index, sweep.batch, values, sweep.sizes, self.tensors, live, sweep.isolator)
+        outcome = self._run(index, sweep.batch, values, sweep.sizes, self.tensors, sweep.live[index], sweep.isolator)
         if outcome.error is not None and self.tensors.is_blind(outcome.error):
             raise Unknown(f"it needs values ({useful_line(outcome.error)})")
         if (outcome.error is not None or outcome.findings) and not self._really(sweep, index, outcome):
@@ -147,18 +158,41 @@ class Prober(Searcher):
             self._without(sweep, index)
         return outcome
 
+    def _once(self, sweep: Sweep, index: int) -> None:
+        """The one run of a module that may be felt outside: nothing is tried again, and nothing searched for."""
+        terms = [
+            t for use in self.report.reads[index] if use is not None for t in self.unifier.resolve(use.place.terms)
+        ]
+        guessed = [name for t in terms for name in ([t.name] if isinstance(t, Rest) else t.names)]
+        try:
+            outcome = self._run(
+                index, sweep.batch, sweep.given[index], sweep.sizes.copy(self.plan), self.tensors, sweep.live[index],
+                sweep.isolator,
+            )  # fmt: skip
+        except Uncopyable as reason:
+            sweep.blind[index] = str(reason)
+            return
+        if outcome.error is not None and self.tensors.is_blind(outcome.error):
+            sweep.blind[index] = f"it needs values ({useful_line(outcome.error)})"
+        elif outcome.error is not None and sweep.sizes.guessed.intersection(guessed):
+            outside = self.reach[index].outside
+            sweep.blind[index] = f"it reaches {outside}, so it is run once, and rejects the sizes that were tried"
+        sweep.outcomes[index] = outcome
+
     def _really(self, sweep: Sweep, index: int, outcome: Outcome) -> bool:
         """Whether a copy does the same with real values; too large a module is believed."""
         values = sweep.given[index]
         held = sum(value.numel() for value in values if isinstance(value, Tensor))
         if self.tensors.real or held > _REAL_VALUES or parameter_count(self.targets[index]) > _REAL_PARAMETERS:
             return True
-        tensors = RealTensors()
+        tensors = RealTensors(self.device)
         made = [as_real(value, tensors) for value in values]
         paths = [use.slot.path for use in self.report.reads[index] if use is not None]
         again = self._run(
             index, sweep.batch, made, sweep.sizes.copy(self.plan), tensors, dict(zip(paths, made, strict=True))
         )
+        if again.error is not None and tensors.is_blind(again.error):
+            return False
         if again.error is not None and outcome.error is not None:
             outcome.error = again.error if useful_line(again.error) else outcome.error
         codes = {finding.code for finding in outcome.findings}
@@ -247,14 +281,15 @@ class Prober(Searcher):
             )
             self.found.append(self.words.diagnostic(index, "N302", f"is not probed: {reason}", (), hint))
             return
-        for sweep in sweeps[:2]:
+        shown = sweeps[: 1 if index in self.once else 2]
+        for sweep in shown:
             outcome = sweep.outcomes[index]
             given = self._given(sweep, index)
             if outcome.error is not None:
                 self.found.append(self.words.rejected(index, outcome.error, given, self.hints.get(index, "")))
                 return
             if outcome.findings:
-                sometimes = any(not other.outcomes[index].findings for other in sweeps[:2])
+                sometimes = any(not other.outcomes[index].findings for other in shown)
                 for finding in outcome.findings:
                     if sometimes and finding.code in ("E113", "E114"):
                         self.found.append(self.words.sometimes(index, finding, given))
@@ -328,6 +363,8 @@ class Prober(Searcher):
         return self.words.expression(reads, seen, [size for size, _ in usable])
 
     def _at_odd_sizes(self, sweep: Sweep, index: int) -> tuple[list[Any], Outcome]:
+        if index in self.once:
+            return [], Outcome()
         odd = {name: size + 5 for name, size in sweep.sizes.known.items() if name in sweep.sizes.guessed}
         return self.run_at(sweep, index, self.plan.with_(odd))
 

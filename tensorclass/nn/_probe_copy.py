@@ -10,14 +10,17 @@ from __future__ import annotations
 import copy
 import dis
 import functools
+import random
 import sys
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
@@ -28,11 +31,27 @@ _ATOMS = (
     torch.dtype, torch.device, torch.Size, torch.jit.ScriptFunction, weakref.ref, property,
 )  # fmt: skip
 _LIBRARIES = frozenset({"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"})
+_DATA = frozenset((
+    type(None), bool, int, float, complex, str, bytes, range, slice, torch.dtype, torch.device, torch.Size,
+))  # fmt: skip
+_HOLDERS = frozenset((dict, list, tuple, set, frozenset))
+_DEEPEST = 8
 _LARGE = 10_000
 
 
 class Uncopyable(Exception):
     """Something that running a callable would use up, such as a generator."""
+
+
+class Private(types.ModuleType):
+    """A module with names of its own in the place of some; everything else is the module's."""
+
+    def __init__(self, module: types.ModuleType, own: object) -> None:
+        super().__init__(module.__name__)
+        self.__dict__.update(_behind=module, _own=own)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own if hasattr(self._own, name) else self._behind, name)
 
 
 class Isolator:
@@ -41,9 +60,17 @@ class Isolator:
     Args:
         tensor: What a copy holds in the place of a tensor.
         make: An empty tensor of a shape, for the parameters of lazy modules.
+        share: Whether data stays what it is, as nothing writes into it. Data are containers of numbers, texts and other
+            data, and arrays; where something may write into it, the container itself is copied.
+        known: Which large containers are data, by their id: several copies look once.
     """
 
-    def __init__(self, tensor: Callable[[Tensor], Tensor], make: Callable[..., Tensor]) -> None:
+    def __init__(
+        self, tensor: Callable[[Tensor], Tensor], make: Callable[..., Tensor], *, share: bool = False,
+        known: dict[int, bool] | None = None,
+    ) -> None:  # fmt: skip
+        self._share = share
+        self._known_data: dict[int, bool] = {} if known is None else known
         self._tensor = tensor
         self._make = make
         self._memo: dict[int, Any] = {}
@@ -55,6 +82,8 @@ class Isolator:
         Raises:
             Uncopyable: for a generator, which a call would use up.
         """
+        if value is random or value is np:
+            return self._drawing(value)
         if type(value) in _ATOMS or isinstance(value, (type, types.ModuleType)):
             return value
         known = self._memo.get(id(value))
@@ -62,6 +91,14 @@ class Isolator:
             return known
         rule = _EXACT.get(type(value)) or next((rule for kind, rule in _RULES if isinstance(value, kind)), None)
         return rule(self, value) if rule is not None else self._object(value)
+
+    def _drawing(self, module: types.ModuleType) -> Any:
+        """`random` or `numpy` with generators of their own: the global ones are everybody's."""
+        if id(module) not in self._memo:
+            own = Private(random, random.Random(0))
+            arrays = Private(np, types.SimpleNamespace(random=Private(np.random, np.random.RandomState(0))))
+            self._memo.update({id(random): own, id(np): arrays})
+        return self._memo[id(module)]
 
     def known(self, value: Any, twin: Any) -> Any:
         """Remember a copy, before what it holds is copied."""
@@ -82,12 +119,12 @@ class Isolator:
             return self.known(value, self.copy(inner))
         twin = self.known(value, object.__new__(type(value)))
         for name, entry in value.__dict__.items():
-            twin.__dict__[name] = self._entry(twin, name, entry)
-        forward = getattr(type(value), "forward", None)
-        if isinstance(forward, types.FunctionType):
-            mine = self.copy(forward)
-            if mine is not forward:  # it names globals that a call could change
-                twin.__dict__.setdefault("forward", types.MethodType(mine, twin))
+            if name != "_compiled_call_impl":  # the copy runs uncompiled
+                twin.__dict__[name] = self._entry(twin, name, entry)
+        for name, function in _own_methods(type(value)):
+            mine = self.copy(function)
+            if mine is not function:  # it names globals that a call could change
+                twin.__dict__.setdefault(name, types.MethodType(mine, twin))
         return twin
 
     def _entry(self, twin: nn.Module, name: str, entry: Any) -> Any:
@@ -162,7 +199,22 @@ class Isolator:
 
     # ---- containers and objects ----------------------------------------------------------------------------------
 
+    def _data(self, value: Any) -> Any:
+        """A container of data."""
+        return value if self._share else self.known(value, value.copy())
+
+    def _is_data(self, value: Any) -> bool:
+        if len(value) <= _LARGE:
+            return _is_data(value, self._share)
+        if id(value) not in self._known_data:
+            self._known_data[id(value)] = _is_data(value, self._share)
+        return self._known_data[id(value)]
+
     def _dict(self, value: dict[Any, Any]) -> Any:
+        if self._is_data(value):
+            return self._data(value)
+        if _stays(value.values()):
+            return value
         twin = self.known(
             value, type(value)() if type(value) is not defaultdict else defaultdict(value.default_factory)
         )
@@ -171,16 +223,25 @@ class Isolator:
         return twin
 
     def _list(self, value: Any) -> Any:
+        if self._is_data(value):
+            return self._data(value)
+        if _stays(value):
+            return value
         twin = self.known(value, type(value)())
         for entry in value:
             (twin.add if isinstance(value, set) else twin.append)(self.copy(entry))
         return twin
 
     def _tuple(self, value: tuple[Any, ...]) -> Any:
+        if self._is_data(value):
+            return value
         made = [self.copy(entry) for entry in value]
         if all(new is old for new, old in zip(made, value, strict=True)):
             return value
         return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
+
+    def _array(self, value: Any) -> Any:
+        return value if self._share else self.known(value, value.copy())
 
     def _generator(self, value: torch.Generator) -> Any:
         twin = torch.Generator(value.device)
@@ -223,8 +284,35 @@ _RULES: tuple[tuple[Any, Callable[[Isolator, Any], Any]], ...] = (
     ((types.GeneratorType, types.AsyncGeneratorType, types.CoroutineType), Isolator._refuse),
     (torch.Generator, Isolator._generator),
     (RemovableHandle, Isolator._handle),
+    (np.ndarray, Isolator._array),
     (tuple, Isolator._tuple),
 )
+
+
+def _is_data(values: Collection[Any], deep: bool) -> bool:
+    """Whether values are numbers, texts and such; or, when inner containers count too, hold nothing else."""
+    for _ in range(_DEEPEST if deep else 1):
+        values = values.values() if isinstance(values, dict) else values
+        kinds = set(map(type, values)) - _DATA
+        if not kinds <= _HOLDERS or not kinds:
+            return not kinds
+        inner = [value for value in values if type(value) in _HOLDERS]
+        values = list(chain.from_iterable(value.values() if type(value) is dict else value for value in inner))
+    return False
+
+
+def _stays(values: Collection[Any]) -> bool:
+    """Whether a container of objects is too large to be copied one by one."""
+    return len(values) > _LARGE and not any(issubclass(kind, (Tensor, nn.Module)) for kind in set(map(type, values)))
+
+
+def _own_methods(cls: type) -> Iterator[tuple[str, types.FunctionType]]:
+    """The methods of a user's class that an instance can have in its own way."""
+    for base in cls.__mro__:
+        if base.__module__.partition(".")[0] not in _LIBRARIES:
+            for name, member in vars(base).items():
+                if isinstance(member, types.FunctionType) and not name.startswith("__"):
+                    yield name, member
 
 
 def _unwrapped(module: nn.Module) -> nn.Module | None:
@@ -280,9 +368,10 @@ def _writes_globals(code: types.CodeType) -> bool:
 
 def _matters(value: Any) -> bool:
     """Whether a call could change a global: library objects, classes, constants and large data are not copied."""
+    drawn = getattr(value, "__self__", None)
+    if value is random or value is np or isinstance(drawn, (random.Random, np.random.RandomState)):
+        return True
     if type(value) in _ATOMS or isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
-        return False
-    if isinstance(value, (list, dict, set)) and len(value) > _LARGE:
         return False
     module = getattr(value, "__module__", None) if callable(value) else type(value).__module__
     if isinstance(value, (Tensor, nn.Module, list, dict, set, deque, functools.partial)):

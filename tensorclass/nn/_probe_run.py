@@ -11,11 +11,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ..errors import MissingKeyError
+from ..errors import MissingKeyError, UnsupportedOperationError
 from ._check import Use
 from ._probe_copy import Isolator
+from ._probe_quiet import Assuming
 from ._probe_sizes import Sizes, Wrong
 from ._results import TENSORS, describe, outputs
+from ._seeded import Seeded
 from ._slots import is_tensorclass_type
 from ._stage import Stage
 from ._state import Path
@@ -30,18 +32,36 @@ class Tensors(Protocol):
     def copy(self, tensor: Tensor) -> Tensor: ...
     def running(self) -> Any: ...
     def is_blind(self, error: BaseException) -> bool: ...
+    def close(self) -> None: ...
 
 
 class RealTensors:
-    """Real tensors: random floats, zeros for everything that may be an index."""
+    """Real tensors: random floats, zeros for everything that may be an index; the same ones each time.
+
+    Args:
+        device: Where modules draw, from a generator of their own.
+    """
 
     real = True
+
+    def __init__(self, device: torch.device) -> None:
+        self._generators: dict[torch.device, torch.Generator] = {}
+        self._drawing = Seeded(self.generator(device))
+
+    def generator(self, device: torch.device) -> torch.Generator:
+        """The generator of a device, seeded."""
+        if device not in self._generators:
+            self._generators[device] = torch.Generator(device).manual_seed(0)
+        return self._generators[device]
 
     def tensor(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
         """A real tensor of a shape."""
         if dtype.is_floating_point or dtype.is_complex:
-            return torch.rand(tuple(shape), device=device).to(dtype)
+            return torch.rand(tuple(shape), device=device, generator=self.generator(device)).to(dtype)
         return torch.zeros(tuple(shape), dtype=dtype, device=device)
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     def copy(self, tensor: Tensor) -> Tensor:
         """A clone that requires grad where the original does."""
@@ -52,12 +72,13 @@ class RealTensors:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Nothing is special."""
-        yield
+        """Operations draw from a generator of their own."""
+        with Assuming(), self._drawing:
+            yield
 
     def is_blind(self, error: BaseException) -> bool:
-        """Real values are never missing."""
-        return False
+        """Real values are never missing; what draws from the global generator only is not run."""
+        return isinstance(error, (UnsupportedOperationError, Warning))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from .._schema import Polynomial
 from ._check import Report, Use
 from ._diagnostics import Diagnostic
 from ._probe_copy import Isolator
+from ._probe_effects import Reach
 from ._probe_run import Outcome, Run, Tensors, empty
 from ._probe_sizes import BATCHES, Plan, Sizes, accepted, alternatives, dtypes_of, interesting
 from ._probe_words import Words
@@ -46,6 +47,8 @@ class Sweep:
         self.isolator = isolator
         self.values: dict[Path, Any] = {}
         self.given: dict[int, tuple[Any, ...]] = {}
+        self.live: dict[int, dict[Path, Any]] = {}
+        """For each module the values that others still need when it runs."""
         self.outcomes: dict[int, Outcome] = {}
         self.blind: dict[int, str] = {}
 
@@ -69,20 +72,33 @@ class Searcher:
         self.answered: list[Diagnostic] = []
         self.hints: dict[int, str] = {}
         self.searching = True
+        self.errors: list[Exception] = []
+        self.data: dict[int, bool] = {}
         self.blocked = {d.module for d in report.diagnostics if d.code in BLOCKING}
         self.live = liveness(stages, output)
-        self.device = _device_of(targets)
+        self.device = device_of(targets)
+        self.reach = [Reach.of(target) for target in targets]
+        self.once = {index for index, reach in enumerate(self.reach) if reach.outside}
+        """Modules that may be felt outside of a copy: they run once, when all sizes are settled."""
 
     def isolator(self, tensors: Tensors) -> Isolator:
         """What makes the copies of one sweep."""
-        return Isolator(tensors.copy, functools.partial(empty, tensors))
+        share = not any(reach.writes for reach in self.reach)
+        return Isolator(tensors.copy, functools.partial(empty, tensors), share=share, known=self.data)
 
     def _run(
         self, index: int, batch: int, values: Sequence[Any], sizes: Sizes, tensors: Tensors, live: Any = (),
         isolator: Isolator | None = None,
     ) -> Outcome:  # fmt: skip
         run = Run(index, self.stages[index], self.targets[index], self.report.writes[index], batch)
-        return run(tensors, values, sizes, dict(live), isolator or self.isolator(tensors))
+        outcome = run(tensors, values, sizes, dict(live), isolator or self.isolator(tensors))
+        self.errors += [] if outcome.error is None else [outcome.error]
+        return outcome
+
+    def close(self) -> None:
+        """Let go of whatever tracebacks hold: the frames of the build, with the modules."""
+        for error in self.errors:
+            error.__traceback__ = error.__context__ = error.__cause__ = None
 
     def run_one(
         self, index: int, sweep: Sweep, values: Sequence[Any], tensors: Tensors | None = None,
@@ -224,7 +240,7 @@ def _changes(
         yield text, [*shape[:dim], 1, *shape[dim:]], value.dtype
 
 
-def _device_of(targets: Sequence[Callable[..., Any]]) -> torch.device:
+def device_of(targets: Sequence[Callable[..., Any]]) -> torch.device:
     """Where the inputs probably are: with the first parameter of the pipeline."""
     for target in targets:
         owner = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)

@@ -29,6 +29,10 @@ class Seeded(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]  # of torch
         self.generator = generator
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # or torch imports its compiler, a second of it, for the first operation
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
         if torch.Tag.nondeterministic_seeded in func.tags and options.get("generator") is None:

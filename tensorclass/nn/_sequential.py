@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypedDict, TypeVar, overload
 
 import torch
 from torch import nn
@@ -102,6 +102,8 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
     torch.Size([5])
     """
 
+    _made: ClassVar[tuple[str, ...]] = ("_run", "_program", "_report", "_skipping", "diagnostics")
+    """What `_build` sets."""
     input_class: type[Any]
     output_class: type[Any]
     diagnostics: tuple[Diagnostic, ...]
@@ -213,8 +215,8 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         self._run = self._program.run
 
     def _generate(self, seen: FirstCall | None = None, skip: Any = False) -> Program:
-        stages = self._stages if skip is False else [_skipping(stage, skip) for stage in self._stages]
-        return generate(stages, self.input_class, self.output_class, self._report, self._refuse, seen)
+        stages = self._stages if skip is False else [skipping(stage, skip) for stage in self._stages]
+        return generate(stages, self.input_class, self.output_class, self._report, seen)
 
     def _program_now(self) -> Program:
         """The program under `set_skip_existing`."""
@@ -278,8 +280,9 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         if found is None or found[1] not in program.calls:
             return
         frame, line = found
-        index, names = program.calls[line]
-        stage = self._stages[index]
+        position, names = program.calls[line]
+        stage = program.stages[position]
+        index = next(i for i, own in enumerate(self._stages) if own.name == stage.name)
         values = [frame.f_locals.get(name) for name in names]
         reraise(error, f"module {index} `{stage.name}` ({stage.location})", stage.reads, values)
 
@@ -405,7 +408,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         missing = needs(stages, self._ends() if wanted is None else wanted)
         inside = len(passed(self.input_class, missing)) == len(missing)
         part.input_class = self.input_class if inside else picked(missing)
-        part._build(part._check(), warn=False)
+        part._build(part._declared(), warn=False)  # probed as modules of this pipeline; `part.check()` probes it anew
         return part
 
     def _adopt(self, other: Self, name: str, kept: Sequence[int], whole: bool) -> None:
@@ -495,8 +498,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the generated code and what the check knows, which are made again."""
-        made = ("_run", "_program", "_report", "_skipping", "diagnostics")
-        state = {name: value for name, value in self.__dict__.items() if name not in made}
+        state = {name: value for name, value in self.__dict__.items() if name not in self._made}
         return {**state, "_probed": self._report.probed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -543,7 +545,7 @@ def _stages_of(member: Typed, index: int) -> tuple[str, list[Stage], nn.Module |
     return stage.name, [stage], registered
 
 
-def _skipping(stage: Stage, mode: Any) -> Stage:
+def skipping(stage: Stage, mode: Any) -> Stage:
     """A stage under `set_skip_existing`: True, or the keys that may be there already."""
     skips = mode is True or all(".".join(s.path) in mode or s.path in mode for s in stage.written)
     return replace(stage, skip_existing=stage.skip_existing or skips)

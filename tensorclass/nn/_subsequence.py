@@ -10,6 +10,7 @@ from typing import Any
 
 from .._schema import field
 from ..classes import TensorClass
+from ..core._caches import Classes
 from ..errors import BuildError, nearest
 from ._forward import has_path
 from ._slots import Slot, fields_of, specs_along
@@ -141,7 +142,7 @@ class Picked(type(TensorClass)):  # type: ignore[misc]  # mypy takes no computed
     _picked: tuple[tuple[Slot, ...], Path]
 
 
-_CLASSES: dict[tuple[Slot, ...], Any] = {}
+_PICKED = Classes()
 
 
 def picked(slots: Iterable[Slot]) -> Any:
@@ -152,9 +153,8 @@ def picked(slots: Iterable[Slot]) -> Any:
         fields = fields_of(owner)
         if {s.path for s in chosen} == {(name,) for name in fields} and all(spec.init for spec in fields.values()):
             return owner
-    if chosen not in _CLASSES:
-        _CLASSES[chosen] = _pick((chosen, ()), {slot.path: slot for slot in chosen})
-    return _CLASSES[chosen]
+    request = tuple((slot.owner, slot.ref._path, slot.within) for slot in chosen)
+    return _PICKED.get(request, lambda: _pick((chosen, ()), {slot.path: slot for slot in chosen}))
 
 
 def _pick(recipe: tuple[tuple[Slot, ...], Path], by_path: dict[Path, Slot]) -> Any:

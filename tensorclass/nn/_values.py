@@ -1,6 +1,6 @@
 """`check(values=True)`: copies of modules run on real values, to see whether elements of a batch influence each other.
 
-Every element is changed in turn, with the random generators set back; what the others come out as must stay.
+Every element is changed in turn, with the same random draws; what the others come out as must stay.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ._diagnostics import Diagnostic
 from ._probe import Prober
 from ._probe_quiet import quiet
 from ._probe_run import RealTensors
-from ._probe_search import Sweep
+from ._probe_search import Sweep, device_of
 from ._stage import Stage
 
 _SWEEP = 1  # the one with three elements
@@ -35,9 +35,11 @@ def influences(
         output: The class that the pipeline returns.
     """
     with quiet():
-        prober = Prober(report, stages, targets, output, RealTensors())
+        prober = Prober(report, stages, targets, output, RealTensors(device_of(targets)))
         sweep = prober.sweeps()[_SWEEP]
-        return tuple(d for index in range(len(stages)) for d in _Influence(prober, sweep, index).diagnostics())
+        found = tuple(d for index in range(len(stages)) for d in _Influence(prober, sweep, index).diagnostics())
+        prober.close()
+        return found
 
 
 class _Influence:
@@ -47,7 +49,7 @@ class _Influence:
         self.prober = prober
         self.sweep = sweep
         self.index = index
-        self.state = torch.get_rng_state()
+        self.generator = torch.Generator(prober.device).manual_seed(0)
 
     def diagnostics(self) -> Iterator[Diagnostic]:
         """What is wrong with the module."""
@@ -79,15 +81,14 @@ class _Influence:
             if use is None or use.slot.spec.kind != "tensor" or not isinstance(value, Tensor):
                 continue
             for element in range(self.sweep.batch):
-                changed = [*values[:position], _changed(value, element), *values[position + 1 :]]
+                changed = [*values[:position], self._changed(value, element), *values[position + 1 :]]
                 found = self._compared(base, self._outputs(changed, norms), element)
                 if found is not None:
                     return element, use.slot.name, *found
         return None
 
     def _outputs(self, values: Sequence[Any], norms: bool) -> tuple[Any, ...] | None:
-        torch.set_rng_state(self.state)
-        tensors = RealTensors()
+        tensors = RealTensors(self.prober.device)
         isolator = self.prober.isolator(tensors)
         copied = isolator.copy(self.prober.targets[self.index])
         for _, module in _modules(copied) if not norms else ():
@@ -96,6 +97,18 @@ class _Influence:
         fresh = [value.detach().clone() if isinstance(value, Tensor) else value for value in values]
         outcome = self.prober.run_one(self.index, self.sweep, fresh, tensors, isolator)
         return outcome.values if outcome.error is None else None
+
+    def _changed(self, value: Tensor, element: int) -> Tensor:
+        """The same batch with one element changed."""
+        changed = value.detach().clone()
+        one = changed[element]
+        if one.dtype == torch.bool:
+            changed[element] = ~one
+        elif one.is_floating_point():
+            changed[element] = one + torch.rand(one.shape, device=one.device, generator=self.generator).to(one.dtype)
+        else:  # small indices stay in range
+            changed[element] = 1 - one.clamp(0, 1)
+        return changed
 
     def _compared(
         self, base: Sequence[Any], other: Sequence[Any] | None, element: int
@@ -116,17 +129,6 @@ def _modules(target: Any) -> list[tuple[str, nn.Module]]:
     cells = getattr(target, "__closure__", None) or ()
     owners += [cell.cell_contents for cell in cells if isinstance(cell.cell_contents, nn.Module)]
     return [(f"`{name}`" if name else f"`{type(m).__name__}`", m) for o in owners for name, m in o.named_modules()]
-
-
-def _changed(value: Tensor, element: int) -> Tensor:
-    """The same batch with one element changed."""
-    changed = value.detach().clone()
-    one = changed[element]
-    if one.dtype == torch.bool:
-        changed[element] = ~one
-    else:  # small indices stay in range
-        changed[element] = one + torch.rand_like(one) if one.is_floating_point() else 1 - one.clamp(0, 1)
-    return changed
 
 
 def _alike(one: Sequence[Any], other: Sequence[Any]) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any, SupportsIndex
 
 import numpy as np
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from ..core import TensorCollection
+from ..core._caches import Classes
 from ..errors import StructureError, UnsupportedOperationError, did_you_mean
 
 _SHORTEST_STRING = 10  # characters, as the anchor's arrays have
@@ -212,9 +213,17 @@ def tuple_class(dest_cls: Any, keys: tuple[str, ...], name: str, top: bool) -> A
     )
 
 
-@lru_cache(maxsize=256)
+_NAMED_TUPLES = Classes()
+
+
 def _generic(name: str, keys: tuple[str, ...]) -> Any:
-    """One class for each set of keys, so that two results are of one type."""
+    """One class for each set of keys, so that two results are of one type; compiled code makes its own."""
+    if is_dynamo_compiling():
+        return _named_tuple(name, keys)
+    return _NAMED_TUPLES.get((name, keys), lambda: _named_tuple(name, keys))
+
+
+def _named_tuple(name: str, keys: tuple[str, ...]) -> Any:
     try:
         return namedtuple(name.partition("[")[0], keys)  # the fields are known at run time only
     except ValueError as error:

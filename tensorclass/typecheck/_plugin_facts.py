@@ -56,6 +56,7 @@ def record(info: TypeInfo) -> dict[str, Any]:
     return made
 
 
+_MOST = 4096
 _read: dict[int, tuple[dict[str, Any], dict[str, Declared]]] = {}
 
 
@@ -67,6 +68,8 @@ def own_fields(info: TypeInfo) -> dict[str, Declared]:
     rows: dict[str, Any] = made["fields"]
     known = _read.get(id(rows))
     if known is None or known[0] is not rows:
+        if len(_read) >= _MOST:
+            _read.clear()
         known = _read[id(rows)] = rows, {name: Declared(**row) for name, row in rows.items()}
     return known[1]
 

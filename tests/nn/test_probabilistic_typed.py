@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch import distributions as D
 
 from tensorclass import TensorClass, TensorDict, produced
-from tensorclass.errors import BuildError
+from tensorclass.errors import BuildError, SchemaError
 from tensorclass.nn import (
     CompositeDistribution,
     NormalParamExtractor,
@@ -256,3 +256,95 @@ def test_in_a_plain_pipeline():
         output=Act,
     )
     assert pipeline(Obs(torch.zeros(2, 4))).action.shape == (2, 2)
+
+
+def conditional():
+    """Two values, the second drawn around the first."""
+    return ProbabilisticTensorClassSequential(
+        TensorClassModule(nn.Linear(4, 2), Obs.x, Twice.loc, name="net"),
+        ProbabilisticTensorClassModule(
+            Twice.loc, Twice.first, distribution_class=D.Normal, distribution_kwargs={"scale": 1.0}, name="one"
+        ),
+        TensorClassModule(lambda x: x + 1, Twice.first, Twice.first, update=True, name="moved"),
+        ProbabilisticTensorClassModule(
+            {"loc": Twice.first}, Twice.second, distribution_class=D.Normal, distribution_kwargs={"scale": 1.0},
+            name="two",
+        ),
+        input=Obs, output=Twice,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "parts"), [(policy, 2), (conditional, 3)])
+@pytest.mark.parametrize("twin", [lambda p: p, copy.deepcopy])
+def test_parts_are_made_once(make, parts, twin, monkeypatch):
+    """What computes the parameters is written at the first call, and not again."""
+    obs, pipeline = Obs(torch.randn(3, 4)), twin(make())
+    sample = pipeline(obs)
+
+    def use():
+        pipeline.get_dist(obs)
+        pipeline.log_prob(obs, sample)
+        pipeline.get_dist_params(obs)
+
+    use()
+    monkeypatch.setattr("tensorclass.nn._forward.compile_function", None)
+    use()
+    assert len(pipeline._parts) == parts
+
+
+def test_parts_follow_replaced_modules():
+    """A module that is replaced, trained or moved takes effect, in a copy by itself."""
+    pipeline, obs = policy(), Obs(torch.randn(3, 4))
+    twin = copy.deepcopy(pipeline)
+    old = pipeline.get_dist(obs).mean
+    assert torch.equal(twin.get_dist(obs).mean, old)
+    twin[0].module.weight.data.zero_()
+    assert torch.equal(pipeline.get_dist(obs).mean, old)
+    name = next(name for name, module in pipeline.named_children() if isinstance(module, nn.Linear))
+    setattr(pipeline, name, nn.Linear(4, 2))
+    new = pipeline.get_dist(obs).mean
+    assert not torch.allclose(new, old)
+    assert torch.allclose(new, getattr(pipeline, name)(obs.x))
+    pipeline.check()
+    assert torch.equal(pipeline.get_dist(obs).mean, new)
+
+
+def test_hooks_run_in_parts():
+    """The modules are the pipeline's own, with their hooks."""
+    pipeline, obs, seen = policy(), Obs(torch.randn(3, 4)), []
+    pipeline[0].module.register_forward_hook(lambda *_: seen.append(1))
+    pipeline.get_dist(obs)
+    pipeline.log_prob(obs, pipeline(obs))
+    assert len(seen) == 3
+
+
+def test_parameters_as_an_instance():
+    """`get_dist_params` gives the parameters of `get_dist`, by their fields."""
+    pipeline, obs = policy(), Obs(torch.randn(3, 4))
+    params, dist = pipeline.get_dist_params(obs), pipeline.get_dist(obs)
+    assert sorted(params.keys()) == ["loc", "scale"]
+    assert torch.equal(params.loc, dist.base_dist.loc)
+    assert torch.equal(params.scale, dist.base_dist.scale)
+
+    class Own(TensorClass):
+        center: Float32[Tensor, "2"]
+        spread: Float32[Tensor, "2"]
+        action: Float32[Tensor, "2"] = produced()
+
+    own = Own(torch.zeros(3, 2), torch.ones(3, 2))
+    fields = {"loc": Own.center, "scale": Own.spread}
+    act = ProbabilisticTensorClassModule(fields, Own.action, distribution_class=D.Normal)
+    alone = ProbabilisticTensorClassSequential(act, input=Own)
+    assert torch.equal(alone.get_dist_params(own).spread, own.spread)
+
+
+def test_errors_in_parts_name_the_module():
+    """The index is that of the pipeline, and so is the first call's comparison."""
+    pipeline, obs = conditional(), Obs(torch.randn(3, 4))
+    pipeline.net = nn.Linear(3, 2)
+    with pytest.raises(RuntimeError) as info:
+        pipeline.get_dist(obs)
+    assert "module 0 `net`" in str(info.value) + "".join(getattr(info.value, "__notes__", ()))
+    pipeline.net = nn.Linear(4, 3)
+    with pytest.raises(SchemaError, match="loc"):
+        pipeline.get_dist(obs)

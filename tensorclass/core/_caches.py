@@ -1,0 +1,105 @@
+"""What outlives a call: a cache of classes that keeps none of them, and a list of everything that does.
+
+A class may hold the classes that it is made of; they and the cache never hold it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import MappingProxyType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
+from weakref import WeakValueDictionary, ref
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Classes:
+    """Classes that are made of others: one for each request, also under threads, for as long as somebody has it.
+
+    >>> known = Classes()
+    >>> made = known.get(("row", int), lambda: type("Row", (), {}))
+    >>> known.get(("row", int), lambda: type("Row", (), {})) is made
+    True
+    """
+
+    def __init__(self) -> None:
+        self._made: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+        self._publishing = threading.RLock()  # the garbage collector may come in between, and ask for a class
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def get(self, request: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """The class of a request.
+
+        Args:
+            request: What it is made of, hashable. Classes in it are compared by identity and are not kept alive.
+            make: Makes it. Two threads may both do so, as nothing is locked meanwhile; both get the first one.
+        """
+        key = _weakly(request)
+        found = self._made.get(key)
+        if found is None:
+            made = make()
+            with self._publishing:
+                found = self._made.setdefault(key, made)
+        return found
+
+
+def _weakly(part: Any) -> Any:
+    """A part of a request as a key that holds no class."""
+    origin = get_origin(part)
+    if origin is not None:
+        parts = map(_weakly, get_args(part))
+        return (Union, frozenset(parts)) if origin in (Union, UnionType) else (origin, *parts)
+    if isinstance(part, (tuple, list)):
+        return tuple(map(_weakly, part))
+    return ref(part) if isinstance(part, type) else part
+
+
+def constant(function: F) -> F:
+    """Let dynamo call a function as it is, on constants: it can't follow a weak cache."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]  # what `assume_constant_result` sets
+    return function
+
+
+KEPT = MappingProxyType({
+    # classes made of others: weak
+    "classes._algebra._MADE": "a class goes with its last user",
+    "classes._build._PARAMETRISED": "a class goes with its last user",
+    "classes._dataclass._CONVERTED": "a class goes with its last user",
+    "nn._subsequence._PICKED": "a class goes with its last user",
+    "ops._exports._NAMED_TUPLES": "a class goes with its last user",
+    # what belongs to an object of the user: weak
+    "classes._compile: linecache.cache": "the text of a generated function goes with its code",
+    "core._pytree: pytree.register_pytree_node": "goes at the first registration after the class is gone",
+    "core._pytree: pytree.register_constant": "one class",
+    "core._pytree._GONE": "the classes that went since the last registration",
+    "nn._plan._GATES": "a lock goes with its module",
+    # one for the process
+    "nn._fake: addFilter": "a filter of torch's logger, which is silent about the fake tensors of a check only",
+    "nn._fake: Distribution.set_default_validate_args": "put back to what it was before torch's compiler was imported",
+    "cli._pipelines: warnings.simplefilter": "for the time of a command",
+    # what users put there, by name
+    "core._timing.timeit._seconds": "one number for each name, until `timeit.erase()`",
+    "nn.distributions._mappings._MAPPINGS": "one function for each name that `add_custom_mapping` is given",
+    "cli._target: sys.modules": "the file that a command was given; the process ends with the command",
+    "cli._target: sys.path": "taken out when the file has been imported",
+    # made of texts and numbers: bounded
+    "_dims._grammar.parse_dims": "the dims of 4096 texts",
+    "_schema._json._lists_of": "one class for each kind of number and rank",
+    "classes._build._attributes": "one set of names",
+    "classes._build._members": "one set of names",
+    "typecheck._plugin_facts._read": "the fields of 4096 classes, in the process of mypy",
+    "typecheck._plugin_source._PARTS": "the names of parts, one entry for each kind of node, in the process of mypy",
+    "typecheck._plugin_source._last": "one file, in the process of mypy",
+    # for good: classes and functions of the package itself
+    "classes._base: copyreg.pickle": "the metaclass",
+    "core._pytree: torch.serialization.add_safe_globals": "what `trusted` marks",
+    "nn._subsequence: copyreg.pickle": "the metaclass of picked classes",
+    "store._bridges._ROOMS": "one function of the package",
+    "store._lazy: pytree.register_pytree_node": "one class",
+    "store._nodes: pytree.register_pytree_node": "two classes",
+    "store._ragged: pytree.register_pytree_node": "one class",
+})  # fmt: skip
+"""Everything in the package that outlives a call, and when it goes; `tests/test_lifetimes.py` looks for more."""

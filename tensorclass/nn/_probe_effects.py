@@ -1,0 +1,262 @@
+"""What a callable may reach when it runs, read off its code: whether a run is felt outside of the copy that is run.
+
+The code is followed through globals, closures, attributes and methods. Torch, numpy and the parts of the standard
+library that only compute are known; everything else that can't be looked into may do anything.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import functools
+import itertools
+import sys
+import types
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+OPT_OUT = "__tensorclass_probe__"
+"""Set to False on a class, a module or a function, it is never run by a check."""
+_PURE = frozenset((
+    "torch", "numpy", "einops", "tensorclass", "math", "cmath", "operator", "functools", "itertools", "collections",
+    "typing", "typing_extensions", "types", "dataclasses", "enum", "numbers", "copy", "copyreg", "abc", "contextlib",
+    "contextvars", "re", "string", "fractions", "decimal", "statistics", "bisect", "heapq", "inspect", "random",
+    "weakref", "builtins", "annotated_types", "jaxtyping", "pytest", "_pytest", "@py_builtins",
+))  # fmt: skip
+_FUNCTIONS = frozenset((
+    "print", "open", "input", "exec", "eval", "compile", "breakpoint", "__import__", "exit", "quit",
+))  # fmt: skip
+"""Builtins that do more."""
+_OUTSIDE = frozenset((
+    "print", "open", "save", "load", "manual_seed", "manual_seed_all", "set_rng_state", "set_rng_state_all",
+    "fromfile", "tofile", "savez", "savetxt", "loadtxt", "memmap", "distributed", "set_default_dtype",
+    "set_default_device", "set_num_threads", "set_printoptions", "hub", "from_file", "seterr", "profiler",
+    "multiprocessing",
+))  # fmt: skip
+"""Names in packages that only compute of what does more."""
+_WRITERS = frozenset((
+    "add", "append", "appendleft", "extend", "extendleft", "insert", "update", "setdefault", "pop", "popitem",
+    "popleft", "remove", "discard", "clear", "sort", "reverse", "rotate", "fill", "put", "itemset", "resize",
+    "partition", "setfield", "subtract", "move_to_end",
+))  # fmt: skip
+_STORES = frozenset(("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "DELETE_SLICE"))
+_MOST = 4000
+_HEAP = 1 << 9
+"""The flag of classes that are made by Python code."""
+_SIMPLE = frozenset((
+    type(None), bool, int, float, complex, str, bytes, type(...), range, slice, torch.dtype, torch.device, torch.Size,
+))  # fmt: skip
+_HOLDERS = frozenset((dict, list, tuple, set, frozenset))
+
+
+@dataclass
+class Reach:
+    """What one callable may reach.
+
+    `outside` says in words what a run may be felt by, "" for nothing; `refused` names what has opted out.
+    """
+
+    outside: str = ""
+    refused: str = ""
+    writes: bool = False
+    """Whether some code may write into containers or arrays."""
+    _seen: dict[int, Any] = field(default_factory=dict)
+    _queue: deque[Any] = field(default_factory=deque)
+    _methods: dict[str, list[Any]] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, target: Any) -> Reach:
+        """Look through a callable and all that it holds."""
+        found = cls()
+        found._queue.append(target)
+        try:
+            while found._queue and not found.refused:
+                found._visit(found._queue.popleft())
+                if len(found._seen) > 4 * _MOST:
+                    found._may("more code than is looked through")
+                    break
+        except Exception as error:  # objects of the user are asked for their attributes
+            found._may(f"what raises {type(error).__name__} when it is looked at")
+        found.writes |= bool(found.outside)
+        return found
+
+    def _may(self, what: str) -> None:
+        self.outside = self.outside or what
+
+    # ---- values --------------------------------------------------------------------------------------------------
+
+    def _visit(self, value: Any) -> None:
+        if type(value) in _SIMPLE or id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        if not isinstance(value, (Tensor, types.ModuleType)) and getattr(value, OPT_OUT, True) is False:
+            self.refused = getattr(value, "__name__", type(value).__name__)
+            return
+        for kind, rule in _RULES:
+            if isinstance(value, kind):
+                rule(self, value)
+                return
+        self._object(value)
+
+    def _object(self, value: Any) -> None:
+        cls = type(value)
+        if _root(cls) in ("numpy", "re", "builtins") or (_root(cls) == "torch" and not isinstance(value, nn.Module)):
+            return
+        held = getattr(value, "__dict__", None)
+        if held is None or not cls.__flags__ & _HEAP or _is_library(cls):  # made by C, or of slots
+            if not _is_pure(cls):
+                self._may(f"a {cls.__module__}.{cls.__qualname__}")
+            return
+        self._class(cls)
+        # Hooks of the user do not run in copies.
+        self._queue.extend(entry for name, entry in held.items() if not name.endswith("_hooks"))
+
+    def _class(self, cls: type) -> None:
+        for base in cls.__mro__:
+            if id(base) in self._seen and base is not cls:
+                continue
+            self._seen[id(base)] = base
+            if _is_pure(base) or hasattr(base, "__tensorclass_schema__"):
+                continue
+            if not base.__flags__ & _HEAP or _is_library(base):
+                self._may(f"a {base.__module__}.{base.__qualname__}")
+            for name, member in vars(base).items():
+                for code in _functions(member):
+                    implied = name == "forward" or (name.startswith("__") and name.endswith("__"))
+                    if implied or name in self._names:
+                        self._queue.append(code)
+                    else:
+                        self._methods.setdefault(name, []).append(code)
+
+    def _type(self, value: type) -> None:
+        if _is_pure(value) or hasattr(value, "__tensorclass_schema__"):
+            return
+        self._class(value)
+
+    def _container(self, value: Collection[Any]) -> None:
+        if not set(map(type, value)) <= _SIMPLE:
+            if len(value) > _MOST and not set(map(type, value)) <= _SIMPLE | _HOLDERS:
+                self._may("more objects than are looked through")
+            self._queue.extend(itertools.islice(value, _MOST))
+
+    def _mapping(self, value: Mapping[Any, Any]) -> None:
+        self._container(value.values())
+
+    def _module(self, value: types.ModuleType) -> None:
+        if not _is_pure(value):
+            self._may(f"the module {value.__name__}")
+
+    def _bound(self, value: types.MethodType) -> None:
+        self._queue += [value.__func__, value.__self__]
+
+    def _partial(self, value: functools.partial[Any]) -> None:
+        self._queue += [value.func, *value.args, *value.keywords.values()]
+
+    def _builtin(self, value: types.BuiltinFunctionType) -> None:
+        owner = value.__self__
+        if owner is not None and not isinstance(owner, (types.ModuleType, type)):
+            self.writes |= value.__name__ in _WRITERS
+            self._queue.append(owner)
+        elif value.__name__ in _OUTSIDE | _FUNCTIONS or not _is_pure(value):
+            self._may(f"`{value.__name__}`")
+
+    # ---- code ----------------------------------------------------------------------------------------------------
+
+    def _function(self, value: types.FunctionType) -> None:
+        original = getattr(value, "_torchdynamo_orig_callable", None)
+        if original is not None:
+            self._queue.append(original)
+        elif _is_pure(value):
+            if value.__name__ in _OUTSIDE:
+                self._may(f"`{value.__name__}`")
+            self._queue.extend(_cells(value))
+        elif _is_library(value):
+            self._may(f"`{value.__module__}.{value.__qualname__}`")
+        else:
+            self._queue.extend(_cells(value))
+            self._queue += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+            self._code(value.__code__, value.__globals__)
+
+    def _code(self, code: types.CodeType, space: Mapping[str, Any]) -> None:
+        for step in dis.get_instructions(code):
+            name = str(step.argval)
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                self._global(name, space)
+            elif step.opname == "IMPORT_NAME" and name.partition(".")[0] not in _PURE:
+                self._may(f"the module {name}")
+            elif step.opname in _STORES:
+                self.writes = True
+            elif step.opname.startswith(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER", "IMPORT_FROM")):
+                self._attribute(name)
+        for inner in code.co_consts:
+            if isinstance(inner, types.CodeType):
+                self._code(inner, space)
+
+    def _global(self, name: str, space: Mapping[str, Any]) -> None:
+        if name in space:
+            self._queue.append(space[name])
+        elif name in _FUNCTIONS:
+            self._may(f"`{name}`")
+        elif not hasattr(builtins, name):
+            self._may(f"`{name}`, which is not defined")
+
+    def _attribute(self, name: str) -> None:
+        self._names.add(name)
+        self._queue += self._methods.pop(name, ())
+        self.writes |= name in _WRITERS
+        if name in _OUTSIDE:
+            self._may(f"`.{name}`")
+
+
+_RULES: tuple[tuple[Any, Any], ...] = (
+    ((Tensor, torch.jit.ScriptModule, torch.jit.ScriptFunction, np.ndarray, property), lambda reach, value: None),
+    (types.FunctionType, Reach._function),
+    (types.MethodType, Reach._bound),
+    (types.BuiltinFunctionType, Reach._builtin),
+    (types.ModuleType, Reach._module),
+    (type, Reach._type),
+    (functools.partial, Reach._partial),
+    ((dict, types.MappingProxyType), Reach._mapping),
+    ((list, tuple, set, frozenset, deque), Reach._container),
+)
+
+
+def _root(value: Any) -> str:
+    """The package where something is defined."""
+    name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return str(name or "").partition(".")[0]
+
+
+def _is_pure(value: Any) -> bool:
+    """Whether something belongs to a package that only computes; builtins of torch have no module."""
+    root = _root(value)
+    return root in _PURE or root.lstrip("_") in _PURE or root in ("", "None")
+
+
+def _is_library(value: Any) -> bool:
+    """Whether something belongs to another part of the standard library, which is not looked into."""
+    return _root(value) in sys.stdlib_module_names and _root(value) != "__main__" and not _is_pure(value)
+
+
+def _cells(function: types.FunctionType) -> list[Any]:
+    found = []
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # an empty cell
+            continue
+    return found
+
+
+def _functions(member: Any) -> list[Any]:
+    """The functions of a class member: itself, what a static method wraps, the parts of a property."""
+    member = getattr(member, "__func__", member)
+    parts = (member.fget, member.fset) if isinstance(member, property) else (member,)
+    return [part for part in parts if isinstance(part, types.FunctionType)]
