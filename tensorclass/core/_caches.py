@@ -94,7 +94,10 @@ KEPT = MappingProxyType({
     "typecheck._plugin_source._PARTS": "the names of parts, one entry for each kind of node, in the process of mypy",
     "typecheck._plugin_source._last": "one file, in the process of mypy",
     # for good: classes and functions of the package itself
-    "classes._base: copyreg.pickle": "the metaclass",
+    "classes._meta: copyreg.pickle": "the metaclass",
+    "core._exported: pytree.register_pytree_node": "two classes",
+    "core._mapped: pytree.register_pytree_node": "the classes of the package that stand in for tensors",
+    "io._map._libc": "the C library",
     "core._pytree: torch.serialization.add_safe_globals": "what `trusted` marks",
     "nn._subsequence: copyreg.pickle": "the metaclass of picked classes",
     "store._bridges._ROOMS": "one function of the package",
