@@ -131,7 +131,7 @@ def _dumped(context: Context) -> Any:
 
 
 def _restored(owner: Any, saved: Any) -> Context:
-    cls = owner.cls() if isinstance(owner, Key) else owner
+    cls: Any = owner.cls() if isinstance(owner, Key) else owner
     keys, order, statics, rest = saved
     return Context(
         cls, tuple(keys), tuple(order), tuple([(key, restored(value)) for key, value in statics]), *restored(rest)
