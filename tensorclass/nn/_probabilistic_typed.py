@@ -21,10 +21,10 @@ from ._interaction import InteractionType
 from ._modes import skip_existing
 from ._probabilistic import as_generator
 from ._results import _construct, nest
-from ._sequential import TensorClassSequential, skipping
+from ._sequential import TensorClassSequential
 from ._slots import Slot, as_slots
 from ._stage import Stage, TensorClassModule, _read
-from ._subsequence import needed, needs, passed, picked
+from ._subsequence import needed, needs, passed, picked, skipping
 from .distributions import CompositeDistribution, Delta
 from .distributions._composite import total
 

@@ -32,7 +32,7 @@ from ._probe import probe, relearn
 from ._results import reraise
 from ._slots import Slot, is_tensorclass_type, slots_of
 from ._stage import Batch, Stage, TensorClassModule, as_module, check_name, default_name, fields_text
-from ._subsequence import finals, inlined, known_slots, leaves, needed, needs, passed, picked, reachable
+from ._subsequence import finals, inlined, known_slots, leaves, needed, needs, passed, picked, reachable, skipping
 from ._values import influences
 
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
@@ -543,12 +543,6 @@ def _stages_of(member: Typed, index: int) -> tuple[str, list[Stage], nn.Module |
         return name, inlined(member._stages, name, member.output_class), member
     stage, registered = member._stage_at(index)
     return stage.name, [stage], registered
-
-
-def skipping(stage: Stage, mode: Any) -> Stage:
-    """A stage under `set_skip_existing`: True, or the keys that may be there already."""
-    skips = mode is True or all(".".join(s.path) in mode or s.path in mode for s in stage.written)
-    return replace(stage, skip_existing=stage.skip_existing or skips)
 
 
 def _frame_of(traceback: TracebackType | None, program: Program) -> tuple[FrameType, int] | None:

@@ -43,6 +43,12 @@ def _covers(paths: Iterable[Path], slot: Slot) -> bool:
     return any(slot.path[: len(path)] == path for path in paths)
 
 
+def skipping(stage: Stage, mode: Any) -> Stage:
+    """A stage under `set_skip_existing`: True, or the keys that may be there already."""
+    skips = mode is True or all(".".join(s.path) in mode or s.path in mode for s in stage.written)
+    return replace(stage, skip_existing=stage.skip_existing or skips)
+
+
 # ---- what depends on what ------------------------------------------------------------------------------------------
 
 
