@@ -34,6 +34,7 @@ from .core import unravel_key_list as unravel_key_list
 from .core import unravel_key_to_tuple as unravel_key_to_tuple
 from .core import unravel_keys as unravel_keys
 from .io import DatasetWriter as DatasetWriter
+from .io import MemoryMappedTensor as MemoryMappedTensor
 from .io import TensorClassDataset as TensorClassDataset
 from .io import load as load
 from .io import save as save

@@ -22,6 +22,10 @@ Containers and entries:
 - `_values`: Python objects as JSON and back, exactly: `encode`, `decode`, `dumps`, `Unstorable`.
 - `_names`: `Names().take(path)` gives stored names, `nested_paths(names)` the key paths in files of others.
 
+Mapped tensors:
+
+- `_mapped_tensor`: `MemoryMappedTensor`; `wrap(tensor, Source)` makes one, `from_handle` is what pickles call.
+
 The file:
 
 - `_write`: `write(path, packed, checksums, sweep)` gives the tensors mapped from the new file; `write_to(target, ...)`
@@ -53,5 +57,6 @@ The system:
 from ._dataset import TensorClassDataset as TensorClassDataset
 from ._files import load as load
 from ._files import save as save
+from ._mapped_tensor import MemoryMappedTensor as MemoryMappedTensor
 from ._sampling import Batches as Batches
 from ._writer import DatasetWriter as DatasetWriter
