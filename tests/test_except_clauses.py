@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import tensordict
+import torch
 
 import tensorclass
 from tests import test_bad_containers
