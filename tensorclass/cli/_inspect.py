@@ -12,19 +12,24 @@ from typing import Any
 from .._schema import FieldSpec, Schema, is_tensorclass, schema
 from .._schema._accepted import validator_names
 from .._schema._constraints import flatten
-from ..errors import BuildError
+from ..errors import BuildError, FileFormatError
+from ..io._inspect import describe, is_stored
 from ._main import CommandError
 from ._target import failed, load_target, members_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("target", metavar="FILE.py[:CLASS]", help="a class, or all of a module")
+    parser.add_argument(
+        "target", metavar="FILE.py[:CLASS]", help="a class, or all of a module; or the path of a file or a dataset"
+    )
     parser.add_argument("--format", choices=["table", *FORMATS], default="table", help="what to print")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the classes; one alone is an object in JSON, those of a module stand under their names."""
+    """Print what is stored, or the classes; one is an object in JSON, those of a module stand under their names."""
+    if is_stored(arguments.target):
+        return _show_stored(arguments)
     found, form = load_classes(arguments.target), arguments.format
     if form in ("json", "jsonschema"):
         data = {name: FORMATS[form](cls) for name, cls in found.items()}
@@ -32,6 +37,16 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         show: Callable[[Any], str] = FORMATS.get(form, _table)
         print("\n\n".join(show(cls) for cls in found.values()))
+    return 0
+
+
+def _show_stored(arguments: argparse.Namespace) -> int:
+    if arguments.format != "table":
+        raise CommandError(f"--format {arguments.format} is for classes; {arguments.target} is stored data")
+    try:
+        print(describe(arguments.target))
+    except (FileFormatError, OSError) as error:
+        raise CommandError(str(error)) from None
     return 0
 
 

@@ -23,8 +23,12 @@ COMMANDS: dict[str, Command] = {
     ),
     "explain": Command("_explain", "print what a pipeline holds after every module"),
     "graph": Command("_graph", "draw a pipeline"),
-    "inspect": Command("_inspect", "print what classes declare: as a table, Markdown, JSON or JSON Schema"),
+    "inspect": Command(
+        "_inspect",
+        "print what classes declare: as a table, Markdown, JSON or JSON Schema; or what a file or a dataset holds",
+    ),
     "stubs": Command("_stubs", "write stubs for modules with typed classes, and for torch's functions"),
+    "verify": Command("_verify", "check files and datasets; exit status 1 when one is damaged"),
 }
 """By name; a module is imported when its command is called, so that no command pays for another's imports."""
 

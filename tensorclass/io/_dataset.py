@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -15,14 +16,18 @@ from .._schema import Schema, schema_of
 from ..classes import pick as pick_class
 from ..errors import BatchIndexError, SchemaError, UnknownFieldError, UnsupportedOperationError, did_you_mean
 from ._classes import find_class
+from ._loader import BatchLoader
 from ._manifest import Manifest, read_manifest, stored_schema
 from ._paths import StrPath, text_of
-from ._sampling import Batches
-from ._shards import How, Shard, Shelf
+from ._progress import progress
+from ._sampling import Batches, Order
+from ._shards import How, Shard, Shelf, check_shard
 from ._unpack import UNTYPED
 from ._writer import DatasetWriter
 
 T = TypeVar("T")
+_BLOCK = 4096
+"""Rows that are read together when all of them are."""
 
 
 class TensorClassDataset(Dataset[T], Generic[T]):
@@ -169,8 +174,7 @@ class TensorClassDataset(Dataset[T], Generic[T]):
         return self[index]
 
     def __iter__(self) -> Iterator[T]:
-        for begin in range(0, len(self), 256):
-            batch: Any = self[begin : begin + 256]
+        for batch in self._blocks():
             yield from batch
 
     def _rows(self, rows: Tensor) -> Any:
@@ -246,6 +250,101 @@ class TensorClassDataset(Dataset[T], Generic[T]):
     ) -> Batches[T]:  # fmt: skip
         """The rows in batches: `iter()` begins the next epoch. See `Batches`."""
         return Batches(self, size, shuffle, seed, rank, world_size, drop_last, pad_last)
+
+    def loader(
+        self, batch_size: int, shuffle: bool = False, seed: int = 0, rank: int = 0, world_size: int = 1,
+        drop_last: bool = False, pad_last: bool = False, **options: Any,
+    ) -> BatchLoader[T]:  # fmt: skip
+        """The same batches by a `DataLoader`, whose workers read ahead.
+
+        Args:
+            batch_size: of a batch.
+            shuffle: another order each epoch, which depends on the seed and the epoch.
+            seed: any whole number.
+            rank: this process, from 0.
+            world_size: how many processes there are.
+            drop_last: every rank has the same number of full batches.
+            pad_last: every rank has the same number of full batches, and no row is left out.
+            options: as `DataLoader` takes them: `num_workers`, `pin_memory`, `prefetch_factor`, ...
+        """
+        return BatchLoader(
+            self, Order(len(self), batch_size, shuffle, seed, rank, world_size, drop_last, pad_last), **options
+        )
+
+    def compact(self, out: StrPath, rows_per_shard: int | None = None, *, pbar: bool = False) -> TensorClassDataset[T]:
+        """Write the rows again, in order, into shards of another size; gives the new dataset.
+
+        Args:
+            out: a folder without a dataset.
+            rows_per_shard: rows of a shard.
+            pbar: show the progress.
+
+        Raises:
+            FileExistsError: when there is a dataset.
+            UnsupportedOperationError: for a dataset whose class is not imported.
+        """
+        if self.cls is None:
+            raise UnsupportedOperationError(f"{self.paths[0]}: compact needs the class of the rows; pass it: `cls=`")
+        with DatasetWriter(out, self.cls, rows_per_shard, pbar=pbar) as writer:
+            for batch in self._blocks():
+                writer.append(batch)
+        return TensorClassDataset(out, self.cls, self._mmap)
+
+    def _blocks(self) -> Iterator[Any]:
+        """All rows in order, in parts that lie in one shard each."""
+        begin = 0
+        for shard in self.shards:
+            for first in range(begin, begin + shard.rows, _BLOCK):
+                yield self[first : min(first + _BLOCK, begin + shard.rows)]
+            begin += shard.rows
+
+    @classmethod
+    def from_map(
+        cls, dataset: Iterable[Any], fn: Callable[[Any], T], out: StrPath, rows_per_shard: int | None = None, *,
+        pbar: bool = False,
+    ) -> TensorClassDataset[T]:  # fmt: skip
+        """Write what a function makes of each item of another dataset.
+
+        Args:
+            dataset: gives items: a `Dataset` of tuples, a list, a generator.
+            fn: makes an element or a batch of a tensorclass of an item.
+            out: a folder without a dataset.
+            rows_per_shard: rows of a shard.
+            pbar: show the progress.
+
+        Raises:
+            FileExistsError: when there is a dataset.
+            TypeError: when `fn` gives anything else than instances of one tensorclass.
+            ValueError: when there are no items, so that nothing says the class.
+        """
+        items = map(fn, _items(dataset))
+        first: Any = next(items, _items)
+        if first is _items:
+            raise ValueError("from_map: there are no items, so that nothing says the class; `create` makes a dataset")
+        with DatasetWriter(out, type(first), rows_per_shard, pbar=pbar) as writer:
+            for item in chain([first], items):
+                writer.append(item)
+        return TensorClassDataset(out, type(first))
+
+    def verify(self, pbar: bool = False) -> list[Exception]:
+        """Open every shard, and compare it with the manifest, its class, and its checksums where it has them.
+
+        Returns:
+            What is wrong, an error for each shard; nothing is raised.
+        """
+        found: list[Exception] = []
+        with progress(pbar, len(self), "verifying") as count:
+            for shard in self.shards:
+                found += check_shard(shard, self._shelf.how)
+                count(shard.rows)
+        return found
+
+
+def _items(dataset: Any) -> Iterator[Any]:
+    """The items of a dataset; one of torch may have a length and no end."""
+    if isinstance(dataset, Dataset) and hasattr(dataset, "__len__"):
+        return (dataset[i] for i in range(len(dataset)))
+    return iter(dataset)
 
 
 def _open(paths: Any, cls: Any, mmap: bool, verify: bool, fields: Sequence[Any]) -> TensorClassDataset[Any]:

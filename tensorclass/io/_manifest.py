@@ -117,21 +117,3 @@ def _check_version(body: bytes, path: str) -> None:
     if int(found[1]) != VERSION:
         what = f"the manifest has version {int(found[1])}, this library reads version {VERSION}; update tensorclass"
         raise FileFormatError(what, path, 0)
-
-
-def is_dataset(path: str) -> bool:
-    """Whether a path is a folder with a manifest of this kind."""
-    try:
-        with open(os.path.join(path, NAME), "rb") as file:
-            return file.read(len(_START)) == _START.encode()
-    except OSError:
-        return False
-
-
-def describe(manifest: Manifest) -> dict[str, Any]:
-    """What a manifest holds, in numbers."""
-    shards = manifest.shards
-    return {
-        "class": f"{manifest.cls.module}.{manifest.cls.name}", "rows": sum([shard.rows for shard in shards]),
-        "shards": len(shards), "bytes": sum([shard.bytes for shard in shards]),
-    }  # fmt: skip

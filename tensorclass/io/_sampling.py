@@ -129,7 +129,7 @@ class Order:
             if type(state[name]) is not int or not 0 <= state[name] < 2**62:
                 raise ValueError(f"the state has {name}={state[name]!r:.60}, which is no number from 0")
         self.epoch, self.base, self.step = state["epoch"], state["base"], state["step"]
-        if state["world_size"] != self.facts["world_size"]:
+        if reshard:
             self.base, self.step = self.base + self.step * state["world_size"], 0
             if self.base * self.facts["size"] >= self.facts["rows"]:
                 self.epoch, self.base = self.epoch + 1, 0

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._schema import schema_of
-from ..errors import FileFormatError
+from ..errors import FileFormatError, SchemaError
 from ..ops import cat
 from ._atomic import open_file
 from ._format import Node
@@ -84,6 +84,22 @@ def open_shard(shard: Shard, how: How) -> Any:
     finally:
         os.close(fd)
     return Unpacker(opened.meta, tensors, path, False, False, False).build(root, (), how.want)
+
+
+def check_shard(shard: Shard, how: How) -> list[Exception]:
+    """What is wrong with a shard, with its checksums where it has them."""
+    try:
+        fd, size = open_file(shard.path)
+        try:
+            sums = read_head(fd, size, shard.path).meta.crc32
+        finally:
+            os.close(fd)
+        open_shard(shard, how._replace(verify=sums is not None))
+    except FileNotFoundError:
+        return [FileFormatError("the manifest lists this shard, and it is not there", shard.path)]
+    except (FileFormatError, SchemaError, OSError) as error:
+        return [error]
+    return []
 
 
 def _narrow(node: Node, cls: Any) -> Node:

@@ -1,0 +1,23 @@
+"""`tensorclass verify`: whether files and datasets are what was written."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..io._inspect import verify
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument("paths", metavar="PATH", nargs="+", help="a file, its folder, or a dataset")
+    parser.add_argument("--pbar", action="store_true", help="show the progress")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what is wrong; exit status 1 when something is."""
+    wrong = 0
+    for path in arguments.paths:
+        found = verify(path, arguments.pbar)
+        wrong += len(found)
+        print("\n".join(map(str, found)) if found else f"{path}: right")
+    return int(wrong > 0)
