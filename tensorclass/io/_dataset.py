@@ -54,11 +54,11 @@ class TensorClassDataset(Dataset[T], Generic[T]):
     >>> class Digits(TensorClass):
     ...     image: Float32[Tensor, "8 8"]
     ...     label: Int64[Tensor, ""]
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> with TensorClassDataset.create(folder.name, Digits, rows_per_shard=4) as writer:
-    ...     writer.append(Digits(torch.zeros(10, 8, 8), torch.arange(10)))
-    >>> data = TensorClassDataset(folder.name, Digits)
-    >>> len(data), data[-1].label.item(), data[[5, 2, 9]].label.tolist()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with TensorClassDataset.create(folder, Digits, rows_per_shard=4) as writer:
+    ...         writer.append(Digits(torch.zeros(10, 8, 8), torch.arange(10)))
+    ...     data = TensorClassDataset(folder, Digits)
+    ...     len(data), data[-1].label.item(), data[[5, 2, 9]].label.tolist()
     (10, 9, [5, 2, 9])
     """
 
