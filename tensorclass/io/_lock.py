@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from weakref import WeakSet
 
 from ._atomic import naming
@@ -46,7 +47,8 @@ class FileLock:
     def release(self) -> None:
         """Give the lock back; a second call does nothing."""
         if self._fd >= 0 and fcntl is not None:  # a child that was just forked may not have closed its own yet
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            with suppress(OSError):  # closing gives it back all the same
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
         self.forget()
 
     def forget(self) -> None:
