@@ -22,6 +22,10 @@ from ._undo import WriteBack
 Undo: TypeAlias = "Callable[[Any], object]"
 
 
+def _nothing(container: Any) -> None:
+    """What a block over a container that was locked already, or not locked, undoes."""
+
+
 class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, ConversionOps, StateOps):
     """A container with all operations; a store supplies the primitives."""
 
@@ -67,7 +71,7 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, ConversionOps, 
         changed = self._owners() is None
         if changed:
             self._set_lock(None)
-        self._frames()[0] = Container.unlock_ if changed else None
+        self._frames()[0] = Container.unlock_ if changed else _nothing
         return self
 
     def unlock_(self) -> Self:
@@ -78,7 +82,7 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, ConversionOps, 
         """
         changed = self._owners() is not None
         self._release_lock(None)
-        self._frames()[0] = Container.lock_ if changed else None
+        self._frames()[0] = Container.lock_ if changed else _nothing
         return self
 
     def _lock_alike(self, result: Any) -> Any:
@@ -97,7 +101,7 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, ConversionOps, 
     def __enter__(self) -> Self:
         frames = self._frames()
         undo = frames[0]
-        if undo is None:
+        if undo is None and not any([isinstance(frame, WriteBack) for frame in frames]):  # one block writes back
             origin = getattr(self, "_origin", None)  # see ops/_undo.py
             undo = None if origin is None else WriteBack(self, origin)
         frames.append(undo)

@@ -14,10 +14,11 @@ from ..core._base import walk
 from ..core._batch import Sizes
 from ..core._device import Device, as_device
 from ..core._keys import Key
-from ..errors import StructureError
+from ..errors import StructureError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._device import DeviceOps
 from ._mapping import UNSET, MappingOps
+from ._operands import show
 
 
 class NewOps(DeviceOps):
@@ -191,19 +192,31 @@ def _size(size: tuple[Any, ...]) -> Any:
 
 
 def like(fn: Callable[..., Tensor]) -> Callable[..., Any]:
-    """A torch function such as `zeros_like`, mapped over the leaves."""
+    """A torch function such as `zeros_like`, mapped over the leaves; on a device that is given lies the container."""
 
     def handler(input: NewOps, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
         leaves: list[Tensor] = []
-        input = input._open(leaves, VALUES)
-        new = [fn(leaf, *args, dtype=dtype or leaf.dtype, **kwargs) for leaf in leaves]
-        input._accept(leaves, new, fn.__name__)
-        return input._refill(new, input._batch_size, input._names, VALUES)
+        twin = input._open(leaves, VALUES)
+        new: list[Tensor] = []
+        for position, leaf in enumerate(leaves):
+            try:
+                new.append(fn(leaf, *args, dtype=dtype or leaf.dtype, **kwargs))
+            except (RuntimeError, NotImplementedError) as error:
+                path = show(twin._layout()[position])
+                raise UnsupportedOperationError(
+                    f"torch.{fn.__name__}: `{path}` of {leaf.dtype} and shape {list(leaf.shape)}: {error}"
+                ) from error
+        twin._accept(leaves, new, fn.__name__)
+        result = twin._refill(new, twin._batch_size, twin._names, VALUES)
+        if kwargs.get("device") is not None:
+            result._set_device(as_device(kwargs["device"]))
+        return input._lock_alike(result)
 
     return handler
 
 
 LIKE: tuple[Any, ...] = (
     torch.zeros_like, torch.ones_like, torch.empty_like, torch.full_like, torch.rand_like, torch.randn_like,
+    torch.randint_like,
 )  # fmt: skip
 HANDLERS: dict[Any, Callable[..., Any]] = {fn: like(fn) for fn in LIKE}

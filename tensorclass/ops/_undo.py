@@ -164,16 +164,29 @@ def _cast(origin: Origin, source: Any, part: Any) -> Any:
     return part if part._batch_size == source._batch_size else part.to(batch_size=source._batch_size)
 
 
-def _unflattened(origin: Origin, source: Any, part: Any) -> Any:
-    return part.unflatten_keys(*origin.args[:1], **{k: v for k, v in origin.kwargs.items() if k == "separator"})
+def _restyled(origin: Origin, source: Any, part: Any) -> Any:
+    """Entries under the keys that they have in the source, whether those are one key or a path.
+
+    A new path becomes one key where the source has such keys, or no containers; below a container of the source, and
+    in one that nests instead, it stays a path.
+    """
+    separator: str = origin.kwargs.get("separator", next(iter(origin.args), "."))
+    own = {_parts(path, separator): path for path in flat(source)}
+    entries = source._outline()
+    nests = {key for key, value in entries.items() if isinstance(value, TensorCollection)}
+    joins = not nests or any([separator in key for key in entries])
+
+    def back(path: Path) -> Path:
+        parts = _parts(path, separator)
+        new = unravel_key_to_tuple(separator.join(parts)) if joins and parts[0] not in nests else parts
+        return own.get(parts, new)
+
+    return part._relaid([(back(path), value) for path, value in flat(part).items()])
 
 
-def _flattened(origin: Origin, source: Any, part: Any) -> Any:
-    """Paths that were one key of the source become that key again; those that were nested, or are new, stay paths."""
-    separator = (*origin.args, *origin.kwargs.values(), ".")[0]
-    own = flat(source)
-    paths = {path: unravel_key_to_tuple(separator.join(path)) for path in flat(part)}
-    return part._relaid([(paths[p] if paths[p] in own else p, value) for p, value in flat(part).items()])
+def _parts(path: Path, separator: str) -> Path:
+    """A path as `unflatten_keys` would make it."""
+    return tuple(separator.join(path).split(separator))
 
 
 RESHAPED: Final = undone_by(_reshaped)
@@ -181,5 +194,5 @@ PERMUTED: Final = undone_by(_permuted)
 FLIPPED: Final = undone_by(_again)
 ROLLED: Final = undone_by(_rolled)
 CAST: Final = undone_by(_cast)
-FLATTENED_KEYS: Final = undone_by(_unflattened)
-UNFLATTENED_KEYS: Final = undone_by(_flattened)
+FLATTENED_KEYS: Final = undone_by(_restyled)
+UNFLATTENED_KEYS: Final = undone_by(_restyled)
