@@ -67,7 +67,7 @@ def _entries(value: Any, other: Any, test: Test) -> bool:
     if isinstance(value, TensorCollection):
         return _containers(value, other, test)
     if hasattr(type(value), "_same_node"):
-        return bool(value._same_node(other, test))
+        return bool(value._same_node(other, test))  # pyright: ignore[reportAttributeAccessIssue]  # hasattr says so
     return same_object(value, other)
 
 
@@ -79,8 +79,8 @@ _ATOMS: Final = frozenset({str, int, bool, bytes, type(None)})
 def same_object(a: Any, b: Any) -> bool:
     """Whether two Python objects are the same one or hold the same: what every comparison of two values asks.
 
-    Tensors, arrays, containers and tables are compared as a whole, dicts, lists and tuples part by part; the
-    same as nan. Objects of different classes differ, and so do objects that can't be compared in any way.
+    Tensors, arrays, containers and tables are compared as a whole, dicts, lists and tuples part by part; nan is
+    the same as nan. Objects of different classes differ, and so do objects that can't be compared in any way.
     """
     if a is b:
         return True

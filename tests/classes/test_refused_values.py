@@ -134,7 +134,7 @@ SIZED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("size", NO_SIZES, ids=repr)
+@pytest.mark.parametrize("size", NO_SIZES, ids=lambda size: repr(size).partition(" at 0x")[0])
 @pytest.mark.parametrize("door", SIZED)
 def test_what_is_no_batch_size(door: str, size: Any) -> None:
     """Booleans, sets, mappings, texts and what can be read once only."""
