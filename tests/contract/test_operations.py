@@ -81,6 +81,9 @@ def test_operation(op: Op, kind: str):
         assert_same(result, model, nests=not op.loose)
         assert type(result) is (TensorDict if op.untyped else type(container))
         assert not op.names or result.names == container.names
+        if op.name.endswith("_like"):  # these stay locked, as arithmetic does
+            assert result.is_locked == container.is_locked
+            result.unlock_()
         assert result.device == container.device or op.name.startswith("to(") or op.name in ("cpu", "TensorDict")
     if op.writes or op.restructures:
         assert as_list(results)[-1] is container
