@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from .._dims import Bindings, Dims
-from ..errors import Problem, defined_again
+from ..errors import Problem, SchemaError, TensorClassError, defined_again
 from ._annotations import is_collection, is_tensorclass
 from ._constraints import broken, eager_only
 from ._convert import Inexact, preferred_dtype, to_tensor
@@ -119,10 +119,12 @@ class Checker:
             self._tensor(spec, value)
         elif spec.kind == "ragged":
             self._ragged(spec, value)
-        elif spec.kind == "nested":
-            self._nested(spec, value)
-        elif spec.kind == "collection":
-            self._collection(spec, value)
+        elif spec.kind in ("nested", "collection"):
+            value = self._container(spec, value)
+            if value is not None and spec.kind == "nested":
+                self._nested(spec, value)
+            elif value is not None:
+                self._collection(spec, value)
         elif spec.kind == "per_element":
             return self._per_element(spec, value)
         elif spec.kind == "value":
@@ -272,6 +274,23 @@ class Checker:
 
     # ---- containers ----------------------------------------------------------------------------------------------
 
+    def _container(self, spec: FieldSpec, value: Any) -> Any:
+        """With `autocast` a mapping, or a container for a nested class, as what is declared; None when that fails."""
+        plain = isinstance(value, Mapping) and not is_collection(type(value))
+        other: Any = spec.nested if spec.kind == "nested" else spec.annotation
+        if not hasattr(other, "from_dict") or self.coercion(spec) != "cast" or is_tensorclass(type(value)):
+            return value
+        if not (plain or (spec.kind == "nested" and is_collection(type(value)))):
+            return value
+        eager_only(f"`{spec.name}`: autocast makes a {type_name(other)} of it")
+        try:
+            return build_container(other, value, self.batch_size)
+        except SchemaError as error:
+            self.problems += [found._replace(path=f"{spec.name}.{found.path}") for found in error.problems]
+        except TensorClassError as error:
+            self.add(spec, describe(value), str(error))
+        return None
+
     def _nested(self, spec: FieldSpec, value: Any) -> None:
         if spec.nested is None or isinstance(value, spec.nested):
             self._batch(spec, value.batch_size, self.batch_size, describe(value))
@@ -340,6 +359,9 @@ class Checker:
             elif self.options.validate != "off":
                 self._elements(spec, value.tolist(), self.batch_size, spec.name)
             return value
+        cast = self.coercion(spec) == "cast" and self.options.validate != "off"
+        if cast and isinstance(value, Tensor | np.ndarray) and not spec.adapter_accepts(value):
+            value = value.tolist()
         if isinstance(value, Tensor):
             self.add(
                 spec, f"tensor {describe_tensor(value)}", "pass nested lists: `value.tolist()`, or declare a tensor"
@@ -368,6 +390,13 @@ class Checker:
         except ValidationError as error:
             self.refused(spec, error, path)
         return value
+
+
+def build_container(cls: Any, value: Any, batch_size: Sequence[int]) -> Any:
+    """A mapping or container as an instance of a class that is declared for a field."""
+    if is_tensorclass(cls) and is_collection(type(value)):
+        return cls.from_tensordict(value)
+    return cls.from_dict(value, batch_size=batch_size)
 
 
 def bind_lengths(bindings: Bindings, spec: FieldSpec, value: Any) -> None:

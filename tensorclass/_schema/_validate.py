@@ -17,6 +17,8 @@ from ._fields import MISSING
 from ._schema import Schema, unknown_field
 from ._spec import TENSOR_KINDS, FieldSpec
 
+_SILENT = " (no field says another)"
+
 
 def check_fields(
     schema: Schema,
@@ -115,7 +117,7 @@ def infer_batch_size(schema: Schema, values: Mapping[str, Any], *, trusting: boo
     for name, value in values.items():
         if schema.fields[name].kind == "collection" and is_collection(type(value)):
             return torch.Size(value.batch_size), f" (inferred from `{name}`)"
-    return torch.Size(), " (no field says another)"
+    return torch.Size(), _SILENT
 
 
 def _own_batch(spec: FieldSpec, value: Any) -> tuple[torch.Size, bool] | None:
@@ -126,10 +128,18 @@ def _own_batch(spec: FieldSpec, value: Any) -> tuple[torch.Size, bool] | None:
             return None
         batch, event = value.shape[: value.ndim - rank], value.shape[value.ndim - rank :]
         return batch, not Bindings().bind(spec.name, spec.dims, event)
-    if spec.kind == "nested" and spec.nested is not None and isinstance(value, spec.nested):
-        nested: Any = value
-        return torch.Size(nested.batch_size), True
+    if spec.kind == "nested" and spec.nested is not None and hasattr(value, "batch_size"):
+        return torch.Size(value.batch_size), isinstance(value, spec.nested)
+    if spec.kind == "nested" and spec.nested_schema is not None and isinstance(value, Mapping):
+        return _batch_of_mapping(spec.nested, spec.nested_schema, value)
     return _batch_of_ragged(value) if spec.kind == "ragged" else None
+
+
+def _batch_of_mapping(nested: Any, schema: Schema, value: Mapping[str, object]) -> tuple[torch.Size, bool] | None:
+    """The batch size that a mapping says for the nested class that it will become; None when no field says one."""
+    given = {name: entry for name, entry in value.items() if name in schema.fields}
+    batch, source = infer_batch_size(schema, _present(Checker(nested.__tensorclass_options__), schema, given))
+    return None if _SILENT in source else (batch, True)
 
 
 def _batch_of_ragged(value: Any) -> tuple[torch.Size, bool] | None:

@@ -29,7 +29,8 @@ def from_nesting(
         if name in values:
             values[name] = _nested(spec, values[name], size, problems)
     for name, spec in schema.fields.items():
-        if spec.kind == "collection" and isinstance(values.get(name), Mapping):
+        cast = spec.coerce == "cast" or (spec.coerce is None and cls.__tensorclass_options__.autocast)
+        if spec.kind == "collection" and isinstance(values.get(name), Mapping) and not cast:  # else the check builds it
             others = {key: value for key, value in values.items() if key in schema.fields and key != name}
             inner = infer_batch_size(schema, others)[0] if size is None else size
             values[name] = TensorDict.from_dict(values[name], batch_size=inner)
