@@ -43,7 +43,9 @@ Datasets:
 - `_manifest`: which shards there are, replaced as a whole. `_lock`: between processes.
 - `_writer`: `DatasetWriter`, rows to shards. `_shards`: `Shelf(shards, how)[i]` opens a shard, `gather(numbers, rows)`
   gives rows of several. `_dataset`: `TensorClassDataset`.
-- `_sampling`: `Order`, which rows each batch has; `Batches`. `_progress`: bars.
+- `_sampling`: `Order`, which rows each batch has; `Batches`. `_loader`: `BatchLoader`, a DataLoader over it.
+- `_inspect`: what is stored, and whether it is right, for the command line. `_progress`: bars. `_optional`: packages
+  that may be missing.
 
 The system:
 

@@ -21,7 +21,7 @@ from ._manifest import Manifest, read_manifest, stored_schema
 from ._paths import StrPath, text_of
 from ._progress import progress
 from ._sampling import Batches, Order
-from ._shards import How, Shard, Shelf, check_shard
+from ._shards import How, IntArray, Shard, Shelf, check_shard
 from ._unpack import UNTYPED
 from ._writer import DatasetWriter
 
@@ -86,6 +86,7 @@ class TensorClassDataset(Dataset[T], Generic[T]):
         pairs = zip(self.paths, manifests, strict=True)
         self.shards = tuple([Shard(folder, entry) for folder, manifest in pairs for entry in manifest.shards])
         self._ends = np.cumsum([shard.entry.rows for shard in self.shards], dtype=np.int64)
+        self._begins = np.concatenate([[0], self._ends[:-1]]).astype(np.int64)
         self._use(found)
 
     def _use(self, cls: Any) -> None:
@@ -165,7 +166,7 @@ class TensorClassDataset(Dataset[T], Generic[T]):
             TypeError: for anything else.
         """
         if type(index) is int or (isinstance(index, (np.integer, Tensor)) and index.ndim == 0 and _is_whole(index)):
-            row = self._wrapped(torch.tensor([int(index)]))
+            row = self._wrapped(np.array([int(index)]))
             return self._rows(row)[0]  # type: ignore[no-any-return]  # of the class
         return self._rows(self._numbers(index))  # type: ignore[no-any-return]  # of the class
 
@@ -177,33 +178,32 @@ class TensorClassDataset(Dataset[T], Generic[T]):
         for batch in self._blocks():
             yield from batch
 
-    def _rows(self, rows: Tensor) -> Any:
+    def _rows(self, rows: IntArray) -> Any:
         if not self.shards:
             raise BatchIndexError(f"{self.paths[0]}: the dataset has no rows")
         if not len(rows):
             return self._shelf[0][:0].clone()
-        numbers = np.searchsorted(self._ends, rows.numpy(), side="right")
-        begins = np.concatenate([[0], self._ends[:-1]])[numbers]
-        return self._shelf.gather(torch.from_numpy(numbers), rows - torch.from_numpy(begins))
+        numbers = np.searchsorted(self._ends, rows, side="right")
+        return self._shelf.gather(numbers, rows - self._begins[numbers])
 
-    def _numbers(self, index: Any) -> Tensor:
+    def _numbers(self, index: Any) -> IntArray:
         """An index as the numbers of its rows."""
         if isinstance(index, slice):
-            return torch.arange(len(self))[index] if (index.step or 1) > 0 else _backwards(index, len(self))
+            return np.arange(*index.indices(len(self)), dtype=np.int64)
         found = _as_tensor(index)
         if found.dtype is torch.bool:
             if len(found) != len(self):
                 raise BatchIndexError(f"a mask has one value for each of the {len(self)} rows, got {len(found)}")
-            return found.nonzero().squeeze(1)
-        return self._wrapped(found.to(torch.int64))
+            return np.flatnonzero(found.numpy())
+        return self._wrapped(found.to(torch.int64).numpy())
 
-    def _wrapped(self, rows: Tensor) -> Tensor:
+    def _wrapped(self, rows: IntArray) -> IntArray:
         """Rows from 0, negative ones from the end."""
         count = len(self)
-        wrong = (rows < -count) | (rows >= count)
-        if bool(wrong.any()):
-            raise BatchIndexError(f"row {int(rows[wrong][0])} is not there: the dataset has {count} rows")
-        return torch.where(rows < 0, rows + count, rows)
+        low, high = (rows.min(), rows.max()) if len(rows) else (0, -1)
+        if low < -count or high >= count:
+            raise BatchIndexError(f"row {low if low < -count else high} is not there: the dataset has {count} rows")
+        return rows if low >= 0 else np.where(rows < 0, rows + count, rows)
 
     # ---- others like it ----------------------------------------------------------------------------------------------
 
@@ -367,10 +367,6 @@ def _check_alike(paths: Sequence[str], manifests: Sequence[Manifest], cls: Any) 
 
 def _is_whole(index: Any) -> bool:
     return not isinstance(index, Tensor) or not (index.is_floating_point() or index.dtype is torch.bool)
-
-
-def _backwards(index: slice, count: int) -> Tensor:
-    return torch.tensor(list(range(*index.indices(count))), dtype=torch.int64)
 
 
 def _as_tensor(index: Any) -> Tensor:

@@ -6,8 +6,10 @@ import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from ctypes import memmove
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +26,9 @@ MAPPED = 1024
 """Shards that stay mapped. A map holds no descriptor; its pages are the system's."""
 LOADED = 4
 """Shards that stay in memory where they are not mapped."""
+_LONG = 2048
+"""Bytes from which a row is copied by itself: the call takes less than a second copy of it."""
+IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 class Shard(NamedTuple):
@@ -114,6 +119,23 @@ def _narrow(node: Node, cls: Any) -> Node:
     return node.model_copy(update={"entries": kept})
 
 
+class _Open(NamedTuple):
+    """A shard that is open."""
+
+    batch: Any
+    leaves: list[Tensor] | None
+    """Its tensors, where it has nothing else."""
+    facts: Any
+    """What these are, besides their values and how many rows they have."""
+
+
+def _opened(batch: Any) -> _Open:
+    leaves: list[Tensor] = []
+    if batch._open_tensors(batch, leaves, []) is None:
+        return _Open(batch, None, None)
+    return _Open(batch, leaves, [(leaf.dtype, leaf.shape[1:]) for leaf in leaves])
+
+
 class Shelf:
     """The shards that are open, those that were used last.
 
@@ -126,12 +148,15 @@ class Shelf:
         self.shards = shards
         self.how = how
         self._limit = MAPPED if how.mmap else LOADED
-        self._open: OrderedDict[int, Any] = OrderedDict()
+        self._open: OrderedDict[int, _Open] = OrderedDict()
 
     def __getitem__(self, number: int) -> Any:
+        return self._at(number).batch
+
+    def _at(self, number: int) -> _Open:
         found = self._open.get(number)
         if found is None:
-            found = self._open[number] = open_shard(self.shards[number], self.how)
+            found = self._open[number] = _opened(open_shard(self.shards[number], self.how))
             while len(self._open) > self._limit:
                 with suppress(KeyError):  # another thread was faster
                     self._open.popitem(last=False)
@@ -140,49 +165,46 @@ class Shelf:
                 self._open.move_to_end(number)
         return found
 
-    def gather(self, numbers: Tensor, rows: Tensor) -> Any:
+    def gather(self, numbers: IntArray, rows: IntArray) -> Any:
         """Rows as one container with memory of its own.
 
         Args:
             numbers: int64 `[n]`, the shard of each row; n >= 1.
             rows: int64 `[n]`, the place of each row in its shard.
         """
-        if bool((numbers == numbers[0]).all()):
-            return _owned(self[int(numbers[0])], rows)
-        order = torch.argsort(numbers, stable=True)
-        which, counts = torch.unique_consecutive(numbers[order], return_counts=True)
-        parts = list(zip(which.tolist(), rows[order].split(counts.tolist()), strict=True))
-        whole = self._joined(parts, len(rows))
-        if bool((order[1:] > order[:-1]).all()):
-            return whole
-        back = torch.empty_like(order)
-        back[order] = torch.arange(len(order))
-        return whole[back]
-
-    def _joined(self, parts: Sequence[tuple[int, Tensor]], count: int) -> Any:
-        """Rows of several shards one after the other; plain tensors are copied once."""
-        first = self[parts[0][0]]
-        leaves: list[Tensor] = []
-        if first._open_tensors(first, leaves, []) is None:
-            return cat([_owned(self[number], rows) for number, rows in parts])
-        found = [leaf.new_empty((count, *leaf.shape[1:])) for leaf in leaves]
-        begin = 0
-        for number, rows in parts:
-            shard, mine = self[number], list[Tensor]()
-            shard._open_tensors(shard, mine, [])
-            if not _alike(mine, leaves):
-                return cat([_owned(self[number], rows) for number, rows in parts])  # whose error names the field
-            for leaf, target in zip(mine, found, strict=True):
-                torch.index_select(leaf, 0, rows, out=target[begin : begin + len(rows)])
-            begin += len(rows)
-        return first._make(found, torch.Size([count, *first.batch_size[1:]]), first._names)
+        if (numbers == numbers[0]).all():
+            return _owned(self._at(int(numbers[0])), rows)
+        order = np.argsort(numbers, kind="stable")
+        ordered = numbers[order]
+        cuts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+        shards = [self._at(int(ordered[begin])) for begin in (0, *cuts)]
+        parts = list(zip(shards, np.split(rows[order], cuts), np.split(order, cuts), strict=True))
+        first = shards[0]
+        if first.leaves is None or not all([shard.facts == first.facts for shard in shards]):
+            whole = cat([_owned(shard, places) for shard, places, _ in parts])  # names the field that differs
+            back = np.empty_like(order)
+            back[order] = np.arange(len(order))
+            return whole[torch.from_numpy(back)]
+        found = [leaf.new_empty((len(rows), *leaf.shape[1:])) for leaf in first.leaves]
+        for shard, places, targets in parts:
+            for leaf, target in zip(shard.leaves or (), found, strict=True):
+                _copy_rows(leaf, places, target, targets)
+        size = torch.Size([len(rows), *first.batch.batch_size[1:]])
+        return first.batch._make(found, size, first.batch._names)
 
 
-def _alike(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
-    return [(leaf.dtype, leaf.shape[1:]) for leaf in one] == [(leaf.dtype, leaf.shape[1:]) for leaf in other]
+def _copy_rows(source: Tensor, places: IntArray, target: Tensor, targets: IntArray) -> None:
+    """Copy rows of a shard to their places among those that were asked for; long ones are copied once."""
+    size = target[0].nbytes
+    if size < _LONG or not source.is_contiguous():
+        target.index_copy_(0, torch.from_numpy(targets), source.index_select(0, torch.from_numpy(places)))
+        return
+    start, end = source.data_ptr(), target.data_ptr()
+    for place, at in zip(places.tolist(), targets.tolist(), strict=True):
+        memmove(end + at * size, start + place * size, size)
 
 
-def _owned(batch: Any, rows: Tensor) -> Any:
+def _owned(shard: _Open, rows: IntArray) -> Any:
     """Rows of a shard, in memory of their own: writes to them do not reach the next reader."""
-    found = batch[rows]
-    return found if batch._open_tensors(batch, [], []) is not None else found.clone()
+    found = shard.batch[torch.from_numpy(rows)]
+    return found if shard.leaves is not None else found.clone()
