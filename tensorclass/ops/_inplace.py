@@ -470,11 +470,11 @@ class InplaceOps(IndexOps):
         whole = frame._leaves(VALUES)
         new = chosen(frame, whole, left, right, wide, isinstance(other, TensorCollection))
         frame._accept(whole, new, "where")
-        result: Self = frame._refill(new, self._batch_size, self._names, VALUES)
+        result: Any = frame._refill(new, self._batch_size, self._names, VALUES)
         if isinstance(other, TensorCollection):
             choose_entries(result, other, wide, pad is not None, ())
         if out is None:
-            return result
+            return result  # type: ignore[no-any-return]  # a twin
         if update_batch_size:
             out._resize(result._batch_size, ())
         MappingOps.update(out, result, inplace=True)
