@@ -18,6 +18,15 @@ from ._lengths import holders
 _ABSENT: Final = object()
 
 
+def stacked_below(twin: Any) -> Any:
+    """A twin whose lazy stacks are dense entries: their members lack a dim that the condition has."""
+    if twin._tensors_by_key() is None and not twin._stacked:
+        for key, value in twin._entries().items():
+            if isinstance(value, TensorCollection):
+                twin._put(key, stacked_below(value._unstacked()))
+    return twin
+
+
 def condition_over(condition: Any, size: torch.Size) -> Tensor:
     """A condition as one that broadcasts to the batch size, dim by dim."""
     if not isinstance(condition, Tensor):

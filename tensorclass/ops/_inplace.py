@@ -23,7 +23,7 @@ from ..errors import (
     UnsupportedOperationError,
     did_you_mean,
 )
-from ._choose import choose_entries, chosen, condition_over
+from ._choose import choose_entries, chosen, condition_over, stacked_below
 from ._compare import is_shared, same_object
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import has_lengths
@@ -462,9 +462,9 @@ class InplaceOps(IndexOps):
             self._meet(other, "where")
         if self._stacked:
             return self._through("where", condition, other, out=out, pad=pad, update_batch_size=update_batch_size)  # type: ignore[no-any-return]  # a stack of this class
-        other = other._twin() if isinstance(other, TensorCollection) else other
+        other = stacked_below(other._twin()) if isinstance(other, TensorCollection) else other
         wide = condition_over(condition, self._batch_size)
-        (frame, left), right = self._twin()._pair(other, "where", pad)
+        (frame, left), right = stacked_below(self._twin())._pair(other, "where", pad)
         if type(other) is type(self) and type(frame) is not type(self):  # optional fields that one side lacks
             frame = self._from_entries(frame._entries(), self._batch_size, self._device, self._names)
         whole = frame._leaves(VALUES)

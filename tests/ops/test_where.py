@@ -184,3 +184,21 @@ def test_typed_instances_keep_their_class():
         assert [float(row[0]) for row in result.r] == [float(next(iter(one.r))[0]), float(list(two.r)[1][0])]
         with pytest.raises(StructureError, match="`extra`"):
             one.where(CONDITION, two)
+
+
+def test_lazy_stacks_as_entries():
+    """The condition reaches the elements of a lazy stack inside of a container, on both sides and on one."""
+
+    def made(value: float, *, lazy: bool = True) -> TensorDict:
+        stack = lazy_stack([TensorDict(b=torch.full((3,), value), s="x") for _ in range(2)])
+        return TensorDict({"a": torch.full((2,), value), **({"n": {"deep": stack}} if lazy else {})}, batch_size=[2])
+
+    ones, rest = [[1.0] * 3, [0.0] * 3], [[0.0] * 3, [1.0] * 3]
+    for left, right, wanted in (
+        (made(1), made(0), ones), (made(1), 0.0, ones), (made(1), made(0, lazy=False), ones),
+        (made(0, lazy=False), made(1), rest),
+    ):  # fmt: skip
+        assert left.where(CONDITION, right, pad=0)["n", "deep", "b"].tolist() == wanted
+    uneven = TensorDict(n=lazy_stack([TensorDict(b=torch.zeros(3)), TensorDict(b=torch.zeros(4))]), batch_size=[2])
+    with pytest.raises(StructureError, match="`b`"):
+        uneven.where(CONDITION, uneven)
