@@ -36,7 +36,10 @@ from .core import unravel_keys as unravel_keys
 from .io import DatasetWriter as DatasetWriter
 from .io import MemoryMappedTensor as MemoryMappedTensor
 from .io import TensorClassDataset as TensorClassDataset
+from .io import TensorDictFuture as TensorDictFuture
 from .io import load as load
+from .io import load_memmap as load_memmap
+from .io import memmap as memmap
 from .io import save as save
 from .ops import LinkedList as LinkedList
 from .ops import TensorAttrs as TensorAttrs

@@ -6,6 +6,7 @@ from ._api import DeviceType as DeviceType
 from ._api import IndexType as IndexType
 from ._api import LinkedList as LinkedList
 from ._api import NestedKey as NestedKey
+from ._api import TensorDictFuture as TensorDictFuture
 from ._api import assert_allclose_td as assert_allclose_td
 from ._api import assert_close as assert_close
 from ._api import capture_non_tensor_stack as capture_non_tensor_stack

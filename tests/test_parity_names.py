@@ -25,6 +25,9 @@ LATER = {
     """,
     "Autograd": "grad data detach detach_ requires_grad requires_grad_ zero_grad backward",
     "Consolidate and pack": "consolidate from_consolidated is_consolidated pack",
+    "Memory-mapped storage": """
+        memmap memmap_ memmap_like load_memmap load_memmap_ load_ load save dumps is_memmap saved_path memmap_refresh_
+    """,
     "Conversions": """
         from_any from_dict from_dict_instance from_dataclass from_namedtuple from_tuple from_list from_struct_array
         to_dict to_namedtuple to_struct_array to_tensordict tolist numpy state_dict load_state_dict
@@ -45,7 +48,8 @@ FUNCTIONS = """
     set_capture_non_tensor_stack list_to_stack set_list_to_stack UnbatchedTensor tensorclass TensorClass
     is_tensorclass TypedTensorDict set_printoptions get_printoptions parse_tensor_dict_string print_directory_tree
     pad pad_sequence unpad_sequence assert_close assert_allclose_td isin remove_duplicates expand_right
-    expand_as_right timeit logger LinkedList DeviceType IndexType
+    expand_as_right timeit logger LinkedList DeviceType IndexType MemoryMappedTensor memmap load_memmap load save
+    TensorDictFuture
 """
 MEMBERS = {
     "LazyStackedTensorDict": "append extend get_nestedtensor hook_in hook_out insert valid_keys",

@@ -25,6 +25,7 @@ Containers and entries:
 Mapped tensors:
 
 - `_mapped_tensor`: `MemoryMappedTensor`; `wrap(tensor, Source)` makes one, `from_handle` is what pickles call.
+- `_memmap`: containers of them: `memmap`, `memmap_like`, `load_memmap`, `saved_path`; `TensorDictFuture`.
 
 The file:
 
@@ -60,5 +61,8 @@ from ._dataset import TensorClassDataset as TensorClassDataset
 from ._files import load as load
 from ._files import save as save
 from ._mapped_tensor import MemoryMappedTensor as MemoryMappedTensor
+from ._memmap import TensorDictFuture as TensorDictFuture
+from ._memmap import load_memmap as load_memmap
+from ._memmap import memmap as memmap
 from ._sampling import Batches as Batches
 from ._writer import DatasetWriter as DatasetWriter

@@ -80,10 +80,10 @@ def save(
     tensors = write(file, packed, checksums)
     if not packed.simple:
         return read(file, (), type(data) if schema_of(type(data)) is not None else None, allow_pickle=allow_pickle)
-    return _over(data, packed, tensors)
+    return over(data, packed, tensors)
 
 
-def _over(data: Any, packed: Packed, tensors: Sequence[Tensor]) -> Any:
+def over(data: Any, packed: Packed, tensors: Sequence[Tensor]) -> Any:
     """The container that was packed, over the tensors of its file; Python objects stay those that it has."""
     table: dict[int, Any] = {id(i.tensor): tensor for i, tensor in zip(packed.items, tensors, strict=True)}
     leaves = []
@@ -138,16 +138,19 @@ def load(
         raise ValueError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
     if mode == "r+" and not mmap:
         raise ValueError('mode="r+" maps the file; leave out mmap=False')
-    file, key = to_read(prefix)
-    key += () if subpath is None else unravel_key_to_tuple(subpath)
-    typed = None if cls is None or schema_of(cls) is None else cls
-    lenient = cls is not None and typed is None
-    want = UNTYPED if cls is TensorDict else typed
-    found = read(
-        file, key, want, mmap=mmap, write=mode == "r+", verify=verify, allow_pickle=bool(allow_pickle), lenient=lenient
-    )
-    if typed is not None and not isinstance(found, typed):
-        raise StructureError(f"{file}: the entry {key} is a {type(found).__name__}, not a {typed.__name__}")
+    found = find(prefix, subpath, cls, mmap=mmap, write=mode == "r+", verify=verify, allow_pickle=bool(allow_pickle))
     if device is not None:
         found = found.to(device, non_blocking=non_blocking)
     return found if out is None else out.copy_(found)
+
+
+def find(prefix: StrPath, subpath: Key | None, cls: Any, **options: Any) -> Any:
+    """What a path and a key lead to, as a class when one is wanted; the options are those of `read`."""
+    file, key = to_read(prefix)
+    key += () if subpath is None else unravel_key_to_tuple(subpath)
+    typed = None if cls is None or schema_of(cls) is None else cls
+    want = UNTYPED if cls is TensorDict else typed
+    found = read(file, key, want, lenient=cls is not None and typed is None, **options)
+    if typed is not None and not isinstance(found, typed):
+        raise StructureError(f"{file}: the entry {key} is a {type(found).__name__}, not a {typed.__name__}")
+    return found

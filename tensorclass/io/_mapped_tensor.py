@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from ..core import Path
 from ..errors import ArgumentError, FileFormatError, StructureError, UnsupportedOperationError
 from ._atomic import make_folder, open_file, replacing, reserve
 from ._map import Place, map_file, mapped
@@ -27,8 +28,6 @@ class Source(NamedTuple):
     mode: str
     base: int
     """The address of the first byte of the file in this process."""
-    prefix: str = ""
-    """The path that the user gave, where a whole container is stored."""
 
 
 _MAPS: WeakValueDictionary[Any, Any] = WeakValueDictionary()
@@ -63,7 +62,8 @@ class MemoryMappedTensor(Tensor):
     """
 
     _source: Source | None = None
-    _key: tuple[str, ...] = ()
+    _key: Path = ()
+    """The keys that lead to it in the container that its file holds."""
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as of parameters
 
     def __new__(
@@ -285,7 +285,7 @@ class MemoryMappedTensor(Tensor):
         """A handle where there is a file; shared memory is shared between processes, and pickled by its values."""
         if self._source is None:
             return _from_plain, (self.as_subclass(Tensor),)
-        path, mode, base, _ = self._source
+        path, mode, base = self._source
         offset = self.data_ptr() - base if self.numel() else 0
         return from_handle, (path, offset, self.dtype, tuple(self.shape), self.stride(), mode)
 
@@ -297,6 +297,28 @@ def wrap(tensor: Tensor, source: Source | None) -> MemoryMappedTensor:
     """A plain tensor as a mapped one."""
     found = tensor.as_subclass(MemoryMappedTensor)
     found._source = source
+    return found
+
+
+def wrap_all(
+    tensors: Mapping[str, Tensor], places: Mapping[str, Place], path: str, mode: str
+) -> dict[str, Tensor]:  # fmt: skip
+    """The tensors of a file as mapped ones.
+
+    Raises:
+        FileFormatError: for one that lies at an odd address, which is a copy, where writes have to reach the file.
+    """
+    found: dict[str, Tensor] = {}
+    source = Source(os.path.abspath(path), mode, 0)
+    for name, tensor in tensors.items():
+        begin = places[name].begin
+        odd = tensor.numel() and begin % tensor.dtype.itemsize
+        if odd and mode == "r+":
+            what = "it lies at an odd address, where it can't be mapped; save the batch again, or load it with mode='r'"
+            raise FileFormatError(what, path, begin, name)
+        if tensor.numel() and not odd and not source.base:
+            source = source._replace(base=tensor.data_ptr() - begin)
+        found[name] = tensor if odd else wrap(tensor, source)
     return found
 
 

@@ -17,6 +17,7 @@ from ._dtypes import TORCH, shape_of
 from ._format import Meta, Node
 from ._header import Header, Slot, length, parse
 from ._map import Place, in_memory, mapped
+from ._mapped_tensor import wrap_all
 from ._memory import buffer_of
 from ._names import nested_paths
 from ._unpack import Unpacker, find, references
@@ -130,7 +131,7 @@ def _verify(opened: Opened, places: dict[str, Place], tensors: dict[str, Tensor]
 
 def read(
     path: str, key: Path = (), want: Any = None, *, mmap: bool = True, write: bool = False, verify: bool = False,
-    allow_pickle: bool = False, lenient: bool = False,
+    allow_pickle: bool = False, lenient: bool = False, wrap: bool = False,
 ) -> Any:  # fmt: skip
     """What is under a key of a file; only the tensors below it are mapped or read.
 
@@ -143,6 +144,7 @@ def read(
         verify: compare the checksums of the tensors.
         allow_pickle: load pickled objects.
         lenient: give untyped containers where classes have changed.
+        wrap: give mapped tensors as `MemoryMappedTensor`.
 
     Raises:
         FileFormatError: for a damaged file.
@@ -157,5 +159,7 @@ def read(
         tensors = tensors_of(opened, places, mmap, write, verify)
     finally:
         os.close(fd)
+    if wrap:
+        tensors = wrap_all(tensors, places, path, "r+" if write else "r")
     unpacker = Unpacker(opened.meta, tensors, path, allow_pickle, lenient, not opened.ours)
     return unpacker.build(part, key, want)

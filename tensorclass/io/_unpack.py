@@ -242,6 +242,8 @@ class Unpacker:
         found = self._made.get(name)
         if found is None:
             found = self.tensors[name]
+            if role is not None and role != "shared":
+                found = found.as_subclass(Tensor)
             grad = not isinstance(part, str) and part.grad
             if grad and not (found.is_floating_point() or found.is_complex()):
                 raise self.wrong(key, f"a tensor of {found.dtype} can't require grad")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -10,17 +10,20 @@ from torch import Tensor
 
 from ..errors import UnsupportedOperationError
 from . import _format
-from ._atomic import Target, replacing
+from ._atomic import Target, replacing, reserve
 from ._header import alignment_class, encode
 from ._map import Place, mapped
-from ._memory import buffer_at
+from ._memory import buffer_at, buffer_of
 from ._pack import Item, Packed
 
 _HELD = 1 << 20
 """Bytes of copies (of tensors with strides, or on another device) that are held before they are written."""
 
 
-def write(path: str, packed: Packed, checksums: bool = False, sweep: bool = True) -> list[Tensor]:
+def write(
+    path: str, packed: Packed, checksums: bool = False, sweep: bool = True, *, through: bool = False,
+    zeros: Collection[str] = (),
+) -> list[Tensor]:  # fmt: skip
     """Write a packed container to a file, atomically.
 
     Args:
@@ -28,32 +31,57 @@ def write(path: str, packed: Packed, checksums: bool = False, sweep: bool = True
         packed: what `pack` gave.
         checksums: with a checksum for each tensor.
         sweep: remove temporary files that dead processes have left.
+        through: map write-through; otherwise writes stay in memory.
+        zeros: names of tensors whose values are not written; their space is reserved.
 
     Returns:
-        The tensors of `packed.items`, mapped copy-on-write from the new file.
+        The tensors of `packed.items`, mapped from the new file.
 
     Raises:
         OSError: with the path; the old file is untouched.
     """
     with replacing(path, sweep) as target:
-        order = write_to(target, packed, checksums)
+        order = _reserve_in(target, packed, zeros) if zeros else write_to(target, packed, checksums)
         begin = target.size - sum([item.size for item in order])
         places: dict[str, Place] = {}
         for item in order:
             places[item.name] = Place(begin, begin + item.size, item.tensor.dtype, item.tensor.shape)
             begin += item.size
-        return mapped(target.fd, target.size, path, [places[item.name] for item in packed.items])
+        return mapped(target.fd, target.size, path, [places[item.name] for item in packed.items], through)
 
 
 def write_to(target: Target, packed: Packed, checksums: bool) -> list[Item]:
     """Write header and payload to a file that is open; gives the tensors in the order of the payload."""
-    items = sorted(packed.items, key=lambda item: alignment_class(item.size), reverse=True)
+    items = _ordered(packed)
     names = [item.name for item in items] if checksums else None
     header = _header(packed, items, _format.dump(packed.classes, packed.root, names, packed.shard))
     found = _payload(target, header, items, checksums)
     if checksums:
         whole = _header(packed, items, _format.dump(packed.classes, packed.root, found, packed.shard))
         target.write_at(whole, 0)
+    return items
+
+
+def _ordered(packed: Packed) -> list[Item]:
+    return sorted(packed.items, key=lambda item: alignment_class(item.size), reverse=True)
+
+
+def header_of(packed: Packed) -> bytes:
+    """The header of the file that a packed container makes without checksums: equal structure, equal bytes."""
+    return _header(packed, _ordered(packed), _format.dump(packed.classes, packed.root, None))
+
+
+def _reserve_in(target: Target, packed: Packed, zeros: Collection[str]) -> list[Item]:
+    """Write the header and the tensors that are not left zero; gives the tensors in the order of the payload."""
+    header, items = header_of(packed), _ordered(packed)
+    begin = len(header)
+    target.size = begin + sum([item.size for item in items])
+    reserve(target.fd, target.size, target.path)
+    target.write_at(header, 0)
+    for item in items:
+        if item.name not in zeros:
+            target.write_at(bytes(buffer_of(ready(item.tensor, item.name))), begin)
+        begin += item.size
     return items
 
 

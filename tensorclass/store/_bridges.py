@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
+from pathlib import Path as FilePath
 from typing import Any, TypeAlias
 
 from torch import nn
@@ -32,6 +33,14 @@ def _files() -> Any:
 
         _ROOMS["files"] = room
     return _ROOMS["files"]
+
+
+def _maps() -> Any:
+    if "maps" not in _ROOMS:
+        from ..io import _memmap as room
+
+        _ROOMS["maps"] = room
+    return _ROOMS["maps"]
 
 
 def from_module(
@@ -253,4 +262,112 @@ class BridgeOps(PadOps):
             StructureError: for other keys or shapes; nothing is written then.
         """
         found: Self = _files().load(prefix, *args, out=self, **kwargs)
+        return found
+
+    def memmap(
+        self, prefix: StrPath | None = None, copy_existing: bool = False, *, num_threads: int = 0,
+        return_early: bool = False, share_non_tensor: bool = False, existsok: bool = True,
+        robust_key: bool | None = True, archive: bool | None = None, compression: str | int | None = None,
+        atomic: bool = True,
+    ) -> Self:  # fmt: skip
+        """Write this container to a file and give a locked one whose writes reach it; see `tensorclass.memmap`.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     mapped = TensorDict(a=torch.zeros(3), batch_size=[3]).memmap(folder)
+        ...     mapped.is_memmap(), mapped.is_locked, str(mapped.saved_path) == folder
+        (True, True, True)
+        """
+        found: Self = _maps().memmap(
+            self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
+            share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, archive=archive,
+            compression=compression, atomic=atomic,
+        )  # fmt: skip
+        return found
+
+    def memmap_(
+        self, prefix: StrPath | None = None, copy_existing: bool = False, *, num_threads: int = 0,
+        return_early: bool = False, share_non_tensor: bool = False, existsok: bool = True,
+        robust_key: bool | None = True, atomic: bool = True,
+    ) -> Self:  # fmt: skip
+        """Write this container to a file and map its tensors from there, in place; it is locked then."""
+        found: Self = _maps().memmap_(
+            self, prefix, copy_existing, num_threads=num_threads, return_early=return_early, existsok=existsok,
+            share_non_tensor=share_non_tensor, robust_key=robust_key, atomic=atomic,
+        )  # fmt: skip
+        return found
+
+    def memmap_like(
+        self, prefix: StrPath | None = None, copy_existing: bool = False, *, existsok: bool = True,
+        num_threads: int = 0, return_early: bool = False, share_non_tensor: bool = False,
+        robust_key: bool | None = True, archive: bool | None = None,
+    ) -> Self:  # fmt: skip
+        """A mapped container of this structure, filled with zeros; a file of this structure keeps its content.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> row = TensorDict(image=torch.zeros(3, 8, 8, dtype=torch.uint8))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     row.expand(1000).memmap_like(folder)["image"].shape
+        torch.Size([1000, 3, 8, 8])
+        """
+        found: Self = _maps().memmap_like(
+            self, prefix, copy_existing, existsok=existsok, num_threads=num_threads, return_early=return_early,
+            share_non_tensor=share_non_tensor, robust_key=robust_key, archive=archive,
+        )  # fmt: skip
+        return found
+
+    @classmethod
+    def load_memmap(
+        cls, prefix: StrPath, device: Device = None, non_blocking: bool = False, *, out: Any = None,
+        robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
+        allow_pickle: bool | None = False,
+    ) -> Self:  # fmt: skip
+        """Map a batch from its file; writes in place reach the file. See `tensorclass.load_memmap`."""
+        found: Self = _maps().load_memmap(
+            prefix, device, non_blocking, out=out, robust_key=robust_key, subpath=subpath, mode=mode,
+            num_threads=num_threads, allow_pickle=allow_pickle, cls=cls,
+        )  # fmt: skip
+        return found
+
+    def load_memmap_(
+        self, prefix: StrPath, robust_key: bool | None = True, *, allow_pickle: bool | None = False,
+        mode: str | None = None,
+    ) -> Self:  # fmt: skip
+        """Take over the tensors of a file, mapped; those that this container has are dropped."""
+        cls = type(self)
+        found: Self = _maps().load_memmap(
+            prefix, out=self, robust_key=robust_key, mode=mode, allow_pickle=allow_pickle, cls=cls
+        )
+        return found
+
+    def memmap_refresh_(self, *, allow_pickle: bool | None = False) -> Self:
+        """Map the file of this container again, where another process has replaced it.
+
+        Raises:
+            StructureError: for a container that is not mapped from a file.
+        """
+        found: Self = _maps().refresh(self, allow_pickle)
+        return found
+
+    def is_memmap(self) -> bool:
+        """Whether this container is locked and its tensors are mapped.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3)).is_memmap(), TensorDict(a=torch.zeros(3)).memmap_().is_memmap()
+        (False, True)
+        """
+        found: bool = _maps().is_memmap(self)
+        return found
+
+    @property
+    def saved_path(self) -> FilePath:
+        """Where this container is stored, as `load_memmap` takes it.
+
+        Raises:
+            AttributeError: for a container that is not mapped from a file.
+        """
+        found: FilePath = _maps().saved_path(self)
         return found

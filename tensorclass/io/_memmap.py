@@ -1,0 +1,328 @@
+"""Containers whose tensors are mapped write-through: `memmap`, `memmap_like`, `load_memmap` and what goes with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path as FilePath
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._schema import schema_of
+from ..core import STORAGE, Path, TensorCollection, unravel_key_to_tuple
+from ..core._device import Device
+from ..core._keys import Key
+from ..errors import ArgumentError, FileFormatError, StructureError, UnsupportedOperationError
+from ..store import TensorDictParams, UnbatchedTensor
+from ._atomic import make_folder, open_file, read_bytes
+from ._files import find, over
+from ._mapped_tensor import MemoryMappedTensor, Source, wrap
+from ._pack import Packed, pack
+from ._paths import DATA, StrPath, to_read, to_write
+from ._read import read
+from ._write import header_of, write
+
+
+class TensorDictFuture:
+    """A container that a thread is writing.
+
+    Args:
+        work: what gives the container.
+
+    >>> import tempfile, torch
+    >>> from tensorclass import TensorDict
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     future = TensorDict(a=torch.arange(3)).memmap(folder, num_threads=2, return_early=True)
+    ...     future.result()["a"]
+    MemoryMappedTensor([0, 1, 2])
+    """
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        pool = ThreadPoolExecutor(1)
+        self.futures: list[Future[Any]] = [pool.submit(work)]
+        pool.shutdown(wait=False)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the container, and give it; an error of the thread is raised here."""
+        return self.futures[0].result(timeout)
+
+
+def memmap(
+    data: Any, prefix: StrPath | None = None, copy_existing: bool = False, *, num_threads: int = 0,
+    return_early: bool = False, share_non_tensor: bool = False, existsok: bool = True, robust_key: bool | None = True,
+    archive: bool | None = None, compression: str | int | None = None, atomic: bool = True,
+) -> Any:  # fmt: skip
+    """Write a batch to a file, and give a locked batch around its memory: writes in place reach the file.
+
+    Args:
+        data: any container; it is not changed.
+        prefix: as for `save`; None puts the tensors into shared memory.
+        copy_existing: whether tensors that lie in another file may be copied.
+        num_threads: with `return_early`, more than one asks for a future; one thread writes as fast as the disk.
+        return_early: give a `TensorDictFuture` while a thread writes. The batch must not be changed until then.
+        share_non_tensor: accepted for compatibility.
+        existsok: replace a file that is there; those who map it keep the old one.
+        robust_key: accepted for compatibility; every key round-trips.
+        archive: whether the path is the file itself, whatever it ends in.
+        compression: refused: what is mapped is plain.
+        atomic: accepted for compatibility; every write is atomic.
+
+    Raises:
+        StructureError: for tensors of another file, or a file that exists, unless that is allowed.
+        UnsupportedOperationError: for an entry that can't be stored; names the field.
+        OSError: with the path; the old file is untouched.
+
+    >>> import tempfile, torch
+    >>> from tensorclass import TensorDict, load, memmap
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mapped = memmap(TensorDict(a=torch.zeros(3), batch_size=[3]), folder)
+    ...     mapped["a"][1] = 5.0
+    ...     mapped.is_memmap(), load(folder)["a"]
+    (True, tensor([0., 5., 0.]))
+    """
+    if compression is not None:
+        raise UnsupportedOperationError("memmap: compression is refused: what is mapped is plain")
+    return _made(data, prefix, archive, existsok, copy_existing, return_early and num_threads > 1, False)
+
+
+def memmap_like(
+    data: Any, prefix: StrPath | None = None, copy_existing: bool = False, *, existsok: bool = True,
+    num_threads: int = 0, return_early: bool = False, share_non_tensor: bool = False, robust_key: bool | None = True,
+    archive: bool | None = None,
+) -> Any:  # fmt: skip
+    """A mapped batch of the same structure, without the values: new files are zero; a file of this structure is kept.
+
+    Python objects, and the lengths of ragged entries, are those of `data`.
+
+    Raises:
+        StructureError: when the file that is there has another structure.
+        OSError: with the path, also when the disk is full.
+    """
+    return _made(data, prefix, archive, existsok, True, return_early and num_threads > 1, True)
+
+
+def _made(
+    data: Any, prefix: StrPath | None, archive: bool | None, existsok: bool, copy: bool, early: bool, like: bool
+) -> Any:
+    if not isinstance(data, TensorCollection):
+        raise ArgumentError(f"memmap takes a container, got a {type(data).__name__}")
+    if early:
+        return TensorDictFuture(lambda: _made(data, prefix, archive, existsok, copy, False, like))
+    if prefix is None:
+        return data if is_memmap(data) and not like else _in_shared_memory(_plain(data), like)
+    file, folder = to_write(prefix, bool(archive))
+    file = os.path.abspath(file)
+    plain = _plain(data)
+    if not existsok and os.path.lexists(file):
+        raise StructureError(f"the file {file} exists already; pass existsok=True to replace it")
+    for leaf in () if copy else plain._leaves(STORAGE):
+        if isinstance(leaf, MemoryMappedTensor) and leaf._source is not None and leaf._source.path != file:
+            raise StructureError(f"a tensor lies in the file {leaf.filename}; pass copy_existing=True to copy it")
+    if folder:
+        make_folder(os.path.abspath(folder))
+    packed = pack(plain)
+    found = _written(plain, packed, file, like)
+    _mark(found, ())
+    return found.lock_()
+
+
+def _written(data: Any, packed: Packed, file: str, like: bool) -> Any:
+    want = type(data) if schema_of(type(data)) is not None else None
+    if like and os.path.lexists(file):
+        _require_same(file, header_of(packed))
+        return read(file, (), want, write=True, wrap=True)
+    zeros = set(_tensor_names(packed.root)) if like else ()
+    tensors = write(file, packed, through=True, zeros=zeros)
+    if like or not packed.simple:
+        return read(file, (), want, write=True, wrap=True)
+    header = header_of(packed)
+    return over(data, packed, _wrapped(tensors, packed, file, len(header)))
+
+
+def _wrapped(tensors: list[Tensor], packed: Packed, file: str, begin: int) -> list[Tensor]:
+    """The tensors that were written, as mapped ones. The first of the payload lies behind the header."""
+    sized = [tensor.data_ptr() for tensor in tensors if tensor.numel()]
+    source = Source(file, "r+", min(sized, default=begin) - begin)
+    return [wrap(tensor, source) for tensor in tensors]
+
+
+def _require_same(file: str, header: bytes) -> None:
+    fd, size = open_file(file)
+    try:
+        if size >= len(header) and read_bytes(fd, len(header), 0, file) == header:
+            return
+    finally:
+        os.close(fd)
+    raise StructureError(
+        f"{file}: it has another structure than this batch (keys, shapes, dtypes, objects); remove it, or give "
+        "another path"
+    )
+
+
+def _tensor_names(node: dict[str, Any]) -> Iterator[str]:
+    """The stored names of tensors that are entries of their own, not parts of one."""
+    for part in node.get("entries", {}).values():
+        if isinstance(part, str):
+            yield part
+        elif part["kind"] == "tensor":
+            yield part["data"]
+        elif part["kind"] == "node":
+            yield from _tensor_names(part)
+    for member in node.get("members", ()):
+        yield from _tensor_names(member)
+
+
+def _plain(data: Any) -> Any:
+    """A container of tensors without grad."""
+    if isinstance(data, TensorDictParams):
+        data = data._store.data
+    return data.data if any([leaf.requires_grad for leaf in data._leaves(STORAGE)]) else data
+
+
+def _in_shared_memory(data: Any, like: bool) -> Any:
+    leaves = [_shared(leaf, like) for leaf in data._leaves(STORAGE)]
+    found = data._make(leaves, data._batch_size, data._names, STORAGE)
+    if data._device is not None and data._device.type != "cpu":
+        found._set_device(torch.device("cpu"))
+    return found.lock_()
+
+
+def _shared(leaf: Tensor, like: bool) -> Tensor:
+    if isinstance(leaf, UnbatchedTensor) or leaf.is_nested:
+        raise UnsupportedOperationError(f"memmap: a {type(leaf).__name__} goes to a file; give a path")
+    return MemoryMappedTensor.from_tensor(leaf.detach(), copy_data=not like)
+
+
+def memmap_(data: Any, prefix: StrPath | None = None, copy_existing: bool = False, **options: Any) -> Any:
+    """Map the tensors of a batch in place; see `memmap`."""
+    if isinstance(data, TensorDictParams):
+        raise UnsupportedOperationError("memmap_: parameters are no mapped tensors; `memmap` gives a container of both")
+    if is_memmap(data) and prefix is None:
+        return data
+    made = memmap(data, prefix, copy_existing, **options)
+    if isinstance(made, TensorDictFuture):
+        return TensorDictFuture(lambda: _take_over(data, made.result()).lock_())
+    return _take_over(data, made).lock_()
+
+
+def load_memmap(
+    prefix: StrPath, device: Device = None, non_blocking: bool = False, *, out: Any = None,
+    robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
+    allow_pickle: bool | None = False, cls: Any = None,
+) -> Any:  # fmt: skip
+    """Map a batch from its file; writes in place reach the file. `load` gives one whose writes stay in memory.
+
+    Args:
+        prefix: as for `load`.
+        device: where the tensors go; they are mapped tensors on the CPU only.
+        non_blocking: whether copies to `device` may be asynchronous.
+        out: a container that takes the tensors over; its own are dropped.
+        robust_key: accepted for compatibility.
+        subpath: the key of the entry to read.
+        mode: "r+": writes reach the file. "r": they stay in memory. None: "r+" where the file can be written.
+        num_threads: accepted for compatibility.
+        allow_pickle: load pickled objects, which can run any code: only for files that you trust.
+        cls: the class to read as.
+
+    Raises:
+        FileFormatError: for a file that is damaged, foreign or newer.
+        OSError: with the path.
+
+    >>> import tempfile, torch
+    >>> from tensorclass import TensorDict, load_memmap
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = TensorDict(a=torch.zeros(3), b={"c": torch.ones(2)}).save(folder)
+    ...     _ = load_memmap(folder)["a"].fill_(7)
+    ...     load_memmap(folder)["a"], load_memmap(f"{folder}/b")["c"]
+    (MemoryMappedTensor([7., 7., 7.]), MemoryMappedTensor([1., 1.]))
+    """
+    if mode not in (None, "r", "r+"):
+        raise ArgumentError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
+    file, key = to_read(prefix)
+    through = mode == "r+" or (mode is None and os.access(file, os.W_OK))
+    found = find(prefix, subpath, cls, write=through, allow_pickle=bool(allow_pickle), wrap=True)
+    if isinstance(found, TensorCollection):
+        _mark(found, key if subpath is None else (*key, *unravel_key_to_tuple(subpath)))
+    if device is not None:
+        found = found.to(device, non_blocking=non_blocking)
+    return found if out is None else _take_over(out, found)
+
+
+def refresh(data: Any, allow_pickle: bool | None = False) -> Any:
+    """Map the file of a batch again, which another process has replaced; the batch takes the new tensors over."""
+    if not is_memmap(data):
+        raise StructureError("memmap_refresh_: the batch is not mapped from a file; `load_memmap_(path)` reads one")
+    try:
+        path = saved_path(data)
+    except AttributeError as error:
+        raise StructureError(f"memmap_refresh_: {error}") from None
+    return _take_over(data, load_memmap(path, allow_pickle=allow_pickle)).lock_()
+
+
+def is_memmap(data: Any) -> bool:
+    """Whether a batch is locked and its tensors are mapped."""
+    if not data.is_locked:
+        return False
+    leaves = [leaf for leaf in data._leaves(STORAGE) if not isinstance(leaf, UnbatchedTensor) and not leaf.is_nested]
+    return bool(leaves) and all([isinstance(leaf, MemoryMappedTensor) for leaf in leaves])
+
+
+def saved_path(data: Any) -> FilePath:
+    """Where a mapped batch is stored, as `load_memmap` takes it."""
+    if not is_memmap(data):
+        raise AttributeError("the batch has no saved path: it is not mapped, or was unlocked")
+    for leaf, depth in _mapped_leaves(data, 0):
+        if leaf._source is not None and leaf._key:
+            folder, name = os.path.split(leaf._source.path)
+            return FilePath(folder if name == DATA else leaf._source.path, *leaf._key[:-depth])
+    raise AttributeError("the batch has no saved path: its tensors lie in shared memory, or in files of their own")
+
+
+def _mapped_leaves(data: Any, depth: int) -> Iterator[tuple[MemoryMappedTensor, int]]:
+    for _, value in _children(data):
+        if isinstance(value, MemoryMappedTensor):
+            yield value, depth + 1
+        elif isinstance(value, TensorCollection):
+            yield from _mapped_leaves(value, depth + 1)
+
+
+def _mark(data: Any, path: Path) -> None:
+    """Tell each tensor where it is in its file."""
+    for key, value in _children(data):
+        if isinstance(value, MemoryMappedTensor):
+            value._key = (*path, key)
+        elif isinstance(value, TensorCollection):
+            _mark(value, (*path, key))
+
+
+def _children(data: Any) -> Iterator[tuple[str, Any]]:
+    store = getattr(data, "_store", data)
+    if store._stacked:
+        yield from ((str(i), member) for i, member in enumerate(store._members))
+    else:
+        yield from store._entries().items()
+
+
+def _take_over(data: Any, found: Any) -> Any:
+    """Put the tensors of one batch into another in place, which is unlocked for it where it is mapped."""
+    mapped = is_memmap(data)
+    if mapped:
+        data.unlock_()
+    if found.is_locked:
+        found.unlock_()
+    store, new = getattr(data, "_store", data), getattr(found, "_store", found)
+    if store._stacked != new._stacked or (store._stacked and len(store._members) != len(new._members)):
+        raise FileFormatError(f"a {type(data).__name__} can't take over the tensors of this {type(found).__name__}")
+    if store._stacked:
+        for mine, other in zip(store._members, new._members, strict=True):
+            _take_over(mine, other)
+    else:
+        data._become(found)
+        for key in [key for key in store._entries() if key not in new._entries()]:
+            del store[key]
+        if data._device is not None and data._device.type != "cpu":
+            data._set_device(torch.device("cpu"))
+    return data.lock_() if mapped else data
