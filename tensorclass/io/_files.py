@@ -26,7 +26,7 @@ from ._write import write
 def save(
     data: Any, prefix: StrPath | None = None, copy_existing: bool = False, *, num_threads: int = 0,
     return_early: bool = False, share_non_tensor: bool = False, robust_key: bool | None = True,
-    archive: bool | None = None, compression: str | int | None = None, atomic: bool = True, checksums: bool = False,
+    archive: bool | None = None, compression: str | int | None = None, atomic: bool = False, checksums: bool = False,
     allow_pickle: bool = False,
 ) -> Any:  # fmt: skip
     """Write a batch to a file, and give it back mapped from there.

@@ -53,7 +53,7 @@ class TensorDictFuture:
 def memmap(
     data: Any, prefix: StrPath | None = None, copy_existing: bool = False, *, num_threads: int = 0,
     return_early: bool = False, share_non_tensor: bool = False, existsok: bool = True, robust_key: bool | None = True,
-    archive: bool | None = None, compression: str | int | None = None, atomic: bool = True,
+    archive: bool | None = None, compression: str | int | None = None, atomic: bool = False,
 ) -> Any:  # fmt: skip
     """Write a batch to a file, and give a locked batch around its memory: writes in place reach the file.
 
@@ -183,7 +183,8 @@ def _plain(data: Any) -> Any:
 
 
 def _in_shared_memory(data: Any, like: bool) -> Any:
-    leaves = [_shared(leaf, like) for leaf in data._leaves(STORAGE)]
+    blank = {id(value) for value in _tensors(data)} if like else set()
+    leaves = [_shared(leaf, id(leaf) in blank) for leaf in data._leaves(STORAGE)]
     found = data._make(leaves, data._batch_size, data._names, STORAGE)
     if data._device is not None and data._device.type != "cpu":
         found._set_device(torch.device("cpu"))
@@ -211,7 +212,7 @@ def memmap_(data: Any, prefix: StrPath | None = None, copy_existing: bool = Fals
 def load_memmap(
     prefix: StrPath, device: Device = None, non_blocking: bool = False, *, out: Any = None,
     robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
-    allow_pickle: bool | None = False, cls: Any = None,
+    allow_pickle: bool | None = None, cls: Any = None,
 ) -> Any:  # fmt: skip
     """Map a batch from its file; writes in place reach the file. `load` gives one whose writes stay in memory.
 
@@ -251,7 +252,7 @@ def load_memmap(
     return found if out is None else _take_over(out, found)
 
 
-def refresh(data: Any, allow_pickle: bool | None = False) -> Any:
+def refresh(data: Any, allow_pickle: bool | None = None) -> Any:
     """Map the file of a batch again, which another process has replaced; the batch takes the new tensors over."""
     if not is_memmap(data):
         raise StructureError("memmap_refresh_: the batch is not mapped from a file; `load_memmap_(path)` reads one")
@@ -266,8 +267,17 @@ def is_memmap(data: Any) -> bool:
     """Whether a batch is locked and its tensors are mapped."""
     if not data.is_locked:
         return False
-    leaves = [leaf for leaf in data._leaves(STORAGE) if not isinstance(leaf, UnbatchedTensor) and not leaf.is_nested]
-    return bool(leaves) and all([isinstance(leaf, MemoryMappedTensor) for leaf in leaves])
+    mapped = any([isinstance(leaf, MemoryMappedTensor) for leaf in data._leaves(STORAGE)])
+    return mapped and not any([type(value) is Tensor and not value.is_nested for value in _tensors(data)])
+
+
+def _tensors(data: Any) -> Iterator[Tensor]:
+    """The entries that are tensors; what other entries are made of is not mapped."""
+    for _, value in _children(data):
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, TensorCollection):
+            yield from _tensors(value)
 
 
 def saved_path(data: Any) -> FilePath:

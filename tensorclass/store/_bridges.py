@@ -199,7 +199,7 @@ class BridgeOps(PadOps):
     def save(
         self, prefix: StrPath | None = None, copy_existing: bool = False, *, num_threads: int = 0,
         return_early: bool = False, share_non_tensor: bool = False, robust_key: bool | None = True,
-        archive: bool | None = None, compression: str | int | None = None, atomic: bool = True,
+        archive: bool | None = None, compression: str | int | None = None, atomic: bool = False,
         checksums: bool = False, allow_pickle: bool = False,
     ) -> Self:  # fmt: skip
         """Write this container to a file, whole or not at all; see `tensorclass.save`.
@@ -268,7 +268,7 @@ class BridgeOps(PadOps):
         self, prefix: StrPath | None = None, copy_existing: bool = False, *, num_threads: int = 0,
         return_early: bool = False, share_non_tensor: bool = False, existsok: bool = True,
         robust_key: bool | None = True, archive: bool | None = None, compression: str | int | None = None,
-        atomic: bool = True,
+        atomic: bool = False,
     ) -> Self:  # fmt: skip
         """Write this container to a file and give a locked one whose writes reach it; see `tensorclass.memmap`.
 
@@ -289,7 +289,7 @@ class BridgeOps(PadOps):
     def memmap_(
         self, prefix: StrPath | None = None, copy_existing: bool = False, *, num_threads: int = 0,
         return_early: bool = False, share_non_tensor: bool = False, existsok: bool = True,
-        robust_key: bool | None = True, atomic: bool = True,
+        robust_key: bool | None = True, atomic: bool = False,
     ) -> Self:  # fmt: skip
         """Write this container to a file and map its tensors from there, in place; it is locked then."""
         found: Self = _maps().memmap_(
@@ -322,7 +322,7 @@ class BridgeOps(PadOps):
     def load_memmap(
         cls, prefix: StrPath, device: Device = None, non_blocking: bool = False, *, out: Any = None,
         robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
-        allow_pickle: bool | None = False,
+        allow_pickle: bool | None = None,
     ) -> Self:  # fmt: skip
         """Map a batch from its file; writes in place reach the file. See `tensorclass.load_memmap`."""
         found: Self = _maps().load_memmap(
@@ -332,7 +332,7 @@ class BridgeOps(PadOps):
         return found
 
     def load_memmap_(
-        self, prefix: StrPath, robust_key: bool | None = True, *, allow_pickle: bool | None = False,
+        self, prefix: StrPath, robust_key: bool | None = True, *, allow_pickle: bool | None = None,
         mode: str | None = None,
     ) -> Self:  # fmt: skip
         """Take over the tensors of a file, mapped; those that this container has are dropped."""
@@ -342,7 +342,7 @@ class BridgeOps(PadOps):
         )
         return found
 
-    def memmap_refresh_(self, *, allow_pickle: bool | None = False) -> Self:
+    def memmap_refresh_(self, *, allow_pickle: bool | None = None) -> Self:
         """Map the file of this container again, where another process has replaced it.
 
         Raises:

@@ -16,11 +16,13 @@ from tensorclass import (
     LazyStackedTensorDict,
     MemoryMappedTensor,
     NonTensorData,
+    NonTensorStack,
     RaggedTensor,
     TensorDict,
     TensorDictFuture,
     TensorDictParams,
     UnbatchedTensor,
+    is_tensor_collection,
     lazy_stack,
     load,
     load_memmap,
@@ -47,6 +49,7 @@ def _dense(cls: Any = TensorDict, note: Any = NonTensorData) -> Any:
 KINDS: dict[str, Any] = {
     "dense": _dense,
     "typed": lambda: Point(x=torch.rand(3, 2), label=torch.arange(3)),
+    "objects": lambda: TensorDict(a=torch.ones(3), s=NonTensorStack("x", "y", "z"), batch_size=[3]),
     "lazy": lambda: lazy_stack([TensorDict(a=torch.ones(2)), TensorDict(a=torch.ones(3))]),
     "nested lazy": lambda: TensorDict(s=lazy_stack([TensorDict(a=torch.ones(2)), TensorDict(a=torch.ones(2))])),
     "typed inside": lambda: TensorDict(p=Point(x=torch.rand(3, 2), label=torch.arange(3)), batch_size=[3]),
@@ -56,6 +59,15 @@ KINDS: dict[str, Any] = {
     "empty tensor": lambda: TensorDict(a=torch.ones(0, 3), b=torch.ones(2)),
     "unbatched": lambda: TensorDict(a=torch.ones(2), u=UnbatchedTensor(torch.arange(5)), batch_size=[2]),
 }
+
+
+def _tensors(data: Any) -> list[Tensor]:
+    """The tensors of a container, not the places of its objects."""
+    if isinstance(data, LazyStackedTensorDict):
+        return [leaf for i in range(len(data)) for leaf in _tensors(data[i])]
+    values = [data.get(key) for key in data.keys()]  # noqa: SIM118  # a container iterates over its elements
+    found = [value for value in values if isinstance(value, Tensor)]
+    return found + [leaf for value in values if is_tensor_collection(value) for leaf in _tensors(value)]
 
 
 def _same(found: Any, data: Any) -> None:
@@ -76,7 +88,7 @@ def test_every_kind(kind, tmp_path):
     assert found.saved_path == tmp_path / "x"
     for again in (load_memmap(tmp_path / "x"), pickle.loads(pickle.dumps(found)), load(tmp_path / "x")):
         _same(again, data)
-    for leaf in found._leaves(2):
+    for leaf in _tensors(found):
         leaf.zero_()
     _same(load(tmp_path / "x"), found)
     found.unlock_()
@@ -108,17 +120,17 @@ def test_like(kind, tmp_path):
     found = data.memmap_like(tmp_path / "x")
     assert found.is_memmap()
     assert type(found) is type(data)
-    assert not any([bool(leaf.any()) for leaf in found._leaves(2)])
-    for leaf in found._leaves(2):
+    assert not any([bool(leaf.any()) for leaf in _tensors(found)])
+    for leaf in _tensors(found):
         leaf.fill_(1)
     again = data.memmap_like(tmp_path / "x")
-    assert all([bool(leaf.all()) for leaf in again._leaves(2)])
+    assert all([bool(leaf.all()) for leaf in _tensors(again)])
     with pytest.raises(StructureError, match="another structure"):
         TensorDict(other=torch.ones(1)).memmap_like(tmp_path / "x")
-    assert all([bool(leaf.all()) for leaf in load(tmp_path / "x")._leaves(2)])
+    assert all([bool(leaf.all()) for leaf in _tensors(load(tmp_path / "x"))])
     with pytest.raises(StructureError, match="existsok"):
         data.memmap_like(tmp_path / "x", existsok=False)
-    assert not any([bool(leaf.any()) for leaf in data.memmap_like()._leaves(2)])
+    assert not any([bool(leaf.any()) for leaf in _tensors(data.memmap_like())])
 
 
 def test_like_allocates_nothing(tmp_path):
@@ -231,10 +243,8 @@ def test_odd_addresses_of_others(tmp_path):
     """A tensor at an odd address can't be mapped: writes would be lost, so that is an error; reading is not."""
     save_file({"a": torch.ones(3, dtype=torch.uint8), "b": torch.ones(2)}, tmp_path / "x.safetensors")
     raw = (tmp_path / "x.safetensors").read_bytes()
-    head = (
-        b'{"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"F32","shape":[2],'
-    head += b'"data_offsets":[3,11]}}'
-    )
+    head = b'{"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},'
+    head += b'"b":{"dtype":"F32","shape":[2],"data_offsets":[3,11]}}'
     raw = len(head).to_bytes(8, "little") + head + bytes(3) + raw[-8:]
     (tmp_path / "odd.safetensors").write_bytes(raw)
     assert type(load_memmap(tmp_path / "x.safetensors")["b"]) is MemoryMappedTensor
