@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import chain
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -70,7 +70,7 @@ class TensorClassDataset(Dataset[T], Generic[T]):
         given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         if not given:
             raise ValueError("a dataset has a path, got none")
-        self.paths = tuple([os.path.abspath(text_of(one)) for one in given])
+        self.paths: tuple[str, ...] = tuple([os.path.abspath(text_of(one)) for one in given])
         self._given = cls
         self._mmap = mmap
         self._verify = verify
@@ -128,7 +128,7 @@ class TensorClassDataset(Dataset[T], Generic[T]):
         Raises:
             UnsupportedOperationError: for several; `paths` has them.
         """
-        if len(self.paths) > 1:
+        if len(self.paths) != 1:
             raise UnsupportedOperationError(f"this dataset has {len(self.paths)} folders; `paths` lists them")
         return self.paths[0]
 
@@ -151,11 +151,7 @@ class TensorClassDataset(Dataset[T], Generic[T]):
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
-    @overload
-    def __getitem__(self, index: int, /) -> T: ...
-    @overload
-    def __getitem__(self, index: Any, /) -> T: ...
-    def __getitem__(self, index: Any, /) -> T:
+    def __getitem__(self, index: Any) -> T:
         """Rows, as an instance of the class: one without a batch dim for a number, a batch for anything else.
 
         Args:
@@ -342,9 +338,8 @@ class TensorClassDataset(Dataset[T], Generic[T]):
 
 def _items(dataset: Any) -> Iterator[Any]:
     """The items of a dataset; one of torch may have a length and no end."""
-    if isinstance(dataset, Dataset) and hasattr(dataset, "__len__"):
-        return (dataset[i] for i in range(len(dataset)))
-    return iter(dataset)
+    count = len(dataset) if isinstance(dataset, Dataset) and isinstance(dataset, Sized) else None
+    return iter(dataset) if count is None else (dataset[i] for i in range(count))
 
 
 def _open(paths: Any, cls: Any, mmap: bool, verify: bool, fields: Sequence[Any]) -> TensorClassDataset[Any]:
