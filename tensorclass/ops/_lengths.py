@@ -44,6 +44,19 @@ def holders(collection: Any) -> list[Any]:
     return found
 
 
+def in_stacks(collection: Any) -> list[bool]:
+    """For each `VALUES` leaf whether a lazy stack holds it."""
+    if collection._stacked or collection._tensors_by_key() is not None:
+        return [collection._stacked] * len(collection._leaves(VALUES))
+    found: list[bool] = []
+    for value in collection._entries().values():
+        if isinstance(value, TensorCollection):
+            found += in_stacks(value)
+        elif isinstance(value, Tensor) or hasattr(type(value), "_batch_shape"):
+            found += [False] * (1 if isinstance(value, Tensor) else len(value._leaves(VALUES)))
+    return found
+
+
 def require_same_lengths(mine: TensorCollection, other: TensorCollection, op: str, path: Path = ()) -> None:
     """Refuse to combine entries whose elements have different lengths: their values do not stand side by side.
 

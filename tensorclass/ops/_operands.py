@@ -17,7 +17,7 @@ from ..core._batch import broadcasts_to, over_events
 from ..core._keys import Path
 from ..errors import ArgumentError, BatchSizeError, KeySetError, StructureError, did_you_mean
 from ._inplace import InplaceOps
-from ._lengths import require_same_lengths
+from ._lengths import in_stacks, require_same_lengths
 from ._writable import rank
 
 Operand: TypeAlias = "TensorCollection | Tensor | complex | np.number[Any] | np.bool_"
@@ -93,7 +93,7 @@ def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
     if isinstance(other, TensorCollection):
         return aligned(self, leaves, other, op, layout)
     if isinstance(other, Tensor):
-        return _spread(self, other, op) if other.ndim else _scalar(self, leaves, other, op)
+        return _spread(self, other, op) if other.ndim else _scalar(self, leaves, other)
     if isinstance(other, NUMBERS):
         return other  # type: ignore[return-value]  # a symbolic number is as good as one
     if isinstance(other, (np.number, np.bool_)):
@@ -104,11 +104,13 @@ def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
     )
 
 
-def _scalar(self: Pointwise, leaves: list[Tensor], other: Tensor, op: str) -> Right:
-    """A tensor without dims; beside members without dims it promotes as beside the stack, which has some."""
-    if not self._batch_size or op == "lerp" or 0 not in [leaf.ndim for leaf in leaves]:  # which promotes nothing
+def _scalar(self: Pointwise, leaves: list[Tensor], other: Tensor) -> Right:
+    """A tensor without dims; beside members without dims it promotes as beside their stack, which has some."""
+    if 0 not in [leaf.ndim for leaf in leaves]:
         return other
-    return [other if leaf.ndim or rank(leaf) != rank(other) else other.to(leaf.dtype) for leaf in leaves]
+    rows = zip(leaves, in_stacks(self), strict=True)
+    cast = [stacked and not leaf.ndim and rank(leaf) == rank(other) for leaf, stacked in rows]
+    return [other.to(leaf.dtype) if c else other for leaf, c in zip(leaves, cast, strict=True)] if any(cast) else other
 
 
 def _spread(self: Pointwise, other: Tensor, op: str) -> list[Tensor]:

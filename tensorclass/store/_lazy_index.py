@@ -183,8 +183,8 @@ class LazyIndex(LazyWrites):
         """Tensors that index the stack dim together with others: one element for each of their positions."""
         tensors = [part for part in parts if isinstance(part, Tensor)]
         shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])
-        if 0 in shape:
-            return self._new([_alike(self._members[0])], self.stack_dim)._unstacked()._index(parts)
+        if 0 in shape or 0 in self._batch_size:
+            return _alike(self)._unstacked()._index(parts)
         columns = [tensor.expand(shape).reshape(-1).tolist() for tensor in tensors]
         found = []
         for row in zip(*columns, strict=True):
