@@ -114,7 +114,8 @@ def listed(op: Op) -> Change:
             return container, model
         given = attempt(lambda: op.call(container))
         if isinstance(given, Exception):
-            beyond = model.lazy and 0 in model.size and isinstance(given, BatchIndexError)
+            none = 0 in model.size or any(0 in part.size for part in as_list(wanted))
+            beyond = model.lazy and none and isinstance(given, BatchIndexError)
             if beyond:  # positions of members are looked up also where there are no elements (docs/lazy-stacks.md)
                 return container, model
             if not (model.uneven and op.name.split("(")[0] in DENSE and isinstance(given, TensorClassError)):
