@@ -25,6 +25,7 @@ Containers and entries:
 Mapped tensors:
 
 - `_mapped_tensor`: `MemoryMappedTensor`; `wrap(tensor, Source)` makes one, `from_handle` is what pickles call.
+- `_anchor`: `read_anchor(path, ...)` makes our tree of what `tensordict` wrote, and `Unpacker` does the rest.
 - `_memmap`: containers of them: `memmap`, `memmap_like`, `load_memmap`, `saved_path`; `TensorDictFuture`.
 
 The file:

@@ -13,8 +13,9 @@ from .._schema import schema_of
 from ..core import STORAGE, TensorCollection, unravel_key_to_tuple
 from ..core._device import Device
 from ..core._keys import Key
-from ..errors import StructureError, UnsupportedOperationError
+from ..errors import FileFormatError, StructureError, UnsupportedOperationError
 from ..store import TensorDict
+from ._anchor import read_anchor
 from ._atomic import make_folder
 from ._pack import Packed, pack
 from ._paths import StrPath, to_read, to_write
@@ -150,7 +151,13 @@ def find(prefix: StrPath, subpath: Key | None, cls: Any, **options: Any) -> Any:
     key += () if subpath is None else unravel_key_to_tuple(subpath)
     typed = None if cls is None or schema_of(cls) is None else cls
     want = UNTYPED if cls is TensorDict else typed
-    found = read(file, key, want, lenient=cls is not None and typed is None, **options)
+    options["lenient"] = cls is not None and typed is None
+    try:
+        found = read_anchor(file, key, want, **options) if os.path.isdir(file) else read(file, key, want, **options)
+    except FileFormatError:
+        found = None if os.path.isdir(file) else read_anchor(file, key, want, **options)
+        if found is None:
+            raise
     if typed is not None and not isinstance(found, typed):
         raise StructureError(f"{file}: the entry {key} is a {type(found).__name__}, not a {typed.__name__}")
     return found

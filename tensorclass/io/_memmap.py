@@ -17,6 +17,7 @@ from ..core._device import Device
 from ..core._keys import Key
 from ..errors import ArgumentError, FileFormatError, StructureError, UnsupportedOperationError
 from ..store import TensorDictParams, UnbatchedTensor
+from ._anchor import is_archive
 from ._atomic import make_folder, open_file, read_bytes
 from ._files import find, over
 from ._mapped_tensor import MemoryMappedTensor, Source, wrap
@@ -243,9 +244,9 @@ def load_memmap(
     if mode not in (None, "r", "r+"):
         raise ArgumentError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
     file, key = to_read(prefix)
-    through = mode == "r+" or (mode is None and os.access(file, os.W_OK))
+    through = mode == "r+" or (mode is None and os.access(file, os.W_OK) and not is_archive(file))
     found = find(prefix, subpath, cls, write=through, allow_pickle=bool(allow_pickle), wrap=True)
-    if isinstance(found, TensorCollection):
+    if isinstance(found, TensorCollection) and not os.path.isdir(file):
         _mark(found, key if subpath is None else (*key, *unravel_key_to_tuple(subpath)))
     if device is not None:
         found = found.to(device, non_blocking=non_blocking)

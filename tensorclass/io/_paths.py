@@ -12,6 +12,8 @@ from ..core import Path
 StrPath: TypeAlias = "str | os.PathLike[str]"
 DATA = "data.safetensors"
 """The file in a folder."""
+META = "meta.json"
+"""The file in a folder that `tensordict` wrote."""
 SUFFIXES = (".safetensors", ".tdz")
 """A path that ends so is the file itself."""
 
@@ -78,6 +80,8 @@ def to_read(path: StrPath) -> tuple[str, Path]:
             return here, tuple(rest)
         file = os.path.join(here, DATA)
         if not os.path.lexists(file):
+            if os.path.lexists(os.path.join(here, META)):
+                return here, tuple(rest)
             raise _nothing(text)
         return file, tuple(rest)
 

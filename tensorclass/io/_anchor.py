@@ -1,0 +1,458 @@
+"""What `tensordict` wrote: memmap folders, `.tdz` archives and consolidated files, as our tree and tensors.
+
+Nothing is executed, no file is changed, no link is followed. Missing and short parts are errors.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import pickle
+import stat
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+import torch
+from torch import Tensor
+
+from ..core import Path
+from ..errors import FileFormatError, UnsupportedOperationError
+from . import _format
+from ._atomic import open_file, read_bytes
+from ._format import ClassPart, Meta, Node
+from ._header import load_json
+from ._map import Place, in_memory, mapped
+from ._mapped_tensor import wrap_all
+from ._names import MAX_DEPTH, Names
+from ._paths import META
+from ._unpack import Unpacker, find, references
+from ._values import encode, to_text
+
+_ENTRIES = ("shape", "device", "_type", "_class", "_names", "_format_version")
+"""Names in `meta.json` that are no keys; a key of that name has lost its description."""
+_DAMAGED = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError,
+)  # fmt: skip
+"""What `zipfile` raises; an unknown compression is a `NotImplementedError`, which is a RuntimeError."""
+_LIMIT = 1 << 28
+"""Bytes of one description or one pickled object."""
+
+
+def read_anchor(
+    path: str, key: Path, want: Any, *, mmap: bool = True, write: bool = False, verify: bool = False,
+    allow_pickle: bool = False, lenient: bool = False, wrap: bool = False,
+) -> Any:  # fmt: skip
+    """What is under a key of a folder, an archive or a consolidated file; None for any other file. See `_read.read`.
+
+    Raises:
+        FileFormatError: for missing, short or unknown parts.
+        UnsupportedOperationError: for checksums, and for writing through to one file.
+    """
+    reader = _reader(path)
+    if reader is None:
+        return None
+    try:
+        if verify or (write and not isinstance(reader, _Folder)):
+            what = "checksums" if verify else "writing through to it"
+            raise UnsupportedOperationError(f"{path}: `tensordict` wrote it; {what} is for files of this library")
+        builder = _Builder(reader, path, allow_pickle)
+        meta = Meta(version=_format.VERSION, header_crc32=_format.BLANK, root=builder.root(), classes=builder.classes)
+        part = find(meta.root, key, path)
+        tensors: dict[str, Tensor] = {}
+        for name, _ in references(part):
+            found = builder.made.get(name)
+            tensors[name] = builder.loads[name](mmap, write, wrap) if found is None else found
+    finally:
+        reader.close()
+    return Unpacker(meta, tensors, path, allow_pickle, lenient, False).build(part, key, want)
+
+
+def is_archive(path: str) -> bool:
+    """Whether a path is an archive or a consolidated file, which can't be written through."""
+    if os.path.isdir(path):
+        return False
+    reader = _reader(path)
+    if reader is not None:
+        reader.close()
+    return reader is not None
+
+
+def _reader(path: str) -> Any:
+    if os.path.isdir(path):
+        return _Folder(path)
+    fd, size = open_file(path)
+    reader: Any = None
+    try:
+        if read_bytes(fd, min(size, 4), 0, path) == b"PK\x03\x04":
+            reader = _Archive(fd, size, path)
+        elif size > 8:
+            count = int.from_bytes(read_bytes(fd, 8, size - 8, path), "little")
+            if 2 <= count <= min(size - 8, _LIMIT):
+                text = read_bytes(fd, count, size - 8 - count, path)
+                if text.startswith(b'{"cls"'):
+                    reader = _Block(fd, size, path, text)
+    finally:
+        if reader is None:
+            os.close(fd)
+    return reader
+
+
+class _Folder:
+    """A folder with a file for each tensor."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def names(self, where: Path) -> list[str]:
+        """What is in a folder below."""
+        here = os.path.join(self.path, *where)
+        if where and not stat.S_ISDIR(os.lstat(here).st_mode):
+            raise FileFormatError("there is a link or a file in the place of a folder", here)
+        return os.listdir(here)
+
+    def raw(self, where: Path) -> bytes:
+        """A small file."""
+        path = os.path.join(self.path, *where)
+        fd, size = open_file(path)
+        try:
+            if size > _LIMIT:
+                raise FileFormatError(f"it has {size} bytes, {_LIMIT} at most", path)
+            return read_bytes(fd, size, 0, path)
+        finally:
+            os.close(fd)
+
+    def tensor(
+        self, where: Path, dtype: torch.dtype, shape: list[int], mmap: bool, write: bool, wrap: bool
+    ) -> Tensor:  # fmt: skip
+        """A tensor over its file."""
+        path = os.path.join(self.path, *where)
+        fd, size = open_file(path, write)
+        try:
+            place = Place(0, _need(dtype, shape, size, path, ".".join(where)), dtype, shape)
+            found = mapped(fd, size, path, [place], write)[0] if mmap else in_memory(fd, path, [place])[0]
+        finally:
+            os.close(fd)
+        return wrap_all({"": found}, {"": place}, path, "r+" if write else "r")[""] if wrap else found
+
+
+class _Archive:
+    """A zip file of such a folder."""
+
+    def __init__(self, fd: int, size: int, path: str) -> None:
+        self.fd, self.size, self.path = fd, size, path
+        self.file = os.fdopen(os.dup(fd), "rb")
+        try:
+            self.zip = zipfile.ZipFile(self.file)
+        except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            self.file.close()
+            raise FileFormatError(f"it is a damaged zip file: {error!s:.200}", path) from None
+        self.known = {info.filename: info for info in self.zip.infolist()}
+        if len(self.known) != len(self.zip.infolist()):
+            self.file.close()
+            raise FileFormatError("two of its parts have the same name", path)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+        os.close(self.fd)
+
+    def names(self, where: Path) -> list[str]:
+        """What is in a folder of the archive."""
+        head = "".join([f"{part}/" for part in where])
+        found = {name[len(head) :].partition("/")[0] for name in self.known if name.startswith(head)}
+        return sorted(found - {""})
+
+    def raw(self, where: Path, most: int = _LIMIT) -> bytes:
+        """One part, its checksum compared."""
+        name = "/".join(where)
+        info = self.known.get(name)
+        if info is None:
+            raise FileFormatError(f"its part {name!r:.200} is missing", self.path)
+        if info.file_size > most:
+            raise FileFormatError(f"its part {name!r:.200} has {info.file_size} bytes, {most} at most", self.path)
+        try:
+            with self.zip.open(info) as part:
+                return part.read(most)
+        except _DAMAGED as error:
+            raise FileFormatError(f"its part {name!r:.200} is damaged: {error!s:.200}", self.path) from None
+
+    def tensor(
+        self, where: Path, dtype: torch.dtype, shape: list[int], mmap: bool, write: bool, wrap: bool
+    ) -> Tensor:  # fmt: skip
+        """A tensor over the archive, or unpacked from it."""
+        name = "/".join(where)
+        info = self.known.get(name)
+        size = 0 if info is None else info.file_size
+        count = _need(dtype, shape, size, self.path, name)
+        if info is not None and (info.compress_type != zipfile.ZIP_STORED or not mmap) and count:
+            raw = torch.frombuffer(bytearray(self.raw(where, size)), dtype=torch.uint8)
+            return raw[:count].view(dtype).view(shape)
+        begin = 0
+        if info is not None and count:
+            head = read_bytes(self.fd, 30, info.header_offset, self.path)
+            lengths = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+            begin = info.header_offset + 30 + lengths
+            if head[:4] != b"PK\x03\x04" or begin + count > self.size:
+                raise FileFormatError(f"its part {name!r:.200} lies outside of it", self.path, info.header_offset)
+        place = Place(begin, begin + count, dtype, shape)
+        return _from_block(self, place, mmap, wrap)
+
+
+class _Block:
+    """A consolidated file: tensors, their description, and its length."""
+
+    def __init__(self, fd: int, size: int, path: str, text: bytes) -> None:
+        self.fd, self.size, self.path = fd, size, path
+        self.end = size - 8 - len(text)
+        self.text = text
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self.fd)
+
+
+def _from_block(reader: Any, place: Place, mmap: bool, wrap: bool) -> Tensor:
+    fd, path = reader.fd, reader.path
+    found = mapped(fd, reader.size, path, [place])[0] if mmap else in_memory(fd, path, [place])[0]
+    return wrap_all({"": found}, {"": place}, path, "r")[""] if wrap and mmap else found
+
+
+def _need(dtype: torch.dtype, shape: list[int], size: int, path: str, name: str) -> int:
+    count = torch.Size(shape).numel() * dtype.itemsize
+    if count > size:
+        raise FileFormatError(f"it has {size} bytes, {dtype} of shape {shape} needs {count}", path, None, name)
+    return count
+
+
+class _Builder:
+    """Makes our tree of the descriptions."""
+
+    def __init__(self, reader: Any, path: str, allow_pickle: bool) -> None:
+        self.reader, self.path, self.allow_pickle = reader, path, allow_pickle
+        self.names = Names()
+        self.loads: dict[str, Callable[[bool, bool, bool], Tensor]] = {}
+        self.made: dict[str, Tensor] = {}
+        self.classes: list[ClassPart] = []
+
+    def wrong(self, where: Path, what: str) -> FileFormatError:
+        """The error about one part."""
+        return FileFormatError(what, self.path, None, "/".join(where) or "(root)")
+
+    def root(self) -> Node:
+        """The tree."""
+        try:
+            if isinstance(self.reader, _Block):
+                return Node.model_validate(self.block(load_json(self.reader.text.decode(), self.path, "", 0), ()))
+            return Node.model_validate(self.node((), ()))
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
+            if isinstance(error, FileFormatError):
+                raise
+            raise self.wrong((), f"its description is wrong: {type(error).__name__}: {error!s:.200}") from None
+
+    # ---- folders and archives ------------------------------------------------------------------------------------
+
+    def meta(self, where: Path) -> dict[str, Any]:
+        """The description of a folder."""
+        found = load_json(self.reader.raw((*where, META)).decode(), self.path, "/".join((*where, META)), 0)
+        if type(found) is not dict or not isinstance(found.get("_type"), str):
+            raise self.wrong(where, "its meta.json describes no container")
+        version = found.get("_format_version", 1)
+        if version != 1:
+            raise self.wrong(where, f"it has version {version!r:.20} of the format, this library reads version 1")
+        return found
+
+    def node(self, where: Path, key: Path) -> dict[str, Any]:
+        """A folder as a container."""
+        if len(where) > MAX_DEPTH:
+            raise self.wrong(where[:3], f"folders are nested more than {MAX_DEPTH} levels deep")
+        about, listed = self.meta(where), self.reader.names(where)
+        kind = about["_type"].removeprefix("<class '").removesuffix("'>")
+        if kind.endswith(".LazyStackedTensorDict"):
+            members = sorted([int(name) for name in listed if name.isdecimal()])
+            if members != list(range(len(members))) or not members:
+                raise self.wrong(where, f"its members are {members}, one is missing")
+            found = [self.node((*where, str(i)), (*key, str(i))) for i in members]
+            return {
+                "kind": "node",
+                "members": found,
+                "dim": about["stack_dim"],
+                "dim_name": about.get("stack_dim_name"),
+            }
+        if "_tensordict" in listed and "shape" not in about:
+            return {**self.node((*where, "_tensordict"), key), "cls": self.cls(kind)}
+        if not isinstance(about.get("shape"), list):
+            raise self.wrong(where, f"a {kind!r:.80} is no container that is known")
+        entries = self.entries(where, key, about, listed)
+        names, device = about.get("_names"), about.get("device")
+        return {"kind": "node", "size": about["shape"], "names": names, "device": device, "entries": entries}
+
+    def entries(self, where: Path, key: Path, about: dict[str, Any], listed: list[str]) -> dict[str, Any]:
+        """The entries of a folder; the names of files are percent-encoded keys."""
+        files: dict[str, str] = {}
+        for name in listed:
+            if files.setdefault(unquote(name), name) != name:
+                raise self.wrong(where, f"two of its files stand for the key {unquote(name)!r:.80}")
+        lost = [name for name in _ENTRIES if f"{name}.memmap" in files or name in files]
+        if lost:
+            raise self.wrong(where, f"the description of its entry {lost[0]!r} was lost when it was written")
+        found: dict[str, Any] = {}
+        for name, part in about.items():
+            if name in _ENTRIES:
+                continue
+            inside = (*key, name)
+            if "dtype" in part:
+                file = files.get(f"{name}.memmap")
+                found[name] = self.leaf(where, inside, file, files.get(f"{name}.shape.memmap"), part)
+                continue
+            if name not in files:
+                raise self.wrong((*where, name), "it is missing")
+            below = (*where, files[name])
+            if part["type"] in ("NonTensorData", "MetaData", "NonTensorStack"):
+                found[name] = self.value(below, inside, self.meta(below))
+            else:
+                found[name] = self.node(below, inside)
+        return found
+
+    def leaf(self, where: Path, key: Path, file: str | None, sizes: str | None, part: dict[str, Any]) -> Any:
+        """A tensor in a file."""
+        dtype, shape = _dtype(part["dtype"]), _shape(part["shape"])
+        if file is None:
+            if 0 in shape:  # such a tensor has no file
+                return self.keep(key, torch.empty(shape, dtype=dtype))
+            raise self.wrong((*where, key[-1]), "its values are missing")
+        at = (*where, file)
+        if not part.get("is_nested"):
+            return self.later(key, lambda *how: self.reader.tensor(at, dtype, shape, *how))
+        if sizes is None:
+            raise self.wrong((*where, key[-1]), "the shapes of its elements are missing")
+        rows = self.reader.tensor((*where, sizes), torch.int64, shape, False, False, False)
+        if rows.numel() and int(rows.min()) < 0:
+            raise self.wrong((*where, key[-1]), "the shapes of its elements are negative")
+        total = [int(rows.prod(1).sum())]
+        values = self.later((*key, "values"), lambda *how: self.reader.tensor(at, dtype, total, *how))
+        return {"kind": "nested", "values": values, "sizes": self.keep((*key, "sizes"), rows)}
+
+    def value(self, where: Path, key: Path, about: dict[str, Any]) -> Any:
+        """A Python object: JSON in the description, or a pickle beside it."""
+        stack = about["_type"].endswith(".NonTensorStack'>")
+        if "data" in about and not (stack and isinstance(about["data"], str)):
+            if stack:
+                return self.objects(about["data"], key)
+            return self.json(about["data"], "meta" if about["_type"].endswith(".MetaData'>") else "data")
+        if not self.allow_pickle:
+            what = "it is pickled, and a pickle can run any code; pass allow_pickle=True for a file that you trust"
+            raise self.wrong(where, what)
+        loaded = pickle.loads(self.reader.raw((*where, "pickle.pkl" if stack else "other.pickle")))
+        if stack:
+            return self.objects(loaded, key)
+        held = loaded["data"] if isinstance(loaded, dict) and set(loaded) == {"data"} else loaded
+        raw = torch.frombuffer(bytearray(pickle.dumps(held)), dtype=torch.uint8)
+        return {"kind": "value", "coding": "pickle", "wrap": "data", "data": self.keep(key, raw)}
+
+    # ---- consolidated files --------------------------------------------------------------------------------------
+
+    def block(self, about: Any, key: Path) -> dict[str, Any]:
+        """A container of a consolidated file."""
+        if len(key) > MAX_DEPTH:
+            raise self.wrong(key[:3], f"containers are nested more than {MAX_DEPTH} levels deep")
+        more, leaves, objects = about["cls_metadata"], about["leaves"], about["non_tensors"]
+        fixed = ("cls", "cls_metadata", "leaves", "non_tensors")
+        nested = {name: part for name, part in about.items() if name not in fixed}
+        if "stack_dim" in more:
+            members = [self.block(nested[str(i)], (*key, str(i))) for i in range(len(nested))]
+            return {"kind": "node", "members": members, "dim": more["stack_dim"], "dim_name": more["stack_dim_name"]}
+        entries: dict[str, Any] = {}
+        for name, (dtype, shape, begin, end, pad) in leaves.items():
+            entries[name] = self.cut((*key, name), _dtype(dtype), _shape(shape), begin, end - pad)
+        for name, held in objects.items():
+            entries[name] = self.json(held[0], "data")
+        for name, part in nested.items():
+            if part["cls"] == "NonTensorStack":
+                entries[name] = self.objects(_listed(part), (*key, name))
+            else:
+                entries[name] = self.block(part, (*key, name))
+        names, device = more["names"], more["device"]
+        names = None if not any(names or ()) else names
+        return {"kind": "node", "size": more["batch_size"], "names": names, "device": device, "entries": entries}
+
+    def cut(self, key: Path, dtype: torch.dtype, shape: list[int], begin: Any, end: Any) -> str:
+        """A tensor of a consolidated file."""
+        count = torch.Size(shape).numel() * dtype.itemsize
+        if type(begin) is not int or not 0 <= begin <= end <= self.reader.end or end - begin != count:
+            raise self.wrong(key, f"{dtype} of shape {shape} is said to lie at {begin!r:.20} to {end!r:.20}")
+        place = Place(begin, end, dtype, shape)
+        return self.later(key, lambda mmap, write, wrap: _from_block(self.reader, place, mmap, wrap))
+
+    # ---- parts ---------------------------------------------------------------------------------------------------
+
+    def later(self, key: Path, load: Callable[[bool, bool, bool], Tensor]) -> str:
+        """A tensor that is read when it is asked for; gives its name."""
+        name: str = self.names.take(key)
+        self.loads[name] = load
+        return name
+
+    def keep(self, key: Path, tensor: Tensor) -> str:
+        """A tensor that there is; gives its name."""
+        name: str = self.names.take(key)
+        self.made[name] = tensor
+        return name
+
+    def json(self, value: Any, wrap: str) -> dict[str, Any]:
+        """A JSON value."""
+        return {"kind": "value", "value": encode(value), "wrap": wrap}
+
+    def objects(self, data: Any, key: Path) -> dict[str, Any]:
+        """One JSON value for each element; lists nest by batch dims."""
+        flat, shape = [data], list[int]()
+        while flat and all([isinstance(value, list) for value in flat]) and len({len(value) for value in flat}) == 1:
+            shape.append(len(flat[0]))
+            flat = [inner for value in flat for inner in value]
+        forms = [to_text(encode(value)).encode() for value in flat]
+        text = torch.frombuffer(bytearray(b"".join(forms)), dtype=torch.uint8) if forms else torch.empty(0).byte()
+        offsets = torch.tensor([0, *map(len, forms)], dtype=torch.int64).cumsum(0)
+        index = torch.arange(len(flat)).view(shape)
+        return {
+            "kind": "objects", "coding": "json", "text": self.keep((*key, "text"), text),
+            "offsets": self.keep((*key, "offsets"), offsets), "index": self.keep((*key, "index"), index),
+        }  # fmt: skip
+
+    def cls(self, kind: str) -> int:
+        """The place of a class, by the name in a description; it is looked for among imported classes."""
+        parts = kind.split(".")
+        cuts = [i for i in range(1, len(parts)) if ".".join(parts[:i]) in sys.modules]
+        cut = max(cuts, default=len(parts) - 1)
+        module, name = ".".join(parts[:cut]), ".".join(parts[cut:])
+        self.classes.append(ClassPart.model_validate({"module": module, "name": name, "digest": ""}))
+        return len(self.classes) - 1
+
+
+def _listed(part: dict[str, Any]) -> list[Any]:
+    """The values of a stack of objects in a consolidated file."""
+    inner = {name: value[0] for name, value in part["non_tensors"].items()}
+    inner |= {name: _listed(value) for name, value in part.items() if name.isdecimal()}
+    return [inner[str(i)] for i in range(len(inner))]
+
+
+def _dtype(text: str) -> torch.dtype:
+    found = getattr(torch, text.removeprefix("torch."), None)
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"{text!r:.40} is no dtype of torch")
+    return found
+
+
+def _shape(given: Any) -> list[int]:
+    if type(given) is not list or any([type(n) is not int or not 0 <= n < 1 << 63 for n in given]):
+        raise ValueError(f"{given!r:.80} is no shape")
+    total = 1
+    for n in given:
+        total *= n
+    if total >= 1 << 60:
+        raise ValueError(f"{given!r:.80} is too large")
+    return given
