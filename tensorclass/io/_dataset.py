@@ -232,11 +232,19 @@ class TensorClassDataset(Dataset[T], Generic[T]):
 
         Raises:
             SchemaError: when the rows of one don't fit the class of the first; the message shows the difference.
+            ValueError: when other fields were picked from one.
         """
         found = list(datasets)
         if not found or not all([isinstance(one, TensorClassDataset) for one in found]):
             raise TypeError(f"concat takes a list of datasets, got {datasets!r:.80}")
         first = found[0]
+        for one in found[1:]:
+            if one._fields != first._fields:
+                mine, theirs = (list(names) if names else "all fields" for names in (first._fields, one._fields))
+                raise ValueError(
+                    f"concat: {one.paths[0]} is picked down to {theirs}, {first.paths[0]} to {mine}; pick from the result "
+                    "instead"
+                )
         paths = [path for one in found for path in one.paths]
         return _open(paths, first._given or first._whole, first._mmap, first._verify, first._fields)
 

@@ -202,6 +202,10 @@ def test_concat(tmp_path):
     other = written(tmp_path / "c", everythings(3))
     with pytest.raises(SchemaError, match="image"):
         TensorClassDataset.concat([first, other])
+    with pytest.raises(ValueError, match="picked down to"):
+        TensorClassDataset.concat([first, second.pick("label")])
+    picked = TensorClassDataset.concat([first.pick("label"), second.pick("label")])
+    assert_same(picked[:], torch.cat([one, two]).pick("label"))
 
 
 def test_evolution(tmp_path):
