@@ -242,8 +242,8 @@ class TensorClassDataset(Dataset[T], Generic[T]):
             if one._fields != first._fields:
                 mine, theirs = (list(names) if names else "all fields" for names in (first._fields, one._fields))
                 raise ValueError(
-                    f"concat: {one.paths[0]} is picked down to {theirs}, {first.paths[0]} to {mine}; pick from the result "
-                    "instead"
+                    f"concat: {one.paths[0]} is picked down to {theirs}, {first.paths[0]} to {mine}; pick from the "
+                    "result instead"
                 )
         paths = [path for one in found for path in one.paths]
         return _open(paths, first._given or first._whole, first._mmap, first._verify, first._fields)
