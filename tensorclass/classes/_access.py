@@ -94,8 +94,12 @@ def make_setter(spec: FieldSpec, table: DimTable) -> Setter:
         if type(value) is Tensor and type(data) is dict:
             old = data.get(name)
             if store._lock is None and (store._device is None or store._device == value.device):
-                alike = type(old) is Tensor and value.dtype is old.dtype and value.shape == old.shape
-                if alike or (fits is not None and fits(store._batch_size, data, value)):
+                try:
+                    alike = type(old) is Tensor and value.dtype is old.dtype and value.shape == old.shape
+                    alike = alike or (fits is not None and fits(store._batch_size, data, value))
+                except RuntimeError:  # a strided nested tensor has no shape that can be read
+                    alike = False
+                if alike:
                     data[name] = value
                     return
         self._assign(name, value)
@@ -123,7 +127,9 @@ def is_checked(spec: FieldSpec, options: Options) -> bool:
 
 def like(old: object, value: object) -> bool:
     """Whether a tensor takes the place of another without a further check: it has the same dtype and shape."""
-    return type(value) is Tensor and type(old) is Tensor and value.dtype is old.dtype and value.shape == old.shape
+    if type(value) is not Tensor or type(old) is not Tensor or value.dtype is not old.dtype or value.is_nested:
+        return False
+    return value.shape == old.shape
 
 
 def make_deleter(spec: FieldSpec) -> Callable[[Any], None]:

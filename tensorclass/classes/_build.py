@@ -30,6 +30,7 @@ from .._schema import (
 from .._schema._dtypes import DTypeFamily
 from .._schema._names import is_open
 from ..core._base import check_names
+from ..core._batch import as_jagged
 from ..core._caches import Classes, constant
 from ..core._device import as_device
 from ..core._pytree import register
@@ -215,6 +216,7 @@ def construct(
     problems = _argument_problems(schema, given, unknown)
     given = {name: given[name] for name, spec in schema.fields.items() if spec.init}
     values = {k: v for k, v in given.items() if v is not ABSENT and v is not DEFAULT and k in schema.fields}
+    values = as_jagged(values.items()) or values
     others = {name: value for name, value in unknown.items() if name not in schema.fields}
     try:
         checked, size = check_fields(

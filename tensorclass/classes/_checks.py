@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, check_fields
 from ..core import VALUES, TensorCollection
+from ..core._batch import as_jagged, jagged
 from ..errors import CastError, Problem, SchemaError
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ..store._agreement import require_agreement
@@ -49,6 +50,8 @@ def check_one(self: Any, key: str, value: Any) -> Any:
     if self._store._stacked:
         return check_many(self, {key: value})[key]
     value = _bare(value)
+    if type(value) is Tensor and value.is_nested:
+        value = jagged(key, value)
     others = {name: entry for name, entry in self._entries().items() if name != key}
     options = type(self).__tensorclass_options__
     checked = check_field(schema, key, value, batch_size=self._batch_size, others=readable(others), options=options)
@@ -65,6 +68,7 @@ def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
         return dict(values)
     if self._store._stacked:
         return self._store._check_members(values, lambda part, shares: check_many(self._wrap(part), shares))  # type: ignore[no-any-return]  # a dict
+    values = as_jagged(values.items()) or values
     if len(values) == 1:
         return {key: check_one(self, key, value) for key, value in values.items()}
     state = {**_state(schema, readable(self._entries())), **readable(values)}

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._schema import FieldSpec, Schema, check_fields, infer_batch_size, migrate
 from ..core import TensorCollection, unravel_key_to_tuple
+from ..core._batch import as_jagged
 from ..errors import BatchSizeError, Problem, SchemaError, StructureError
 from ..ops._nesting import as_entries, nested_entries
 from ..store import TensorDict
@@ -24,6 +25,7 @@ def from_nesting(
     """An instance from a mapping; every problem, those of nested classes and those found before too, in one error."""
     schema: Schema = cls.__tensorclass_schema__
     values = migrate(readable(_top_level(entries)), schema)
+    values = as_jagged(values.items()) or values
     problems = list(found_before)
     for name, spec in schema.fields.items():
         if name in values:

@@ -14,23 +14,28 @@ from torch import Tensor
 
 from .._schema import EXACT, MISSING, FieldSpec, Options, Schema
 from ..core import as_batch_size
+from ..core._batch import as_jagged
 from ..store import TensorDict
 from ._compile import compile_function
 
 # A field may be named `size`, `type` or `object`, but never with a leading `_`: so the other names here have one.
 HEAD = """\
 def __init__(_self, {parameters}):
-    while not _unknown and device is None and names is None:
+    try:
+        while not _unknown and device is None and names is None:
 {checks}
-        _store = _new(_TensorDict)
-        _store._data = _data
-        _store._batch_size = _size
-        _store._device = None
-        _store._names = None
-        _store._lock = None
-        _store._plain = {plain}
-        _object.__setattr__(_self, "_store", _store)
-        {post}return
+            _store = _new(_TensorDict)
+            _store._data = _data
+            _store._batch_size = _size
+            _store._device = None
+            _store._names = None
+            _store._lock = None
+            _store._plain = {plain}
+            _object.__setattr__(_self, "_store", _store)
+            {post}return
+    except RuntimeError:
+        if _as_jagged({given}.items()) is None:
+            raise
     _build(_self, {given}, batch_size, device, names, _unknown)
     {post}return
 """
@@ -56,8 +61,8 @@ DEFAULT: Any = Given.DEFAULT
 SPACE = globals()
 """What generated code refers to besides the names of its class."""
 SPACE.update(
-    _Tensor=Tensor, _Size=torch.Size, _as_batch_size=as_batch_size, _new=object.__new__, _TensorDict=TensorDict,
-    _ABSENT=ABSENT, _DEFAULT=DEFAULT, _type=type, _len=len, _object=object,
+    _Tensor=Tensor, _Size=torch.Size, _as_batch_size=as_batch_size, _as_jagged=as_jagged,
+    _new=object.__new__, _TensorDict=TensorDict, _ABSENT=ABSENT, _DEFAULT=DEFAULT, _type=type, _len=len, _object=object,
     **{f"_{kind.__name__}": kind for kind in EXACT},
 )  # fmt: skip
 
@@ -91,7 +96,7 @@ class InitBuilder:
         passed = ", ".join(spec.name for spec in self.init_vars)
         post = f"_self.__post_init__({passed}); " if self.has_post_init else ""
         plain = all(spec.kind == "tensor" for spec in self.fields)
-        checks = "\n".join("        " + line for line in self.lines) if fast else "        break"
+        checks = "\n".join("            " + line for line in self.lines) if fast else "            break"
         text = HEAD.format(parameters=self._parameters(), checks=checks, plain=plain, given=given, post=post)
         return compile_function(text, "__init__", self.cls, self.names, SPACE)
 

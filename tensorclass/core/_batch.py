@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import ArgumentError, BatchDimError, BatchSizeError
+from ..errors import ArgumentError, BatchDimError, BatchSizeError, UnsupportedOperationError
 
 EMPTY = torch.Size([])
 Sizes: TypeAlias = "SupportsIndex | Sequence[SupportsIndex]"
@@ -81,6 +81,30 @@ def flag(**given: object) -> bool:
         if type(value) is not bool and not isinstance(value, (np.bool_, torch.SymBool)):
             raise ArgumentError(f"`{name}` is True or False, got {value!r:.80}")
     return True
+
+
+def jagged(key: str, value: torch.Tensor) -> torch.Tensor:
+    """A nested tensor in torch's jagged layout, which has a shape and rows to index; a strided one is converted.
+
+    Raises:
+        UnsupportedOperationError: when the jagged layout can't hold it: elements differ in one dim, and are no scalars.
+    """
+    if value.layout is torch.jagged:
+        return value
+    try:
+        return torch.nested.as_nested_tensor(list(value.unbind()), layout=torch.jagged)
+    except RuntimeError as error:
+        raise UnsupportedOperationError(
+            f"field `{key}`: a strided nested tensor is held in the jagged layout, which can't hold this one: "
+            f"{error!s:.120}; pad it, or hold the rows as a `RaggedTensor`"
+        ) from error
+
+
+def as_jagged(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | None:
+    """Entries, each strided nested tensor in the jagged layout; None when there is none."""
+    given = dict(entries)
+    strided = {key: value for key, value in given.items() if type(value) is torch.Tensor and value.is_nested}
+    return {**given, **{key: jagged(str(key), value) for key, value in strided.items()}} if strided else None
 
 
 def as_int(value: Any) -> Any:

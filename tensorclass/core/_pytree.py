@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.torch_version import TorchVersion
 
 from ._base import Names, TensorCollection
+from ._batch import as_jagged
 from ._exported import dumped, keyed, restored
 from ._mapped import Resized, Seen, aside, by_vmap, following, has_lengths, resized, seen, stand_in
 
@@ -94,6 +95,9 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
     cls, keys, order, statics, sizer, event_ndim, batch_size, device, names, before = context
     sizing = values.pop() if sizer == len(keys) else values[sizer] if sizer >= 0 else None
     found: dict[str, Any] = dict(zip(keys, values, strict=True))
+    if type(sizing) is Tensor and sizing.is_nested:
+        found = as_jagged(found.items()) or found
+        sizing = found[keys[sizer]] if sizer < len(keys) else sizing
     shape = getattr(sizing, "shape", None)
     sized = isinstance(shape, torch.Size)
     if sized and before is not None:

@@ -15,6 +15,7 @@ from typing_extensions import Self
 
 from ..core import VALUES, TensorCollection, as_batch_size, join_path
 from ..core._base import check_names
+from ..core._batch import jagged
 from ..core._device import Device, as_device
 from ..core._keys import Path
 from ..core._views import LeafTest
@@ -85,7 +86,10 @@ def _batched(new: list[Any], size: torch.Size) -> bool:
     for value in new:
         if type(value) is not Tensor:
             return False
-        shape = value.shape
+        try:
+            shape = value.shape
+        except RuntimeError:  # a strided nested tensor
+            return False
         if shape != last and shape[:dims] != size:
             return False
         last = shape
@@ -271,6 +275,8 @@ class ApplyOps(KeyOps):
         """A twin around entries that a function gave: their batch dims are checked, a typed class checks its schema."""
         last: torch.Size = size
         for key, value in entries.items():
+            if type(value) is Tensor and value.is_nested:
+                value = entries[key] = jagged(key, value)
             shape = value.shape if isinstance(value, Tensor) else _batch_dims_of(value, last)
             if shape != last and shape[: len(size)] != size:
                 raise BatchSizeError(

@@ -13,7 +13,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
-from ..core._batch import as_batch_size, broadcasts_to, over_events
+from ..core._batch import as_batch_size, broadcasts_to, jagged, over_events
 from ..core._keys import Key, Path
 from ..errors import (
     ArgumentError,
@@ -518,6 +518,8 @@ class InplaceOps(IndexOps):
 def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int | None, path: Path) -> Tensor:
     """A source tensor expanded over the batch dims of its destination, never over its event dims."""
     target = size + event
+    if source.is_nested:
+        source = jagged(join_path(path), source)
     shape = source.shape
     if shape == target:
         return source

@@ -102,7 +102,7 @@ def build(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: torch.
     ndim = len(size)
     found: dict[str, Any] = {}
     for key, value in entries.items():
-        if type(value) is Tensor and device is None and value.shape[:ndim] == size:
+        if type(value) is Tensor and device is None and not value.is_nested and value.shape[:ndim] == size:
             found[key] = value
         elif type(value) is dict or type(value) is Sized:
             inner = value.batch_size if isinstance(value, Sized) else size

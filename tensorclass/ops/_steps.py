@@ -130,7 +130,7 @@ def copied(target: Any, source: Any, non_blocking: bool) -> bool:
     """Copy one plain tensor to another of its dtype and shape; False, and nothing, for anything else."""
     if type(target) is not Tensor or type(source) is not Tensor or target.dtype is not source.dtype:
         return False
-    if target.shape != source.shape or target.requires_grad or not target.is_contiguous():
+    if source.is_nested or target.shape != source.shape or target.requires_grad or not target.is_contiguous():
         return False
     if not torch.compiler.is_compiling() and target.is_inference():
         return False

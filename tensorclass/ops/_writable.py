@@ -47,7 +47,7 @@ def writable_as_shaped(leaves: list[Tensor], targets: list[Tensor], sources: lis
     `alike`: all have the dtypes and event shapes of one declaration, so that the first pair speaks for all.
     """
     for target, source in zip(targets[:1], sources, strict=False) if alike else zip(targets, sources, strict=True):
-        if target.dtype is not source.dtype or target.shape != source.shape:
+        if target.dtype is not source.dtype or source.is_nested or target.shape != source.shape:
             return False
     if torch.compiler.is_compiling():  # dynamo can't ask whether a tensor was made in inference mode
         return True not in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]

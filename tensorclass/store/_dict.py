@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from ..core import BATCHED, STORAGE, TensorCollection, as_batch_size, unravel_key_to_tuple
 from ..core._base import Kind, Names, check_names
-from ..core._batch import flag
+from ..core._batch import as_jagged, flag, jagged
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path, later
 from ..core._locks import Owners, acquire, children, refuse, release, renewed
@@ -120,13 +120,20 @@ class TensorDict(TensorDictBase):
         self._plain = True
         entries = kwargs if source is None else source
         size, ndim, once = self._batch_size, len(self._batch_size), False
-        for key, value in items_of(entries):
-            if type(value) is Tensor and type(key) is str and self._device is None and value.shape[:ndim] == size:
-                self._data[key] = value
-            elif type(key) is str:
-                self._put(key, self._check(key, value))
-            else:
-                once = once or require_once(entries)
+        try:
+            for key, value in items_of(entries):
+                if type(value) is Tensor and type(key) is str and self._device is None and value.shape[:ndim] == size:
+                    self._data[key] = value
+                elif type(key) is str:
+                    self._put(key, self._check(key, value))
+                else:
+                    once = once or require_once(entries)
+                    TensorDict.set(self, key, value)
+        except RuntimeError:
+            found = as_jagged(items_of(entries))  # a strided nested tensor has no shape that can be read
+            if found is None:
+                raise
+            for key, value in found.items():
                 TensorDict.set(self, key, value)
         if lock is not False and flag(lock=lock) and lock:
             self._set_lock(None)
@@ -400,12 +407,15 @@ class TensorDict(TensorDictBase):
     def _update_tensors(self, source: Any) -> bool:
         if type(source) is dict and self._device is None and self._lock is None:
             size, ndim = self._batch_size, len(self._batch_size)
-            for key, value in source.items():
-                if type(key) is not str or type(value) is not Tensor or value.shape[:ndim] != size:
-                    break
-            else:
-                self._data.update(source)
-                return True
+            try:
+                for key, value in source.items():
+                    if type(key) is not str or type(value) is not Tensor or value.shape[:ndim] != size:
+                        break
+                else:
+                    self._data.update(source)
+                    return True
+            except RuntimeError:  # a strided nested tensor has no shape that can be read
+                pass
         return super()._update_tensors(source)
 
     def _fill(self, entries: dict[str, Any]) -> None:
@@ -436,6 +446,8 @@ class TensorDict(TensorDictBase):
         if isinstance(value, Tensor):
             if type(value) is UnbatchedTensor:
                 return self._check_child(key, Unbatched(value))
+            if value.is_nested:
+                value = jagged(key, value)
             size = self._batch_size
             if size and value.shape[: len(size)] != size:
                 raise mismatch(key, value.shape, size)
