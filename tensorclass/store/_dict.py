@@ -15,10 +15,10 @@ from ..core import BATCHED, STORAGE, TensorCollection, as_batch_size, unravel_ke
 from ..core._base import Kind, Names, check_names
 from ..core._batch import as_jagged, flag, jagged
 from ..core._device import Device, as_device
-from ..core._keys import Key, Path, later
+from ..core._keys import Key, Path
 from ..core._locks import Owners, acquire, children, refuse, release, renewed
 from ..core._pytree import new_object, register, trusted
-from ..errors import ArgumentError, BatchSizeError, MissingKeyError, StructureError, did_you_mean, listed, too_deep
+from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
 from ..ops import UNSET, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
 from ..ops._compare import same_object
@@ -28,7 +28,7 @@ from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
 from ._consolidate import PackLayout, block_of, hollow, restore
-from ._fitting import Replaced, fits, inner_names, mismatch, named_like, within
+from ._fitting import Replaced, fits, inner_names, mismatch, missing, named_like, within
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import NonTensorData, NonTensorDataBase, UnbatchedTensor, presented, stays_one
 from ._relaid import Relaid as Relaid
@@ -130,8 +130,7 @@ class TensorDict(TensorDictBase):
                     once = once or require_once(entries)
                     TensorDict.set(self, key, value)
         except RuntimeError:
-            found = as_jagged(items_of(entries))  # a strided nested tensor has no shape that can be read
-            if found is None:
+            if (found := as_jagged(items_of(entries))) is None:  # else one had no shape that can be read
                 raise
             for key, value in found.items():
                 TensorDict.set(self, key, value)
@@ -446,9 +445,7 @@ class TensorDict(TensorDictBase):
         if isinstance(value, Tensor):
             if type(value) is UnbatchedTensor:
                 return self._check_child(key, Unbatched(value))
-            if value.is_nested:
-                value = jagged(key, value)
-            size = self._batch_size
+            size, value = self._batch_size, jagged(key, value) if value.is_nested else value
             if size and value.shape[: len(size)] != size:
                 raise mismatch(key, value.shape, size)
             device = self._device
@@ -597,15 +594,6 @@ def same_entry(a: Any, b: Any) -> bool:
     """Whether two entries are the same Python object or equal ones."""
     mine, theirs = (value.data if isinstance(value, NonTensorDataBase) else value for value in (a, b))
     return type(theirs) is type(mine) and same_object(mine, theirs)
-
-
-def missing(collection: TensorCollection, key: str) -> MissingKeyError:
-    """The error for an absent key: the nearest one, and what there is."""
-    return MissingKeyError(later(_absent, type(collection).__name__, key, list(collection._outline())))
-
-
-def _absent(name: str, key: str, keys: list[str]) -> str:
-    return f"{name} has no key `{key}`{did_you_mean(key, keys)}; its keys are {listed(keys)}"
 
 
 PackLayout._dense = TensorDict

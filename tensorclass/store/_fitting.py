@@ -9,8 +9,9 @@ import torch
 
 from ..core import TensorCollection
 from ..core._base import Names, check_names
+from ..core._keys import later
 from ..core._locks import children
-from ..errors import BatchSizeError, StructureError
+from ..errors import BatchSizeError, MissingKeyError, StructureError, did_you_mean, listed
 
 
 def fits(value: TensorCollection, size: torch.Size) -> bool:
@@ -80,3 +81,12 @@ class Replaced:
         if self.stack is not None:
             self.stack._commit(plan)
         self.holder._put(self.key, plan if self.stack is None else self.stack)
+
+
+def missing(collection: TensorCollection, key: str) -> MissingKeyError:
+    """The error for an absent key: the nearest one, and what there is."""
+    return MissingKeyError(later(_absent, type(collection).__name__, key, list(collection._outline())))
+
+
+def _absent(name: str, key: str, keys: list[str]) -> str:
+    return f"{name} has no key `{key}`{did_you_mean(key, keys)}; its keys are {listed(keys)}"

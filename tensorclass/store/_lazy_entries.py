@@ -14,7 +14,8 @@ from ..core._repr import short_dtype
 from ..errors import BatchSizeError, MissingKeyError, StructureError
 from ..ops import Join
 from ..ops._compare import same_object
-from ._dict import TensorDict, missing
+from ._dict import TensorDict
+from ._fitting import missing
 
 
 class Entries(Mapping[str, Any]):
