@@ -19,10 +19,14 @@ FILE_LINES = 600
 FUNCTION_LINES = 60
 # Lines of code by room, a few above what each has: growth is a decision that is written here, not an accident.
 # Docstrings with their examples are asked for, and are no burden to carry.
+# Raised last for faults that were silent: `core` took over the list of caches, what vmap and export ask of pytrees, and
+# checks of arguments; `ops` plans writes that overlap; `nn` reads code before it is run and makes parts once, which removed
+# the switches of process-wide state; the masks of lazy stacks became one broadcast. `io` is new.
 ROOM_LINES = {
-    "core": 1_040, "_schema": 3_450, "ops": 5_880, "store": 4_750, "classes": 2_900, "nn": 7_400, "typecheck": 3_520,
-    "cli": 600, "testing": 500, "the root": 500,
+    "core": 1_550, "_schema": 3_700, "ops": 6_600, "store": 5_200, "classes": 3_100, "nn": 7_900, "typecheck": 3_550,
+    "io": 4_000, "cli": 600, "testing": 300, "the root": 630,
 }  # fmt: skip
+WHOLE_LINES = 37_000
 MEDIAN_LINES = 200
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -142,6 +146,7 @@ def test_rooms_are_small():
     """Every room stays one that a person can read; the median says whether its files do."""
     found = lines_by_room()
     assert {room: n for room, n in found.items() if n > ROOM_LINES[room]} == {}
+    assert sum(found.values()) <= WHOLE_LINES
     assert statistics.median([source.lines for source in handwritten()]) <= MEDIAN_LINES
 
 
