@@ -20,8 +20,8 @@ FUNCTION_LINES = 60
 # Lines of code by room, a few above what each has: growth is a decision that is written here, not an accident.
 # Docstrings with their examples are asked for, and are no burden to carry.
 # Raised last for faults that were silent: `core` took over the list of caches, what vmap and export ask of pytrees, and
-# checks of arguments; `ops` plans writes that overlap; `nn` reads code before it is run and makes parts once, which removed
-# the switches of process-wide state; the masks of lazy stacks became one broadcast. `io` is new.
+# checks of arguments; `ops` plans writes that overlap; `nn` reads code before it is run and makes parts once, which
+# removed the switches of process-wide state; the masks of lazy stacks became one broadcast. `io` is new.
 ROOM_LINES = {
     "core": 1_550, "_schema": 3_700, "ops": 6_600, "store": 5_200, "classes": 3_100, "nn": 7_900, "typecheck": 3_550,
     "io": 4_000, "cli": 600, "testing": 300, "the root": 630,
