@@ -303,19 +303,12 @@ def wrap(tensor: Tensor, source: Source | None) -> MemoryMappedTensor:
 def wrap_all(
     tensors: Mapping[str, Tensor], places: Mapping[str, Place], path: str, mode: str
 ) -> dict[str, Tensor]:  # fmt: skip
-    """The tensors of a file as mapped ones.
-
-    Raises:
-        FileFormatError: for one that lies at an odd address, which is a copy, where writes have to reach the file.
-    """
+    """The tensors of a file as mapped ones; one at an odd address is a copy, and stays a plain tensor."""
     found: dict[str, Tensor] = {}
     source = Source(os.path.abspath(path), mode, 0)
     for name, tensor in tensors.items():
         begin = places[name].begin
         odd = tensor.numel() and begin % tensor.dtype.itemsize
-        if odd and mode == "r+":
-            what = "it lies at an odd address, where it can't be mapped; save the batch again, or load it with mode='r'"
-            raise FileFormatError(what, path, begin, name)
         if tensor.numel() and not odd and not source.base:
             source = source._replace(base=tensor.data_ptr() - begin)
         found[name] = tensor if odd else wrap(tensor, source)

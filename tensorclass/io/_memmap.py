@@ -245,11 +245,12 @@ def load_memmap(
         raise ArgumentError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
     file, key = to_read(prefix)
     through = mode == "r+" or (mode is None and os.access(file, os.W_OK) and not is_archive(file))
-    found = find(prefix, subpath, cls, write=through, allow_pickle=bool(allow_pickle), wrap=True)
+    found: Any = find(prefix, subpath, cls, write=through, allow_pickle=bool(allow_pickle), wrap=True)
     if isinstance(found, TensorCollection) and not os.path.isdir(file):
         _mark(found, key if subpath is None else (*key, *unravel_key_to_tuple(subpath)))
     if device is not None:
-        found = found.to(device, non_blocking=non_blocking)
+        moved: Any = found
+        found = moved.to(device, non_blocking=non_blocking)
     return found if out is None else _take_over(out, found)
 
 

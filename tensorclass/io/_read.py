@@ -111,6 +111,10 @@ def _place(slot: Slot, true: str | None, path: str, name: str) -> Place:
 def tensors_of(opened: Opened, places: dict[str, Place], mmap: bool, write: bool, verify: bool) -> dict[str, Tensor]:
     """The tensors at some places, mapped or read."""
     path, rows = opened.path, list(places.values())
+    odd = [name for name, (begin, end, dtype, _) in places.items() if write and end > begin and begin % dtype.itemsize]
+    if odd:
+        what = "it lies at an odd address, where it can't be written through; save the batch again, or use mode='r'"
+        raise FileFormatError(what, path, places[odd[0]].begin, odd[0])
     found = mapped(opened.fd, opened.size, path, rows, write) if mmap else in_memory(opened.fd, path, rows)
     tensors = dict(zip(places, found, strict=True))
     if verify:
