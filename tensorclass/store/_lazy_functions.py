@@ -23,7 +23,7 @@ from ._lazy_tensors import as_nested, as_padded, densified, unnested
 
 
 def lazy_stack(
-    items: Sequence[Any], dim: int = 0, *, device: Device = None, out: Any = None, stack_dim_name: str | None = None,
+    input: Sequence[Any], dim: int = 0, *, device: Device = None, out: Any = None, stack_dim_name: str | None = None,
     strict_shape: bool = False, as_list: bool = False, as_padded_tensor: bool = False, as_nested_tensor: bool = False,
     padding_side: str = "right", layout: Any = None, padding_value: float = 0.0,
 ) -> Any:  # fmt: skip
@@ -32,7 +32,7 @@ def lazy_stack(
     Instances of one typed class give an instance of that class over a lazy stack. Tensors are stacked at once.
 
     Args:
-        items: containers with the same number of batch dims; keys, event shapes and sizes may differ. Or tensors.
+        input: containers with the same number of batch dims; keys, event shapes and sizes may differ. Or tensors.
         dim: where the new dim goes among the batch dims.
         device: move the members to a device.
         out: a container that receives the values.
@@ -54,7 +54,7 @@ def lazy_stack(
     >>> stack.batch_size, stack[1]["a"].shape
     (torch.Size([2, -1]), torch.Size([4]))
     """
-    members = list(items)
+    members = list(input)
     if not members:
         raise StructureError("lazy_stack takes at least one container, got an empty sequence")
     if all([isinstance(member, Tensor) for member in members]):
@@ -104,11 +104,11 @@ def _tensors(
     return as_nested(tensors, layout, "tensors") if forms[2] else torch.stack(tensors, dim)
 
 
-def maybe_dense_stack(items: Sequence[Any], dim: int = 0, out: Any = None, strict: bool = False) -> Any:
+def maybe_dense_stack(input: Sequence[Any], dim: int = 0, out: Any = None, strict: bool = False) -> Any:
     """Stack densely where keys and shapes agree, else lazily.
 
     Args:
-        items: containers with the same number of batch dims.
+        input: containers with the same number of batch dims.
         dim: where the new dim goes.
         out: a container that receives the values.
         strict: with `out`, require the same keys.
@@ -120,7 +120,7 @@ def maybe_dense_stack(items: Sequence[Any], dim: int = 0, out: Any = None, stric
     >>> type(maybe_dense_stack([TensorDict(a=torch.zeros(2)), TensorDict(a=torch.ones(3))])).__name__
     'LazyStackedTensorDict'
     """
-    members = list(items)
+    members = list(input)
     if out is not None:
         result = maybe_dense_stack(members, dim)
         return out.copy_(result) if strict else MappingOps.update(out, result, inplace=True)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
 import torch
@@ -116,6 +116,22 @@ class CompositeDistribution(D.Distribution):
 
     def __len__(self) -> int:
         return len(self.dists)
+
+    def get(self, key: NestedKey, default: Any = None) -> Any:
+        """The component under a key of the samples, or the default."""
+        return self.dists.get(unravel_key(key), default)
+
+    def keys(self) -> KeysView[Key]:
+        """The keys of the samples; a nested one is a tuple."""
+        return self.dists.keys()
+
+    def values(self) -> ValuesView[D.Distribution]:
+        """The components."""
+        return self.dists.values()
+
+    def items(self) -> ItemsView[Key, D.Distribution]:
+        """The keys of the samples with their components."""
+        return self.dists.items()
 
     def __repr__(self) -> str:
         return f"CompositeDistribution({', '.join(f'{_text(key)}: {dist}' for key, dist in self.dists.items())})"
