@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from ..core import VALUES, TensorCollection, as_batch_size, join_path
 from ..core._base import check_names
-from ..core._batch import jagged
+from ..core._batch import flag, jagged
 from ..core._device import Device, as_device
 from ..core._keys import Path
 from ..core._views import LeafTest
@@ -349,6 +349,7 @@ class ApplyOps(KeyOps):
         >>> TensorDict(a=torch.zeros(3, 4), b=torch.zeros(3)).auto_batch_size_().batch_size
         torch.Size([3])
         """
+        flag(keep_compliant_size=keep_compliant_size)
         if not isinstance(batch_dims, (int, type(None))):
             raise ArgumentError(f"auto_batch_size_: batch_dims is a number of dims or None, got {batch_dims!r}")
         self._require_unlocked("change the batch size")

@@ -10,6 +10,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..core import VALUES, TensorCollection
+from ..core._batch import flag
 from ..errors import BatchSizeError, MissingKeyError, StructureError, UnsupportedOperationError, did_you_mean
 from ._apply import ApplyOps
 from ._operands import Pointwise, show
@@ -152,6 +153,7 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> TensorDict(a=torch.ones(2), batch_size=[2]).requires_grad_().requires_grad
         True
         """
+        flag(requires_grad=requires_grad)
         leaves = self._leaves(VALUES)
         for i, leaf in enumerate(leaves):
             if requires_grad and not (leaf.is_floating_point() or leaf.is_complex()):
@@ -176,6 +178,7 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> data.zero_grad().grad is None
         True
         """
+        flag(set_to_none=set_to_none)
         for leaf in self._leaves(VALUES):
             gradient = _gradient(leaf)
             if gradient is not None and set_to_none:
@@ -209,6 +212,7 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> x.grad
         tensor([3., 3., 3.])
         """
+        flag(create_graph=create_graph)
         leaves: list[Tensor] = []
         paths = [show(path) for path in self._open(leaves, VALUES)._layout()]
         outputs = {p: leaf for p, leaf in zip(paths, leaves, strict=True) if leaf.requires_grad}

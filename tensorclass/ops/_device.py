@@ -15,6 +15,7 @@ from typing_extensions import Self
 
 from ..core import STORAGE, VALUES, TensorCollection, as_batch_size
 from ..core._base import walk
+from ..core._batch import flag
 from ..core._device import CPU, Device, as_device
 from ..core._keys import Path
 from ..errors import ArgumentError, UnsupportedOperationError
@@ -261,6 +262,7 @@ class DeviceOps(CastMethods, ApplyOps):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).bytes()
         8
         """
+        flag(count_duplicates=count_duplicates)
         leaves = self._leaves(STORAGE)
         if not count_duplicates:
             leaves = list({leaf.data_ptr(): leaf for leaf in leaves}.values())
@@ -274,6 +276,7 @@ class DeviceOps(CastMethods, ApplyOps):
         >>> TensorDict(a=torch.zeros(2, 3), batch_size=[2]).param_count()
         6
         """
+        flag(count_duplicates=count_duplicates)
         leaves = self._leaves(VALUES)
         if not count_duplicates:
             leaves = list({leaf.data_ptr(): leaf for leaf in leaves}.values())

@@ -12,6 +12,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..core import TensorCollection, join_path, unravel_key_to_tuple
+from ..core._batch import flag
 from ..core._keys import KEY_SEPARATOR, Key, Path
 from ..core._views import LeafTest, default_is_leaf
 from ..errors import KeySetError, StructureError
@@ -64,6 +65,7 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=1, b=2).select("a").keys())
         ['a']
         """
+        flag(inplace=inplace, strict=strict, as_tensordict=as_tensordict)
         if self._stacked and not inplace:
             return self._untyped("select", *keys, strict=strict)
         seen = self._entries() if inplace else None
@@ -94,6 +96,7 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=1, b=2).exclude("a").keys())
         ['b']
         """
+        flag(inplace=inplace)
         if self._stacked and not inplace:
             return self._untyped("exclude", *keys)
         seen = self._entries() if inplace else None
@@ -129,6 +132,7 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=1).rename_key_("a", "b").keys())
         ['b']
         """
+        flag(safe=safe)
         old, new = unravel_key_to_tuple(old_key), unravel_key_to_tuple(new_key)
         value = self._raw(old)
         if old == new:
@@ -154,6 +158,7 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=1, b=2).rename_keys({"a": "c"}).keys())
         ['b', 'c']
         """
+        flag(strict=strict)
         pairs = [(unravel_key_to_tuple(old), unravel_key_to_tuple(new)) for old, new in mapping.items()]
         values = [(new, self._raw(old)) for old, new in pairs if strict or old in self]
         result = self._without({old for old, _ in pairs})
@@ -176,6 +181,7 @@ class KeyOps(LazyOps):
         >>> list(TensorDict({"a": {"b": 1}, "c": 2}).flatten_keys().keys())
         ['a.b', 'c']
         """
+        flag(inplace=inplace)
         if self._stacked and not inplace:
             return self._untyped("flatten_keys", separator, is_leaf=is_leaf)
         flat: dict[str, Any] = {}
@@ -195,6 +201,7 @@ class KeyOps(LazyOps):
         >>> TensorDict({"a.b": 1}).unflatten_keys()["a", "b"]
         tensor(1)
         """
+        flag(inplace=inplace)
         if self._stacked and not inplace:
             return self._untyped("unflatten_keys", separator)
         tree: dict[str, Any] = {}
@@ -239,6 +246,7 @@ class KeyOps(LazyOps):
         >>> [sorted(part.keys()) for part in TensorDict(a=1, b=2, c=3).split_keys(["a"], ["b"])]
         [['a'], ['b'], ['c']]
         """
+        flag(inplace=inplace, strict=strict, reproduce_struct=reproduce_struct)
         sets = [[unravel_key_to_tuple(key) for key in keys] for keys in key_sets]
         every = [path for paths in sets for path in paths]
         if len(set(every)) != len(every):
@@ -270,6 +278,7 @@ class KeyOps(LazyOps):
         >>> sorted(data.separates("a").keys()), sorted(data.keys())
         (['a'], ['b'])
         """
+        flag(strict=strict, filter_empty=filter_empty)
         self._require_unlocked("take entries out")
         seen = self._entries()
         part, _ = KeyOps.split_keys(self, keys, default=default, strict=strict)

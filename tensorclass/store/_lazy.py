@@ -13,6 +13,7 @@ from typing_extensions import Self
 
 from ..core import STORAGE, TensorCollection, unravel_key_to_tuple
 from ..core._base import Names
+from ..core._batch import flag
 from ..core._device import Device
 from ..core._exported import dumped, restored
 from ..core._keys import Key
@@ -232,10 +233,12 @@ class LazyStackedTensorDict(LazyShapes):
 
     def select(self, *keys: Key, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Any:
         """Some of the entries of every member; stays lazy. With `strict=False` absent keys are skipped."""
+        flag(inplace=inplace, as_tensordict=as_tensordict)
         return self._each(lambda m: KeyOps.select(m, *keys, strict=strict), inplace)
 
     def exclude(self, *keys: Key, inplace: bool = False) -> Any:
         """All but some of the entries of every member; stays lazy."""
+        flag(inplace=inplace)
         return self._each(lambda m: KeyOps.exclude(m, *keys), inplace)
 
     def _without(self, paths: set[tuple[str, ...]]) -> Any:
@@ -244,11 +247,13 @@ class LazyStackedTensorDict(LazyShapes):
     @FLATTENED_KEYS
     def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: LeafTest = None) -> Any:
         """One level of keys in every member; stays lazy."""
+        flag(inplace=inplace)
         return self._each(lambda m: KeyOps.flatten_keys(m, separator, is_leaf=is_leaf), inplace)
 
     @UNFLATTENED_KEYS
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
         """Nested keys in every member; stays lazy."""
+        flag(inplace=inplace)
         return self._each(lambda m: KeyOps.unflatten_keys(m, separator), inplace)
 
     def split_keys(
@@ -256,6 +261,7 @@ class LazyStackedTensorDict(LazyShapes):
         reproduce_struct: bool = False,
     ) -> tuple[Any, ...]:  # fmt: skip
         """Partition the entries of every member; arguments as for any container. The parts stay lazy."""
+        flag(inplace=inplace)
         rows = [
             KeyOps.split_keys(m, *key_sets, default=default, strict=strict, reproduce_struct=reproduce_struct)
             for m in self._members

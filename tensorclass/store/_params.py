@@ -14,6 +14,7 @@ from typing_extensions import Self
 
 from ..core import KEY_SEPARATOR, TensorCollection, join_path
 from ..core._base import BATCHED, STORAGE, Kind, Names
+from ..core._batch import flag
 from ..core._keys import Path
 from ..core._pytree import register
 from ..errors import ArgumentError, StructureError
@@ -398,6 +399,7 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
         >>> list(params.state_dict()), list(params.state_dict(flatten=False)["a"])
         (['a.b'], ['b'])
         """
+        flag(flatten=flatten, keep_vars=kwargs.get("keep_vars", False))
         state = nn.Module.state_dict(self, *args, **kwargs)
         return state if flatten else _nested(state)
 
@@ -427,6 +429,7 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
         >>> params.load_state_dict({"a": {"b": torch.zeros(2)}})
         <All keys matched successfully>
         """
+        flag(strict=strict, assign=assign)
         if any(isinstance(value, Mapping) for value in state_dict.values()):
             state_dict = _flattened(state_dict)
         return nn.Module.load_state_dict(self, state_dict, strict, assign)
