@@ -287,6 +287,9 @@ class Aside:
 def aside(children: dict[str, Any], size: torch.Size) -> dict[str, Any]:
     """The children of a container, where vmap asks for them with entries of their own dims put aside."""
     own = [key for key, value in children.items() if _has_own_dims(value)]
+    if own and torch.compiler.is_compiling():
+        refuse_compiled(children)
+        return children
     if not own or not by_vmap():
         return children
     if _asker().f_code.co_name == "_unwrap_batched":
@@ -295,9 +298,26 @@ def aside(children: dict[str, Any], size: torch.Size) -> dict[str, Any]:
     return {key: Aside(key, value, size) if key in own else value for key, value in children.items()}
 
 
+def refuse_compiled(children: Mapping[str, Any]) -> None:
+    """Refuse entries of their own dims in vmap where compiled code took a container apart, which can't ask for whom."""
+    if _functorch.peek_interpreter_stack() is None:
+        return
+    own = [key for key, value in children.items() if _has_own_dims(value)]
+    if own and any([_functorch.is_batchedtensor(leaf) for value in children.values() for leaf in _tensors(value)]):
+        raise UnsupportedOperationError(
+            f"vmap: in compiled code `{own[0]}`, which does not have the batch dims of its container, would be mapped "
+            "over its own dims; give vmap the container without it (`exclude`), or call vmap outside of `torch.compile`"
+        )
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    leaves = [value] if isinstance(value, Tensor) else value._leaves(1) if hasattr(type(value), "_leaves") else []
+    return [leaf for leaf in leaves if isinstance(leaf, Tensor)]  # vmap puts ints into nodes
+
+
 def by_vmap() -> bool:
-    """Whether vmap takes a container apart, or puts results together."""
-    return not torch.compiler.is_compiling() and _asker().f_code.co_name in _VMAP
+    """Whether vmap takes a container apart, or puts results together; compiled code can't ask."""
+    return _asker().f_code.co_name in _VMAP
 
 
 def stand_in(size: torch.Size) -> Tensor:

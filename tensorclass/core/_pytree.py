@@ -17,7 +17,7 @@ from torch.torch_version import TorchVersion
 from ._base import Names, TensorCollection
 from ._batch import as_jagged
 from ._exported import dumped, keyed, restored
-from ._mapped import Resized, Seen, aside, by_vmap, following, has_lengths, resized, seen, stand_in
+from ._mapped import Resized, Seen, aside, by_vmap, following, has_lengths, refuse_compiled, resized, seen, stand_in
 
 T = TypeVar("T", bound=Callable[..., Any])
 new_object: Any = copyreg.__newobj__  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # what pickle writes as an opcode
@@ -78,7 +78,7 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
                 cls, keys, order, statics, position, event, (), device, names, seen(size, value, names)
             )
     context = Context(cls, keys, order, statics, -1, -1, tuple(size), device, names)
-    if placed or not by_vmap():
+    if placed or torch.compiler.is_compiling() or not by_vmap():
         return values, context
     return [*values, stand_in(size)], context._replace(sizer=len(keys), event_ndim=-1)
 
@@ -93,6 +93,8 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
     """A twin around new children, which tree_map may have made anything at all: nothing is validated here."""
     values = list(children)
     cls, keys, order, statics, sizer, event_ndim, batch_size, device, names, before = context
+    if before is None and 0 <= sizer < len(keys) and any([not isinstance(value, _BATCHED) for value in values]):
+        refuse_compiled(dict(zip(keys, values, strict=False)))
     sizing = values.pop() if sizer == len(keys) else values[sizer] if sizer >= 0 else None
     found: dict[str, Any] = dict(zip(keys, values, strict=True))
     if type(sizing) is Tensor and sizing.is_nested:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -178,3 +179,27 @@ def test_unknown_policies_are_refused_at_declaration(policy: Any) -> None:
     """A policy that does not exist is an error where it is written."""
     with pytest.raises(SchemaError, match=policy):
         field(join=policy)
+
+
+@pytest.mark.parametrize("how", ["stack", "cat"])
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of torch, about quantised tensors and sparse layouts
+@pytest.mark.parametrize("make", [
+    lambda n: torch.tensor([[0.0, n], [1.0, float("nan")]]).to_sparse(),
+    lambda n: torch.tensor([[0.0, n], [1.0, 2.0]]).to_sparse_csr(),
+    lambda n: torch.tensor([[0.0, n], [1.0, 2.0]]).to_sparse_csc(),
+    lambda n: torch.quantize_per_tensor(torch.tensor([n, 1.0]), 1.0, 0, torch.qint8),
+    lambda n: np.ma.array([1.0, n], mask=[True, False]),
+    lambda n: np.ma.array([1, 2], mask=[n == 2.0, True]),
+], ids=["sparse", "csr", "csc", "quantised", "masked", "mask"])  # fmt: skip
+def test_objects_of_other_layouts_are_compared_by_content(form: Form, how: str, make: Any) -> None:
+    """A value that torch's `==` does not take is compared by what it stores; a mask is part of an array."""
+
+    @form()
+    class Held(form.base):
+        x: Float32[Tensor, ""]
+        kept: list[Any]
+
+    one, same, other = [Held(torch.zeros(2), [make(n)]) for n in (2.0, 2.0, 3.0)]
+    getattr(torch, how)([one, same])
+    with pytest.raises(StructureError, match="kept"):
+        getattr(torch, how)([one, other])

@@ -300,3 +300,23 @@ def test_tree_map_of_functions_that_change_dims():
         check(result)
         assert result.batch_size == size
     assert pytree.tree_map(lambda *t: torch.stack(t), data, data).batch_size == (2, 2)
+
+
+READS: list[Any] = [
+    vmap(lambda b: b["x"].sum() * b["u"].sum()),
+    lambda data: vmap(lambda b: b["inner", "u"].sum())(TensorDict(inner=data, batch_size=[2])),
+    lambda data: vmap(lambda b: b * 2)(data)["u"],
+]
+
+
+@pytest.mark.parametrize(("fn", "fullgraph"), [
+    *[(fn, fullgraph) for fn in READS for fullgraph in (True, False)],
+    (lambda data: vmap(lambda x: TensorDict(x=x, u=UnbatchedTensor(torch.ones(2))))(data["x"])["u"], True),
+])  # fmt: skip
+def test_compiled_vmap_maps_no_dims_of_shared_entries(fn: Any, fullgraph: bool):
+    """Compiled code can't tell vmap from others who take containers apart: an error, never the mapped entry."""
+    torch.compiler.reset()
+    data = TensorDict(x=torch.ones(2, 3), u=UnbatchedTensor(torch.ones(2)), batch_size=[2])
+    fn(data)
+    with pytest.raises((torch._dynamo.exc.Unsupported, UnsupportedOperationError), match=r"vmap: in compiled code `u`"):
+        torch.compile(fn, backend="eager", fullgraph=fullgraph)(data)
