@@ -28,7 +28,7 @@ from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
 from ._consolidate import PackLayout, block_of, hollow, restore
-from ._fitting import Replaced, fits, inner_names, mismatch, missing, named_like, within
+from ._fitting import Replaced, at_once, fits, inner_names, mismatch, missing, named_like, within
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import NonTensorData, NonTensorDataBase, UnbatchedTensor, presented, stays_one
 from ._relaid import Relaid as Relaid
@@ -396,7 +396,7 @@ class TensorDict(TensorDictBase):
     def _put_all(self, values: dict[str, Any]) -> None:
         if self._plain and not all([isinstance(value, Tensor) for value in values.values()]):
             self._plain = False  # before the write: who reads copies the dict first
-        self._data.update(values)
+        at_once(self._data, values)
         self._set_written()
 
     def _set_written(self) -> None:
@@ -411,7 +411,7 @@ class TensorDict(TensorDictBase):
                     if type(key) is not str or type(value) is not Tensor or value.shape[:ndim] != size:
                         break
                 else:
-                    self._data.update(source)
+                    at_once(self._data, source)
                     return True
             except RuntimeError:  # a strided nested tensor has no shape that can be read
                 pass

@@ -90,3 +90,13 @@ def missing(collection: TensorCollection, key: str) -> MissingKeyError:
 
 def _absent(name: str, key: str, keys: list[str]) -> str:
     return f"{name} has no key `{key}`{did_you_mean(key, keys)}; its keys are {listed(keys)}"
+
+
+def at_once(entries: dict[str, Any], values: dict[str, Any]) -> None:
+    """Write several entries in one step for other threads.
+
+    What is replaced lives until all of it is written: the end of a tensor gives other threads a turn.
+    """
+    replaced = entries.copy()
+    entries.update(values)
+    del replaced

@@ -13,8 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorCollection, TensorDict, lazy_stack, tensorclass
+from tensorclass import TensorClass, TensorCollection, TensorDict, lazy_stack, tensorclass
 from tensorclass.errors import LockedError
+from tensorclass.typing import Float32
 from tests.contract._invariants import check
 
 KEYS = ("k0", "k1", "k2", "k3")
@@ -257,3 +258,33 @@ def test_writers_of_different_keys_lose_nothing():
     check(shared)
     assert {f"b{i}" for i in range(50)} <= set(shared.keys())
     assert len(shared["n"].keys()) == 50
+
+
+class Fields(TensorClass):
+    """Three tensors that are written together."""
+
+    a: Float32[Tensor, ""]
+    b: Float32[Tensor, ""]
+    c: Float32[Tensor, ""]
+
+
+def values_of(round_: int) -> dict[str, Tensor]:
+    """New tensors each time: the end of those that they replace gives other threads a turn."""
+    return {key: torch.full((2,), float(round_)) for key in "abc"}
+
+
+@pytest.mark.parametrize("make", [
+    lambda: TensorDict(values_of(0), [2]), lambda: TensorDict(values_of(0), [2], device="cpu"),
+    lambda: Fields(**values_of(0)),
+], ids=["untyped", "with a device", "typed"])  # fmt: skip
+@pytest.mark.parametrize("read", [
+    lambda c: c.clone(False), lambda c: c.copy(), lambda c: c.clone(), lambda c: c + 0, lambda c: c[:],
+    lambda c: dict(c.items()), lambda c: c.select(*"abc"), lambda c: c.to_dict(),
+], ids=["shallow", "copy", "clone", "+", "slice", "items", "select", "to_dict"])  # fmt: skip
+def test_fields_that_are_written_together_are_read_together(make, read):
+    """Readers of a container whose fields another thread replaces see the fields of one write."""
+    shared = make()
+    with writing(lambda round_: shared.update(values_of(round_))):
+        for _ in range(1500):
+            found = read(shared)
+            assert len({found[key][0].item() for key in "abc"}) == 1
