@@ -13,7 +13,14 @@ import torch
 from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict, equal, lazy_stack, tensorclass
-from tensorclass.errors import BatchSizeError, KeySetError, MissingKeyError, StructureError, TensorClassError
+from tensorclass.errors import (
+    ArgumentError,
+    BatchSizeError,
+    KeySetError,
+    MissingKeyError,
+    StructureError,
+    TensorClassError,
+)
 from tensorclass.typing import Float32
 
 
@@ -171,6 +178,8 @@ CONTRADICTIONS: dict[str, Callable[[Any], Any]] = {
     "two dtypes by position": lambda c: c.to(torch.float32, torch.float64),
     "a tensor elsewhere": lambda c: c.to(torch.zeros(1), device="meta"),
     "another elsewhere": lambda c: c.to("cpu", other=torch.zeros(1, device="meta")),
+    "a tensor of another dtype": lambda c: c.to(torch.zeros(1), dtype=torch.float64),
+    "another of another dtype": lambda c: c.to(other=torch.zeros(1), dtype=torch.float64),
     "non_blocking twice": lambda c: c.to("cpu", True, non_blocking=False),
 }
 
@@ -180,6 +189,40 @@ def test_contradictory_arguments_of_to(name: str):
     """Each of device, dtype and non_blocking is given once."""
     with pytest.raises(TypeError, match="given twice"):
         CONTRADICTIONS[name](dense(2))
+
+
+@pytest.mark.parametrize("device", ["nope", 1.5, ["cpu"], {}], ids=repr)
+@pytest.mark.parametrize("door", ["TensorDict", "to", "device=", "new_zeros", "zeros_like"])
+def test_what_is_no_device(door: str, device: Any):
+    """One error, which says what a device is."""
+    calls: dict[str, Callable[[], Any]] = {
+        "TensorDict": lambda: TensorDict({}, [], device=device), "to": lambda: dense(2).to(device),
+        "device=": lambda: dense(2).to(device=device), "new_zeros": lambda: dense(2).new_zeros(2, device=device),
+        "zeros_like": lambda: torch.zeros_like(dense(2), device=device),
+    }  # fmt: skip
+    with pytest.raises(ArgumentError, match="is no device"):
+        calls[door]()
+
+
+WRONG_NAMES: dict[str, Any] = {
+    "another number": ["a", "b"], "one word": "a", "twice": ["a", "a"], "numbers": [1], "none": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG_NAMES)
+@pytest.mark.parametrize("door", ["TensorDict", "names =", "refine_names", "rename"])
+def test_wrong_names_of_dims(door: str, name: str):
+    """Errors of ours, as the table of exceptions in the docs says."""
+    names = WRONG_NAMES[name]
+    dims = [2, 2] if name == "twice" else [2]
+    data = dense(*dims) if name != "twice" else TensorDict({"a": torch.zeros(2, 2)}, dims)
+    calls: dict[str, Callable[[], Any]] = {
+        "TensorDict": lambda: TensorDict({}, dims, names=names), "names =": lambda: setattr(data, "names", names),
+        "refine_names": lambda: data.refine_names(*(names if name != "one word" else ["a", "b"])),
+        "rename": lambda: data.rename(*(names if name != "one word" else ["a", "b"])),
+    }  # fmt: skip
+    with pytest.raises(TensorClassError):
+        calls[door]()
 
 
 @pytest.mark.parametrize("options", [{"autocast": True, "nocast": True}, {"frozen": "no"}, {"shadow": 1}, {"validate": True}], ids=repr)  # fmt: skip

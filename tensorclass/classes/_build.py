@@ -36,7 +36,7 @@ from ..core._device import as_device
 from ..core._pytree import register
 from ..errors import Problem, SchemaError
 from ..ops import Container
-from ..store import TensorDict
+from ..store import Relaid, TensorDict
 from ..store._agreement import shares_lengths
 from ._access import assign, is_checked, like, make_deleter, make_getter, make_setter
 from ._checks import check_many, fill_store, free_casts, readable
@@ -180,15 +180,14 @@ def _refuse_clashes(cls: Any, schema: Schema, options: Options) -> None:
 
 
 _OWN = frozenset((
-    "replace", "from_tensordict", "to_tensordict", "to_json", "from_json", "pick", "merge", "extend", "example",
-    "pad", "to_module", "save", "load", "map",
+    "replace", "from_tensordict", "to_tensordict", "to_json", "from_json", "pick", "merge", "extend", "example", "map",
 ))  # fmt: skip
 
 
 @cache
 def _members() -> frozenset[str]:
     """The names that a field of a class without `shadow` may not have."""
-    return frozenset(dir(Container)) | _OWN
+    return frozenset(dir(Relaid)) | _OWN
 
 
 @cache

@@ -64,7 +64,10 @@ SYNONYMS = {
     "type_as": "`to(dtype)`", "dump_json": "`to_json()`", "head": "`batch[:n]`", "tail": "`batch[-n:]`",
     "iloc": "`batch[...]`", "loc": "`batch[...]`", "sample": "`batch[torch.randperm(len(batch))[:n]]`",
     "shuffle": "`batch[torch.randperm(len(batch))]`", "length": "`len(batch)`", "count": "`numel()`",
-    "to_list": "`tolist()`", "batch": "`torch.stack([...])`", "unbatch": "`unbind(0)`",
+    "to_list": "`tolist()`", "batch": "`torch.stack([...])`", "unbatch": "`unbind(0)`", "len": "`len(batch)`",
+    "num_rows": "`len(batch)`", "to_device": "`to(device)`", "expand_dims": "`unsqueeze(dim)`",
+    "filter": "`batch[mask]`", "field_names": "`keys()`", "has_key": "`key in batch.keys()`",
+    "contains": "`key in batch.keys()`", "iterrows": "`for row in batch`",
 }  # fmt: skip
 """What other libraries call what a batch has under another name, or as a function."""
 

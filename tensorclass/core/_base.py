@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.overrides import resolve_name
 from typing_extensions import Self
 
-from ..errors import BatchSizeError, UnsupportedOperationError
+from ..errors import ArgumentError, BatchDimError, BatchSizeError, UnsupportedOperationError
 from ._batch import as_batch_size, batch_dim
 
 Kind: TypeAlias = int
@@ -371,7 +371,7 @@ class TensorCollection:
         """The names of the batch dims, None for a dim without a name.
 
         Raises:
-            ValueError: on setting, for another number of names than batch dims, or a name given twice.
+            BatchDimError: on setting, for another number of names than batch dims, or a name given twice.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(batch_size=[3, 4], names=["time", None]).names
@@ -468,12 +468,14 @@ def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
     if names is None:
         return None
     if isinstance(names, str) or len(names) != ndim:
-        raise ValueError(f"names are a sequence with one entry for each of the {ndim} batch dims, got {names!r:.200}")
+        raise BatchDimError(
+            f"names are a sequence with one entry for each of the {ndim} batch dims, got {names!r:.200}"
+        )
     given = [name for name in names if name is not None]
     if not all(isinstance(name, str) for name in given):
-        raise TypeError(f"a dim name is a string or None, got {list(names)!r:.200}")
+        raise ArgumentError(f"a dim name is a string or None, got {list(names)!r:.200}")
     if len(set(given)) != len(given):
-        raise ValueError(f"dim names are distinct, got {list(names)!r:.200}")
+        raise BatchDimError(f"dim names are distinct, got {list(names)!r:.200}")
     return tuple(names) if given else None
 
 

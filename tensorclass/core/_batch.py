@@ -135,7 +135,7 @@ def batch_dim(dim: int, ndim: int, *, op: str, extra: int = 0) -> int:
     if type(dim) is not int:
         dim = as_int(dim)
     if not isinstance(dim, int) or isinstance(dim, bool):
-        raise TypeError(f"{op}: a dim is an int, got {dim!r:.200} of type {type(dim).__name__}")
+        raise ArgumentError(f"{op}: a dim is an int, got {dim!r:.200} of type {type(dim).__name__}")
     if -total <= dim < total:
         return dim if dim >= 0 else dim + total
     span = f"[{-total}, {total - 1}]" if total else "none: there are no batch dims"

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import torch
 
-from ..errors import StructureError
+from ..errors import ArgumentError
 
 CPU = torch.device("cpu")
 
@@ -28,7 +28,7 @@ def as_device(device: Device) -> torch.device | None:
 def _parsed(device: str | int) -> torch.device:
     try:
         return torch.device(device)
-    except RuntimeError as error:
-        raise StructureError(
+    except (RuntimeError, TypeError) as error:
+        raise ArgumentError(
             f'{device!r} is no device; give "cpu", "cuda", "cuda:1", "meta", ..., and for a dtype `torch.float32`, ...'
         ) from error

@@ -339,6 +339,8 @@ def _asked(
         elif isinstance(arg, (Tensor, TensorCollection)):
             if device is not None and arg.device is not None and as_device(device) != arg.device:
                 _once("device", device, arg.device)
+            if isinstance(arg, Tensor) and arg.dtype is not dtype:
+                _once("dtype", dtype, arg.dtype)
             device = arg.device if device is None else device
             dtype = getattr(arg, "dtype", None) if dtype is None else dtype
         elif isinstance(arg, bool):

@@ -51,7 +51,7 @@ class NameOps(MappingOps):
             **rename_map: new names by old name.
 
         Raises:
-            ValueError: for both forms or none, another number of names, an unknown or a repeated name.
+            BatchDimError: for both forms or none, another number of names, an unknown or a repeated name.
 
         >>> from tensorclass import TensorDict
         >>> data = TensorDict(batch_size=[2, 3], names=["time", "env"])
@@ -80,7 +80,7 @@ class NameOps(MappingOps):
             *names: one for each batch dim; one `...` stands for dims that stay as they are.
 
         Raises:
-            ValueError: for another number of names, a second `...`, or a repeated name.
+            BatchDimError: for another number of names, a second `...`, or a repeated name.
             StructureError: for a dim that has another name already.
 
         >>> from tensorclass import TensorDict
@@ -104,10 +104,10 @@ def new_names(self: TensorCollection, names: Sequence[str | None], rename_map: d
     """The names that a call of `rename` asks for."""
     mine = self.names
     if names and rename_map:
-        raise ValueError("rename takes names or a map from old to new names, not both")
+        raise BatchDimError("rename takes names or a map from old to new names, not both")
     if not rename_map:
         if not names and mine:
-            raise ValueError(f"rename takes a name for each of the {len(mine)} batch dims, or `old='new'`")
+            raise BatchDimError(f"rename takes a name for each of the {len(mine)} batch dims, or `old='new'`")
         return None if tuple(names) == (None,) else check_names(names, len(mine))
     for old in rename_map:
         if old not in mine:
@@ -120,7 +120,7 @@ def _spread_dots(names: list[Any], mine: list[str | None]) -> list[Any]:
     """The names with `...` replaced by those of the dims that it stands for."""
     dots = [i for i, name in enumerate(names) if name is Ellipsis]
     if len(dots) > 1:
-        raise ValueError(f"refine_names takes at most one `...`, got {len(dots)}")
+        raise BatchDimError(f"refine_names takes at most one `...`, got {len(dots)}")
     if dots:
         at, covered = dots[0], len(mine) - len(names) + 1
         names[at : at + 1] = mine[at : at + max(covered, 0)]

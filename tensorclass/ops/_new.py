@@ -195,6 +195,9 @@ def like(fn: Callable[..., Tensor]) -> Callable[..., Any]:
     """A torch function such as `zeros_like`, mapped over the leaves; on a device that is given lies the container."""
 
     def handler(input: NewOps, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
+        device = as_device(kwargs.get("device"))
+        if device is not None:
+            kwargs["device"] = device
         leaves: list[Tensor] = []
         twin = input._open(leaves, VALUES)
         new: list[Tensor] = []
@@ -208,8 +211,8 @@ def like(fn: Callable[..., Tensor]) -> Callable[..., Any]:
                 ) from error
         twin._accept(leaves, new, fn.__name__)
         result = twin._refill(new, twin._batch_size, twin._names, VALUES)
-        if kwargs.get("device") is not None:
-            result._set_device(as_device(kwargs["device"]))
+        if device is not None:
+            result._set_device(device)
         return input._lock_alike(result)
 
     return handler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -286,3 +287,17 @@ def test_problems_have_the_whole_path(door: str) -> None:
         call()
     assert [problem.path for problem in caught.value.problems] == [path]
     assert schema(Tree).names == ("branch",)
+
+
+PUBLIC = sorted(name for name in dir(Quick) if not name.startswith("_") and name != "f")
+
+
+def test_fields_under_names_that_every_batch_has() -> None:
+    """All of them are refused without `shadow`, those of files, of packing and of modules too."""
+    taken = []
+    for name in PUBLIC:
+        with contextlib.suppress(SchemaError):
+            tensorclass.tensorclass(type("Hiding", (), {"__annotations__": {name: Tensor}, "__module__": __name__}))
+            taken.append(name)
+    assert len(PUBLIC) > 200
+    assert taken == []
