@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copyreg
 from abc import ABCMeta
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from typing_extensions import Protocol, dataclass_transform
@@ -58,7 +58,18 @@ class Meta(Base):
     the contrary: `FrozenTensorClass` may then be a child of `TensorClass`.
     """
 
-    if not TYPE_CHECKING:  # a checker would take it that every name exists
+    if TYPE_CHECKING:  # pyright leaves `__init_subclass__` out where a metaclass has a `__new__`, as that of ABC has
+
+        def __new__(
+            mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], /, *, frozen: bool | None = None,
+            autocast: bool | None = None, nocast: bool | None = None, tensor_only: bool | None = None,
+            shadow: bool | None = None, validate: Literal["schema", "values", "off"] | None = None,
+            removed: Mapping[str, str] | Sequence[str] | None = None, **options: Any,
+        ) -> Meta:  # fmt: skip
+            """Options are those of the class."""
+            raise NotImplementedError
+
+    else:  # a checker would take it that every name exists
         # Of protocols only that they may be bases is wanted, not what they make of checks and comparisons.
         __instancecheck__ = type.__instancecheck__
         __subclasscheck__ = type.__subclasscheck__

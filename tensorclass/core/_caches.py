@@ -97,6 +97,7 @@ KEPT = MappingProxyType({
     "classes._meta: copyreg.pickle": "the metaclass",
     "core._exported: pytree.register_pytree_node": "two classes",
     "core._mapped: pytree.register_pytree_node": "the classes of the package that stand in for tensors",
+    "io._mapped_tensor._MAPS": "maps of files that handles share; weak values",
     "io._lock._HELD": "the files that this process has locked, until they are let go",
     "io._map._libc": "the C library",
     "core._pytree: torch.serialization.add_safe_globals": "what `trusted` marks",

@@ -94,7 +94,7 @@ class Misspelt(TensorClass, freeze=True):  # E: - | - | TypeError | mypy+plugin:
 
 
 # ---- wrong: an option of another value
-class Level(TensorClass, validate="all"):  # E: - | reportArgumentType, reportGeneralTypeIssues | ValueError | mypy+plugin: tensorclass-declaration | ty: invalid-argument-type | stubs: tensorclass-declaration
+class Level(TensorClass, validate="all"):  # E: - | reportArgumentType | ValueError | mypy+plugin: tensorclass-declaration | ty: invalid-argument-type | stubs: tensorclass-declaration
     value: Float32[Tensor, ""]
 
 

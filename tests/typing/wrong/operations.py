@@ -67,7 +67,3 @@ assert_type(batch[0], Tensor)  # E: assert-type | reportAssertTypeFailure | -
 other: Other = Other(torch.zeros(6)).replace(z=torch.ones(6)).to_tensordict()  # E: assignment | reportAssignmentType | -
 for row in batch:
     row.z.sum()  # E: attr-defined | reportAttributeAccessIssue | UnknownFieldError
-
-# ---- truth, which a container has not
-if batch:  # E: - | reportGeneralTypeIssues | UnsupportedOperationError
-    pass
