@@ -1,6 +1,7 @@
 """Containers, under the module of early versions of `tensordict`."""
 
 from ._api import LazyStackedTensorDict as LazyStackedTensorDict
+from ._api import MemoryMappedTensor as MemoryMappedTensor
 from ._api import NestedKey as NestedKey
 from ._api import TensorDict as TensorDict
 from ._api import TensorDictBase as TensorDictBase

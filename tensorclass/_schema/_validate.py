@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._dims import Bindings, Dims
-from ..errors import BatchSizeError, Problem, SchemaError, UnknownFieldError, bounded, did_you_mean
+from ..errors import BatchSizeError, Problem, SchemaError, UnknownFieldError, bounded, did_you_mean, too_deep
 from ._annotations import is_collection
 from ._check import DEFAULT_OPTIONS, Checker, Options, bind_lengths
 from ._dtypes import Float, dtype_name, is_ragged
@@ -131,7 +131,10 @@ def _own_batch(spec: FieldSpec, value: Any) -> tuple[torch.Size, bool] | None:
     if spec.kind == "nested" and spec.nested is not None and hasattr(value, "batch_size"):
         return torch.Size(value.batch_size), isinstance(value, spec.nested)
     if spec.kind == "nested" and spec.nested_schema is not None and isinstance(value, Mapping):
-        return _batch_of_mapping(spec.nested, spec.nested_schema, value)
+        try:
+            return _batch_of_mapping(spec.nested, spec.nested_schema, value)
+        except RecursionError:
+            raise too_deep(spec.name) from None
     return _batch_of_ragged(value) if spec.kind == "ragged" else None
 
 

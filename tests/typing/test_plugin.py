@@ -204,7 +204,12 @@ def test_what_a_frozen_class_refuses() -> None:
     refused = {
         name for name in names - {*_plugin_access.NO_WRITES} if not _is_refused(getattr(Still(torch.rand(4, 8)), name))
     }
-    assert refused <= {"copy_at_", "load_", "load_memmap_", "memmap_refresh_"}  # which want an index and a container, or a path
+    assert refused <= {
+        "copy_at_",
+        "load_",
+        "load_memmap_",
+        "memmap_refresh_",
+    }  # which want an index and a container, or a path
     assert not any(_is_refused(getattr(Still(torch.rand(4, 8)), name, id)) for name in _plugin_access.NO_WRITES)
 
 
