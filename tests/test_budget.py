@@ -23,7 +23,7 @@ FUNCTION_LINES = 60
 # checks of arguments; `ops` plans writes that overlap; `nn` reads code before it is run and makes parts once, which
 # removed the switches of process-wide state; the masks of lazy stacks became one broadcast. `io` is new.
 ROOM_LINES = {
-    "core": 1_550, "_schema": 3_700, "ops": 6_600, "store": 5_200, "classes": 3_100, "nn": 7_900, "typecheck": 3_550,
+    "core": 1_600, "_schema": 3_700, "ops": 6_600, "store": 5_200, "classes": 3_100, "nn": 7_900, "typecheck": 3_550,
     "io": 4_000, "cli": 600, "testing": 300, "the root": 630,
 }  # fmt: skip
 WHOLE_LINES = 37_000

@@ -69,7 +69,7 @@ class KeyOps(LazyOps):
         if self._stacked and not inplace:
             return self._untyped("select", *keys, strict=strict)
         seen = self._entries() if inplace else None
-        source = self._twin()  # other threads may write meanwhile
+        source = self if strict else self._twin()  # other threads may write meanwhile
         result = self._relaid(source._taken([unravel_key_to_tuple(key) for key in keys], strict))
         return self._adopt(result, seen) if inplace else result
 

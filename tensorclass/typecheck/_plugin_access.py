@@ -35,7 +35,7 @@ KEYED = (*READS, "__setitem__", "__delitem__", "set", "set_", "rename_key_", "se
 UPDATES = ("update", "update_")
 ALWAYS_WRITE = ("set", "update", "pop", "popitem", "clear", "__setitem__", "__delitem__", "refine_names")
 NO_WRITES = (
-    "auto_device_", "clear_device_", "clear_refs_for_compile_", "detach_", "lock_", "memmap_", "pin_memory_",
+    "auto_device_", "clear_device_", "clear_refs_for_compile_", "detach_", "lock_", "pin_memory_",
     "requires_grad_", "share_memory_", "unlock_",
 )  # fmt: skip
 _IN_PLACE = ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__", "__iand__", "__ior__", "__ixor__")

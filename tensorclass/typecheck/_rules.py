@@ -18,8 +18,7 @@ LEVELS = ("schema", "values", "off")
 """What the option `validate` takes."""
 RESERVED = ("batch_size", "device", "names", "shape", "ndim", "is_locked")
 OWN = (
-    "replace", "from_tensordict", "to_tensordict", "to_json", "from_json", "pick", "merge", "extend", "example",
-    "pad", "to_module", "save", "load", "map",
+    "replace", "from_tensordict", "to_tensordict", "to_json", "from_json", "pick", "merge", "extend", "example", "map",
 )  # fmt: skip
 """Members of typed classes that no other container has, and those that a lower room does not have."""
 TENSOR_KINDS = ("tensor", "shared", "ragged")

@@ -19,7 +19,7 @@ from ._stubs_names import Class, Reader, WrongAnnotation, is_for_checkers, items
 from ._stubs_source import SourceFile
 
 CODE = "tensorclass-declaration"
-CONTAINER = "tensorclass.ops._container.Container"
+CONTAINER = "tensorclass.store._bridges.BridgeOps"
 PRODUCED = "tensorclass.produced"
 NO_PARENTS = (*ROOTS, "typing.Generic", "typing_extensions.Generic", "typing.Protocol", "builtins.object")
 """Bases that declare no fields and take the options of a class."""
@@ -86,7 +86,7 @@ class Checker:
     @cached_property
     def _likely(self) -> frozenset[str]:
         """The members and other names: to look for them in the text is quick."""
-        rooms = [Path(__file__).parents[1] / room for room in ("ops", "core")]
+        rooms = [Path(__file__).parents[1] / room for room in ("store", "ops", "core")]
         texts = [path.read_text("utf-8") for room in rooms for path in room.glob("*.py")]
         return frozenset({*rules.OWN, *rules.RESERVED, *(name for text in texts for name in MEMBER.findall(text))})
 

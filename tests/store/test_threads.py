@@ -279,8 +279,8 @@ def values_of(round_: int) -> dict[str, Tensor]:
 ], ids=["untyped", "with a device", "typed"])  # fmt: skip
 @pytest.mark.parametrize("read", [
     lambda c: c.clone(False), lambda c: c.copy(), lambda c: c.clone(), lambda c: c + 0, lambda c: c[:],
-    lambda c: dict(c.items()), lambda c: c.select(*"abc"), lambda c: c.to_dict(),
-], ids=["shallow", "copy", "clone", "+", "slice", "items", "select", "to_dict"])  # fmt: skip
+    lambda c: dict(c.items()), lambda c: c.to_dict(),
+], ids=["shallow", "copy", "clone", "+", "slice", "items", "to_dict"])  # fmt: skip
 def test_fields_that_are_written_together_are_read_together(make, read):
     """Readers of a container whose fields another thread replaces see the fields of one write."""
     shared = make()
