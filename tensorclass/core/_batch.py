@@ -32,7 +32,7 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
         return EMPTY
     if type(size) is list or type(size) is tuple:
         for n in size:
-            if type(n) is not int or n < 0 or n > LARGEST:
+            if type(n) is not int or n < 0 or _too_large(n):
                 break
         else:
             return torch.Size(size)
@@ -43,6 +43,11 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
 
 
 LARGEST = 2**63 - 1
+
+
+def _too_large(size: int) -> bool:
+    """Whether torch has no such size. Traced code is not asked: the answer would be a guard on a dynamic size."""
+    return not torch.compiler.is_compiling() and size > LARGEST
 
 
 def as_ints(value: Any, what: str) -> list[Any]:
@@ -60,7 +65,7 @@ def as_ints(value: Any, what: str) -> list[Any]:
     items = list(value) if many or getattr(value, "ndim", 0) == 1 else [None]
     if not all([_is_int(item) for item in items]):
         raise BatchSizeError(f"{what} is an int or a sequence of ints, got {value!r:.200}")
-    if any([type(item) is int and item > LARGEST for item in items]):
+    if any([type(item) is int and _too_large(item) for item in items]):
         raise BatchSizeError(f"{what} has entries below 2**63, got {items}")
     return [as_int(item) for item in items]
 

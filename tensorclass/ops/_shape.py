@@ -531,7 +531,11 @@ def one_of(shape: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
 def _sizes(shape: tuple[Any, ...]) -> list[int]:
     """Sizes given as separate ints or as one sequence."""
     given = shape[0] if len(shape) == 1 and type(shape[0]) is not int else shape
-    if type(given) in (tuple, list, torch.Size) and all([type(n) is int and n <= LARGEST for n in given]):
+    if (
+        type(given) in (tuple, list, torch.Size)
+        and all([type(n) is int for n in given])
+        and (torch.compiler.is_compiling() or not given or max(given) <= LARGEST)
+    ):
         return list(given)
     return as_ints(given, "a shape")
 
