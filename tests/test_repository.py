@@ -87,8 +87,8 @@ def test_every_dependency_is_pinned():
 
 def test_runtime_dependencies_are_few():
     """A user's program installs these and what they need; everything else is an extra."""
-    names = {requirement.name for requirement in _own_requirements() if requirement.marker is None}
-    assert names == {"torch", "numpy", "pydantic", "typing_extensions"}
+    names = {canonicalize_name(requirement.name) for requirement in _own_requirements() if requirement.marker is None}
+    assert names == {"torch", "numpy", "pydantic", "typing-extensions"}
 
 
 @pytest.mark.parametrize("target", TARGETS)
