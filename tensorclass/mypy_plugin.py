@@ -3,7 +3,7 @@
 It imports no torch. A fault of its own is a note, and mypy goes on as without it.
 """
 
-from .typecheck._plugin import TensorClassPlugin
+from .typecheck.plugin._plugin import TensorClassPlugin
 
 
 def plugin(version: str) -> type[TensorClassPlugin]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import tensorclass.nn as tc_nn
 from tensorclass import PerElement, TensorClass, TensorDict, cat, errors, field, pad, pick, stack, unravel_key
 from tensorclass.errors import Problem, SchemaError, TensorClassError, nearest
-from tensorclass.nn._diagnostics import Diagnostic, build_error
+from tensorclass.nn.parts._diagnostics import Diagnostic, build_error
 from tensorclass.typing import Float32
 from tests._sources import sources
 from tests.test_errors import BUILTINS

@@ -22,6 +22,23 @@ COLUMNS = (
     ("io", "parallel"),
     ("typecheck", "cli"),
 )
+# Folders of a room, in the same form; the files beside them come after all of them, but for the shared ones.
+FOLDERS = {
+    "nn": (("parts", "functional"), ("check", "distributions"), ("probe",), ("typed",), ("keyed",)),
+    "typecheck": (("plugin", "stubs"),),
+}
+SHARED = {"typecheck": {"_rules", "_stub_types"}}
+"""Files of a room that its folders may import."""
+LATE = {
+    "classes/_dataclass.py": ["ConversionOps._dataclass_as_class"],
+    "store/_dict.py": ["PackLayout._dense"],
+    "store/_lazy_functions.py": [
+        "LazyOps._lazy_stack", "LazyOps._maybe_dense_stack", "LazyOps._densified", "LazyOps._unnested",
+        "LazyOps._value_as",
+    ],
+    "store/_non_tensor.py": ["View.object_type"],
+}  # fmt: skip
+"""What a file gives to a class of another file when it is imported: each is a hidden arrow to the right."""
 BRIDGES = "store/_bridges.py"  # thin container methods whose work lives to the right
 OPTIONAL = "io/_optional.py"  # the one door to packages that may be missing
 PUBLIC_MODULES = {"nn/functional_modules.py"}  # a public module name that migrating programs import
@@ -97,6 +114,33 @@ def wrong_layers(source: Source) -> list[str]:
     return [f"{source.name}:{line}: `{here}` imports `{room}`" for line, room in found]
 
 
+def wrong_folders(source: Source) -> list[str]:
+    """Imports of a folder of a room that point to a folder on its right, or to the room's own files."""
+    room, *rest = source.name.split("/")
+    if room not in FOLDERS or len(rest) < 2:
+        return []
+    columns = FOLDERS[room]
+    here = next((n for n, column in enumerate(columns) if rest[0] in column), None)
+    if here is None:
+        return [f"{source.name}: `{rest[0]}` is no folder of `{room}`; see docs/internals.md"]
+    allowed = {rest[0], *SHARED.get(room, ()), *(name for column in columns[:here] for name in column)}
+    targets = [(node.lineno, t) for node in ast.walk(source.tree) for t in _targets(node, source.name)]
+    inside = [(line, t[2] if len(t) > 2 else "") for line, t in targets if t[:2] == ["tensorclass", room]]
+    return [f"{source.name}:{line}: `{rest[0]}` imports `{name}`" for line, name in inside if name not in allowed]
+
+
+def late_assignments(source: Source) -> list[str]:
+    """Assignments to classes that a file imports, other than those in `LATE`."""
+    imported = {a.asname or a.name for n in source.tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
+    targets = [target for node in source.tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    found = [
+        ast.unparse(t)
+        for t in targets
+        if isinstance(t, ast.Attribute) and ast.unparse(t.value).split(".")[0] in imported
+    ]
+    return [f"{source.name}: `{name}`" for name in found if name not in LATE.get(source.name, [])]
+
+
 def _is_type_checking(node: ast.AST) -> bool:
     if not isinstance(node, ast.If):
         return False
@@ -149,7 +193,7 @@ def misplaced_code(source: Source) -> list[str]:
     return problems
 
 
-CHECKS = (wrong_layers, late_imports, misplaced_code)
+CHECKS = (wrong_layers, wrong_folders, late_imports, late_assignments, misplaced_code)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -206,6 +250,35 @@ def test_wrong_layers_are_found(name, code):
 def test_right_layers_pass(name, code):
     """Imports that point left, other packages and the one bridge are no findings."""
     assert wrong_layers(Source(name, code)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "count"),
+    [
+        ("nn/parts/_a.py", "from ..check._b import x", 1),
+        ("nn/parts/_a.py", "from ..functional import _b", 1),
+        ("nn/parts/_a.py", "from .. import utils", 1),
+        ("nn/parts/_a.py", "from ...nn import TensorDictModule", 1),
+        ("nn/typed/_a.py", "def f():\n    from ..keyed._b import x", 1),
+        ("nn/other/_a.py", "", 1),
+        ("nn/keyed/_a.py", "from ..typed._b import x\nfrom ._c import y\nfrom ...core import z", 0),
+        ("nn/common.py", "from .keyed._b import x as x", 0),
+        ("typecheck/plugin/_a.py", "from .. import _rules", 0),
+        ("typecheck/plugin/_a.py", "from ..stubs._b import x", 1),
+        ("store/lazy/_a.py", "from .._dict import x", 0),
+    ],
+)
+def test_wrong_folders_are_found(name, code, count):
+    """Inside a room with folders, imports point left too."""
+    assert len(wrong_folders(Source(name, code))) == count
+
+
+def test_late_assignments_are_listed():
+    """A class that a file imports gets something only where the list has it, and the list has no more."""
+    assert late_assignments(Source("store/_a.py", "from ..core import A\nA.f = 1\n\nclass B: ...\nB.f = 1")) != []
+    assert late_assignments(Source("store/_dict.py", "from ..ops import PackLayout\nPackLayout._dense = 1")) == []
+    texts = {source.name: source.text for source in sources()}
+    assert [name for file, names in LATE.items() for name in names if f"\n{name} = " not in texts[file]] == []
 
 
 @pytest.mark.parametrize(

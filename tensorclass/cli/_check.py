@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import BuildError
 from ..nn import Diagnostic
-from ..nn._sequential import PROBING
+from ..nn.typed._sequential import PROBING
 from ._pipelines import Pipeline, load_pipelines
 
 

@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 
 from .._content import read_content, write_content
-from ..typecheck._stubs import MARK, Stubs
-from ..typecheck._stubs_source import StubError, module_name
+from ..typecheck.stubs._project import StubError, module_name
+from ..typecheck.stubs._pyi import MARK, Stubs
 from ._main import CommandError
 
 Written = dict[Path, str]
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _once(arguments: argparse.Namespace) -> int:
     stubs, failed, found = Stubs(arguments.strict_keys), 0, Written()
     if arguments.torch:
-        found.update(import_module("tensorclass.typecheck._overlay").overlay(arguments.out))
+        found.update(import_module("tensorclass.typecheck.stubs._overlay").overlay(arguments.out))
     for source in (file for path in arguments.paths for file in _sources(path)):
         try:
             text = stubs.stub(source)

@@ -1,3 +1,3 @@
 """Recorded CUDA graphs, under the module of `tensordict` that has them."""
 
-from ._cuda_graph import CudaGraphModule as CudaGraphModule
+from .keyed._cuda_graph import CudaGraphModule as CudaGraphModule

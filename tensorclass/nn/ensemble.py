@@ -1,3 +1,3 @@
 """Ensembles, under the module of `tensordict` that has them."""
 
-from ._ensemble import EnsembleModule as EnsembleModule
+from .keyed._ensemble import EnsembleModule as EnsembleModule

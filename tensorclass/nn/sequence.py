@@ -1,3 +1,3 @@
 """Sequences of keyed modules, under the module of `tensordict` that has them."""
 
-from ._keyed_sequential import TensorDictSequential as TensorDictSequential
+from .keyed._sequential import TensorDictSequential as TensorDictSequential

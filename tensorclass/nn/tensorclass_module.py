@@ -1,4 +1,4 @@
 """Class-to-class modules, under the module of `tensordict` that has them."""
 
-from ._class_module import TensorClassModuleBase as TensorClassModuleBase
-from ._class_module import TensorClassModuleWrapper as TensorClassModuleWrapper
+from .typed._class_module import TensorClassModuleBase as TensorClassModuleBase
+from .typed._class_module import TensorClassModuleWrapper as TensorClassModuleWrapper

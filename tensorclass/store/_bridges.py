@@ -21,7 +21,7 @@ _ROOMS: dict[str, Any] = {}
 
 def _functional() -> Any:
     if "functional" not in _ROOMS:
-        from ..nn import _functional as room
+        from ..nn.functional import _modules as room
 
         _ROOMS["functional"] = room
     return _ROOMS["functional"]

@@ -15,15 +15,15 @@ from torch import distributions as D
 from tensorclass import TensorDict
 from tensorclass.errors import MissingKeyError
 from tensorclass.nn import ProbabilisticTensorDictModule
-from tensorclass.nn._fixed import fixed
-from tensorclass.nn._interaction import (
+from tensorclass.nn.distributions import CompositeDistribution, Delta
+from tensorclass.nn.distributions._fixed import fixed
+from tensorclass.nn.distributions._interaction import (
     InteractionType,
     composite_lp_aggregate,
     interaction_type,
     set_composite_lp_aggregate,
     set_interaction_type,
 )
-from tensorclass.nn.distributions import CompositeDistribution, Delta
 
 SOURCE = {
     "cont": {"loc": torch.randn(3, 4), "scale": torch.rand(3, 4) + 0.1},

@@ -11,7 +11,7 @@ import pytest
 
 from tensorclass.errors import BuildError
 from tensorclass.nn import CODES, Diagnostic, PipelineWarning, TensorClassSequential
-from tensorclass.nn._diagnostics import Location, build_error
+from tensorclass.nn.parts._diagnostics import Location, build_error
 from tests._sources import PACKAGE, ROOT
 from tests.nn._pipelines import Digits, Prediction, stages
 

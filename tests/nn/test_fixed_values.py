@@ -10,8 +10,8 @@ import tensorclass
 import tensorclass.nn as ours
 from tensorclass import TensorDict
 from tensorclass.nn import InteractionType, ProbabilisticTensorDictModule
-from tensorclass.nn._fixed import fixed
 from tensorclass.nn.distributions import CompositeDistribution, Delta, OneHotCategorical, TruncatedNormal
+from tensorclass.nn.distributions._fixed import fixed
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tensorclass import FrozenTensorClass, TensorClass, TensorDict, produced
 from tensorclass.errors import MissingKeyError, SchemaError
 from tensorclass.nn import TensorClassSequential
-from tensorclass.nn._results import describe
+from tensorclass.nn.parts._results import describe
 from tensorclass.typing import Float, Float32, Int64
 from tests.nn._pipelines import Digits, Hidden, Prediction, State, argmax, classifier, digits, flatten, stages, step
 

@@ -25,7 +25,7 @@ from tensorclass.nn import (
     TensorClassSequential,
     set_skip_existing,
 )
-from tensorclass.nn._subsequence import _PICKED
+from tensorclass.nn.typed._subsequence import _PICKED
 from tensorclass.typing import Float32
 from tests.nn._pipelines import step
 

@@ -287,7 +287,7 @@ def test_parts_are_made_once(make, parts, twin, monkeypatch):
         pipeline.get_dist_params(obs)
 
     use()
-    monkeypatch.setattr("tensorclass.nn._forward.compile_function", None)
+    monkeypatch.setattr("tensorclass.nn.typed._forward.compile_function", None)
     use()
     assert len(pipeline._parts) == parts
 

@@ -19,7 +19,7 @@ from torch.distributions import Distribution
 from tensorclass import Ragged, Shared, TensorClass, TensorDict, produced
 from tensorclass.errors import BuildError, SchemaError
 from tensorclass.nn import TensorClassModule, TensorClassSequential
-from tensorclass.nn import _fake as fake_tensors
+from tensorclass.nn.probe import _fake as fake_tensors
 from tensorclass.typing import Float, Float32, Int64
 from tests.nn._pipelines import Digits, Prediction, classifier, step
 from tests.nn._zoo import pipeline
@@ -212,7 +212,7 @@ def test_copies_know_what_was_learned(twin, monkeypatch):
     """A copy is not probed again, and enforces the same narrowed dims."""
     built = TensorClassSequential(step(nn.Linear(8, 10), Open.x, Prediction.logits), input=Open, output=Logits)
     assert [d.code for d in built.diagnostics] == ["N303"]
-    monkeypatch.setattr("tensorclass.nn._sequential.probe", None)
+    monkeypatch.setattr("tensorclass.nn.typed._sequential.probe", None)
     other = twin(built)
     assert other.diagnostics == built.diagnostics
     for each in (built, other):
@@ -426,7 +426,7 @@ def test_what_stops_the_probe_does_not_stop_the_build(monkeypatch):
     def fail(*_: object) -> None:
         raise ZeroDivisionError("not the user's")
 
-    monkeypatch.setattr("tensorclass.nn._probe_run.Isolator.copy", fail)
+    monkeypatch.setattr("tensorclass.nn.probe._run.Isolator.copy", fail)
     built = classifier()
     assert [d.code for d in built.diagnostics] == ["N302"] * 4
     assert "the probe failed (ZeroDivisionError: not the user's)" in built.diagnostics[0].message

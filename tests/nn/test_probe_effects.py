@@ -27,8 +27,9 @@ from torch.distributions import Distribution, Normal
 
 from tensorclass import TensorClass
 from tensorclass.errors import BuildError
-from tensorclass.nn import TensorClassSequential, _fake
-from tensorclass.nn._probe_effects import Reach
+from tensorclass.nn import TensorClassSequential
+from tensorclass.nn.probe import _fake
+from tensorclass.nn.probe._effects import Reach
 from tensorclass.typing import Float32
 from tests.nn._pipelines import step
 from tests.nn._zoo import pipeline

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorclass._schema import Dim, Polynomial, parse_dims
-from tensorclass.nn._unify import Clash, Unifier
+from tensorclass.nn.check._unify import Clash, Unifier
 
 SIZES = range(5)
 TOKENS = ["0", "1", "2", "3", "4", "a", "b", "a", "b", "a+1", "b-1", "2*a", "a*b", "a//2", "a+b", "_"]

@@ -14,8 +14,8 @@ from tensorclass import is_tensorclass
 from tensorclass.classes import _build
 from tensorclass.cli import main
 from tensorclass.typecheck import _rules
-from tensorclass.typecheck._stubs import Stubs
-from tensorclass.typecheck._stubs_rules import Checker, Finding
+from tensorclass.typecheck.stubs._pyi import Stubs
+from tensorclass.typecheck.stubs._wrong import Checker, Finding
 from tests._sources import ROOT
 from tests.test_docs import EXAMPLES, python_blocks
 from tests.typing._notation import programs

@@ -14,9 +14,10 @@ import pytest
 
 from tensorclass import TensorClass
 from tensorclass.cli import _stubs, main
-from tensorclass.typecheck import _plugin_access, _stub_types
-from tensorclass.typecheck._stubs import MARK, Stubs
-from tensorclass.typecheck._stubs_source import StubError, module_name
+from tensorclass.typecheck import _stub_types
+from tensorclass.typecheck.plugin import _access
+from tensorclass.typecheck.stubs._project import StubError, module_name
+from tensorclass.typecheck.stubs._pyi import MARK, Stubs
 
 GOLDEN = Path(__file__).parent / "golden"
 HEAD = "from torch import Tensor\nfrom tensorclass import TensorClass, field, produced, tensorclass\n"
@@ -362,7 +363,5 @@ def test_what_frozen_classes_refuse():
     names = {*_stub_types.Frozen.__annotations__, *methods} - {"__init_subclass__", "__init__"}
     assert len(names) > 40
     assert {name for name in names if not hasattr(TensorClass, name)} == set()
-    writes = {*_plugin_access.ALWAYS_WRITE, *_plugin_access._IN_PLACE}
-    assert {
-        n for n in names - writes if n.startswith("_") or not n.endswith("_") or n in _plugin_access.NO_WRITES
-    } == set()
+    writes = {*_access.ALWAYS_WRITE, *_access._IN_PLACE}
+    assert {n for n in names - writes if n.startswith("_") or not n.endswith("_") or n in _access.NO_WRITES} == set()

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tensorclass.typecheck._stubs import Stubs
+from tensorclass.typecheck.stubs._pyi import Stubs
 from tests._sources import ROOT
 from tests.typing._notation import COMMAND, Program, sections
 

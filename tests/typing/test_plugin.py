@@ -19,7 +19,8 @@ from torch import Tensor
 from tensorclass import FrozenTensorClass, TensorCollection
 from tensorclass._schema import Options
 from tensorclass.errors import FrozenError
-from tensorclass.typecheck import _plugin_access, _plugin_classes, _plugin_codes, _plugin_torch
+from tensorclass.typecheck.plugin import _access, _definitions, _joins
+from tensorclass.typecheck.plugin._codes import CODES
 from tensorclass.typing import Float32
 from tests._sources import ROOT
 from tests.test_docs import EXAMPLES, python_blocks
@@ -34,7 +35,8 @@ SCHEMA = """
     from torch import Tensor
     from tensorclass import tensorclass
     from tensorclass.nn import TensorClassModule
-    from tensorclass.typing import Float32, Int64
+    from tensorclass.typecheck.plugin._codes import CODES
+from tensorclass.typing import Float32, Int64
 
     @tensorclass
     class Digits:
@@ -58,7 +60,8 @@ LAYERS = """
     from torch import Tensor, nn
     from tensorclass import TensorClass
     from tensorclass.nn import TensorClassModule, TensorClassSequential, module
-    from tensorclass.typing import Float32
+    from tensorclass.typecheck.plugin._codes import CODES
+from tensorclass.typing import Float32
     from project_schema import Digits
 
     class Hidden(TensorClass):
@@ -163,14 +166,14 @@ def test_every_code_is_documented() -> None:
     """The table of docs/typing.md has each code once, with the words that mypy knows it by."""
     page = PAGE.read_text("utf-8")
     documented = re.findall(r"^\| `(tensorclass-[\w-]+)` \|", page, re.M)
-    assert documented == [code.code for code in _plugin_codes.CODES]
+    assert documented == [code.code for code in CODES]
 
 
 def test_options_and_torch_functions_are_those_of_the_run_time() -> None:
     """The plugin keeps names of its own, since it imports no torch."""
-    assert set(_plugin_classes.OPTIONS) == {option.name for option in fields(Options)}
+    assert set(_definitions.OPTIONS) == {option.name for option in fields(Options)}
     known = {function.__name__ for function in TensorCollection._torch_functions}
-    assert known | {"concatenate"} >= _plugin_torch.FUNCTIONS
+    assert known | {"concatenate"} >= _joins.FUNCTIONS
 
 
 class Still(FrozenTensorClass):
@@ -200,17 +203,15 @@ def _is_refused(method: Callable[..., object]) -> bool:
 def test_what_a_frozen_class_refuses() -> None:
     """No method that the plugin refuses on frozen instances runs there."""
     names = {name for name in dir(Still) if name.endswith("_") and not name.startswith("_")}
-    names |= {*_plugin_access.ALWAYS_WRITE, "__iadd__"} - {"update", "__delitem__", "refine_names"}
-    refused = {
-        name for name in names - {*_plugin_access.NO_WRITES} if not _is_refused(getattr(Still(torch.rand(4, 8)), name))
-    }
+    names |= {*_access.ALWAYS_WRITE, "__iadd__"} - {"update", "__delitem__", "refine_names"}
+    refused = {name for name in names - {*_access.NO_WRITES} if not _is_refused(getattr(Still(torch.rand(4, 8)), name))}
     assert refused <= {
         "copy_at_",
         "load_",
         "load_memmap_",
         "memmap_refresh_",
     }  # which want an index and a container, or a path
-    assert not any(_is_refused(getattr(Still(torch.rand(4, 8)), name, id)) for name in _plugin_access.NO_WRITES)
+    assert not any(_is_refused(getattr(Still(torch.rand(4, 8)), name, id)) for name in _access.NO_WRITES)
 
 
 @pytest.mark.slow
@@ -327,14 +328,14 @@ def test_a_fault_of_the_plugin_is_a_note(tmp_path: Path) -> None:
     _write(
         tmp_path, "faulty_plugin.py",
         """
-        from tensorclass.typecheck import _plugin_stages, _plugin_values
+        from tensorclass.typecheck.plugin import _given, _stages
         from tensorclass.mypy_plugin import plugin as plugin
 
         def fail(*args, **kwargs):
             raise ZeroDivisionError("made up")
 
-        _plugin_values.Checker.check = fail
-        _plugin_values.source_of = fail
+        _given.Checker.check = fail
+        _given.source_of = fail
         """,
     )  # fmt: skip
     config = _write(

@@ -1,7 +1,5 @@
 """Distributions beside those of torch, and the layers that parametrise them."""
 
-from .._interaction import InteractionType as InteractionType
-from .._interaction import set_interaction_type as set_interaction_type
 from . import composite as composite
 from . import continuous as continuous
 from . import discrete as discrete
@@ -12,6 +10,8 @@ from ._discrete import OneHotCategorical as OneHotCategorical
 from ._discrete import rand_one_hot as rand_one_hot
 from ._extractors import AddStateIndependentNormalScale as AddStateIndependentNormalScale
 from ._extractors import NormalParamExtractor as NormalParamExtractor
+from ._interaction import InteractionType as InteractionType
+from ._interaction import set_interaction_type as set_interaction_type
 from ._mappings import add_custom_mapping as add_custom_mapping
 from ._mappings import biased_softplus as biased_softplus
 from ._mappings import expln as expln

@@ -16,8 +16,8 @@ from typing_extensions import Self
 from ...core import KEY_SEPARATOR, NestedKey, TensorCollection, unravel_key, unravel_key_to_tuple
 from ...errors import MissingKeyError, did_you_mean
 from ...store import TensorDict, is_tensor_collection
-from .._fixed import fixed
-from .._interaction import InteractionType, composite_lp_aggregate
+from ._fixed import fixed
+from ._interaction import InteractionType, composite_lp_aggregate
 
 Shape = Any  # what torch's distributions take: a torch.Size or a sequence of ints
 Key = Any  # a normalised key: a string, or a tuple of them

@@ -1,0 +1,326 @@
+"""Step 1 of the build check: follows the declared fields through the modules. Runs no torch operation.
+
+After an error it goes on with what the module declares to write, so that one mistake is reported once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..._schema import FieldSpec
+from ...classes import FieldRef
+from ...core._keys import Path
+from ..parts._arity import admits_none, arity_problem, signature_of
+from ..parts._diagnostics import Diagnostic
+from ..parts._slots import Slot, fields_of, specs_along
+from ..parts._stage import WHOLE, Stage
+from ._known import INPUT, Mismatch, Place, State, agree, suggest
+from ._unify import Scope, Terms
+
+
+@dataclass(frozen=True)
+class Use:
+    """One value that a module reads or writes, with what the whole pipeline says about it."""
+
+    slot: Slot
+    place: Place
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One value that a module made when it was probed with a batch of two; `shape` is the event shape."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What probing adds to the report.
+
+    `answered` are findings of step 1 that a probe has refuted, `narrowed` the variables that a module accepts one size
+    of, `seen` the outputs of every module, `blind` why a module could not be probed.
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+    answered: tuple[Diagnostic, ...]
+    narrowed: dict[str, int]
+    seen: tuple[tuple[Seen | None, ...], ...]
+    blind: dict[int, str]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the check found, and what the generated forward needs to know."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    state: State
+    inputs: dict[Path, Place]
+    reads: tuple[tuple[Use | None, ...], ...]
+    writes: tuple[tuple[Use | None, ...], ...]
+    gates: tuple[tuple[int, ...], ...] = ()
+    """The in fields of each module, by position, without which it is skipped (`partial=True`)."""
+    probed: Probed | None = None
+    """What running the modules on fake tensors showed; None with `probe=False`."""
+
+    def __repr__(self) -> str:
+        return f"Report({self})"
+
+    def __str__(self) -> str:
+        probed = "checked" if self.probed is None else "checked and probed"
+        return "\n\n".join(map(str, self.diagnostics)) or f"modules {probed}: {len(self.reads)}, nothing found"
+
+
+def check(stages: Sequence[Stage], modules: Sequence[Callable[..., Any]], input: type, output: type) -> Report:
+    """Check a pipeline on its declarations alone.
+
+    Args:
+        stages: What each module reads and writes.
+        modules: What each stage calls.
+        input: The class that the pipeline takes.
+        output: The class that it returns.
+    """
+    return Checker(stages, modules, input, output).run()
+
+
+class Checker:
+    """One run of the check; every method reports what it finds and goes on."""
+
+    def __init__(
+        self, stages: Sequence[Stage], modules: Sequence[Callable[..., Any]], input: type, output: type
+    ) -> None:
+        self.stages = stages
+        self.modules = modules
+        self.input = input
+        self.output = output
+        self.state = State()
+        self.found: list[Diagnostic] = []
+        self.scopes = self.state.add_input(input)
+        self.inputs = dict(self.state.places)
+        self.declared = {path: self.state.unifier.text(place.terms) for path, place in self.inputs.items()}
+        # The input passed through is the same instance, so its names are the same sizes.
+        self.output_scopes = self.scopes if output is input else {}
+        self.written: list[Place] = []
+        self.missed: set[Path] = set()
+        self.gates: list[list[int]] = [[] for _ in stages]
+
+    def run(self) -> Report:
+        """All modules in order, then the output, then what is left over."""
+        reads, writes = [], []
+        for index, stage in enumerate(self.stages):
+            scope = self.state.unifier.scope()
+            reads.append(self._reads(index, stage, scope))
+            self._arity(index, stage)
+            writes.append(tuple(None if s is None else Use(s, self._write(index, s, scope)) for s in stage.writes))
+        for name in fields_of(self.output):
+            self._output((name,), self._output_scope(()))
+        self._unused()
+        self._shared()
+        self._narrowed()
+        gates = tuple(map(tuple, self.gates))
+        return Report(tuple(self.found), self.state, self.inputs, tuple(reads), tuple(writes), gates)
+
+    # ---- one module ----------------------------------------------------------------------------------------------
+
+    def _reads(self, index: int, stage: Stage, scope: Scope) -> tuple[Use | None, ...]:
+        uses: list[Use | None] = []
+        for position, slot in enumerate(stage.reads):
+            terms = scope.terms(slot.spec.dims)
+            place = self.state.read(slot.path)
+            uses.append(None if place is None else Use(slot, place))
+            if place is None:
+                self._unmet(index, slot, terms)
+                continue
+            try:
+                agree(self.state, place, slot.spec, terms)
+            except Mismatch as wrong:
+                message = f"{self._who(index)} reads `{slot.name}` as {self._spelled(slot.spec, terms)}: {wrong.reason}"
+                self._report(index, wrong.code, message, slot, (self._origin(place),), wrong.hint)
+            if place.optional:
+                self._optional(index, position, slot, place)
+        return tuple(uses)
+
+    def _unmet(self, index: int, slot: Slot, terms: Terms) -> None:
+        self.missed.add(slot.path)
+        message = f"{self._who(index)} reads `{slot.name}`, which nothing before it provides"
+        later = next((i for i in range(index, len(self.stages)) if slot.path in _paths(self.stages[i])), None)
+        self._report(index, "E101", message, slot, (self._available(),), self._unmet_hint(index, slot, terms, later))
+
+    def _unmet_hint(self, index: int, slot: Slot, terms: Terms, later: int | None) -> str:
+        if later == index:
+            return f"the module writes `{slot.name}` itself; a first value must come from the input or another module"
+        if later is not None:
+            return f"{self._who(later)} writes `{slot.name}`; move it before {self._who(index)}"
+        near = suggest(self.state, slot, terms)
+        if near is not None:
+            source = "the input has it" if near.writer == INPUT else f"{self._who(near.writer)} writes it"
+            return f"did you mean `{near.owner.__name__}.{near.name}` ({source})?"
+        if issubclass(self.input, slot.owner):
+            return f"`{slot.label}` is declared `produced()`: add a module before that writes it"
+        return f"add a module that writes `{slot.label}`, or declare `{slot.name}` in {self.input.__name__}"
+
+    def _optional(self, index: int, position: int, slot: Slot, place: Place) -> None:
+        module, names = self.modules[index], self.stages[index].how.parameters
+        if admits_none(module, signature_of(module), names[position] if names else position):
+            return
+        if self.stages[index].partial:
+            self.gates[index].append(position)
+            return
+        self._report(
+            index, "E104",
+            f"{self._who(index)} reads the optional `{slot.name}`, and its parameter {position} does not admit None",
+            slot, (self._origin(place),),
+            "give the parameter the default None or annotate it `Tensor | None`; make the field required; or let "
+            "`partial=True` skip the module",
+        )  # fmt: skip
+
+    def _arity(self, index: int, stage: Stage) -> None:
+        signature = signature_of(self.modules[index])
+        problem = None if signature is None else arity_problem(signature, len(stage.reads), stage.how.parameters)
+        if problem is not None:
+            names = ", ".join(slot.label for slot in stage.reads) or "none"
+            count = f"{len(stage.reads)} in field" + ("s" if len(stage.reads) != 1 else "")
+            message = f"{self._who(index)} {problem}, and is given {count}"
+            hint = "name one in field for each parameter; bind other arguments with a lambda or functools.partial"
+            self._report(index, "E110", message, None, (f"in_fields: {names}", f"signature: {signature}"), hint)
+
+    def _write(self, index: int, slot: Slot, scope: Scope) -> Place:
+        stage, before = self.stages[index], self.state.overwritten(slot.path)
+        if before is not None and before.optional and before.writer == INPUT and stage.skip_existing:
+            before = None  # written only where it is not there
+        if before is not None and not stage.update:
+            if before.writer == INPUT:
+                message = f"{self._who(index)} overwrites `{slot.name}` of the input {self.input.__name__}"
+                hint = "write to a field with another name, or say that it is meant with `update=True`"
+                self._report(index, "E105", message, slot, (), hint)
+            else:
+                message = f"{self._who(index)} writes `{slot.name}`, which {self._who(before.writer)} has written"
+                hint = "drop one output with None, write to a field with another name, or say `update=True`"
+                self._report(index, "E106", message, slot, (self._origin(before),), hint)
+            before.used = True  # said already
+        place = self.state.write(slot, index, scope)
+        place.optional = bool(self.gates[index]) and (before is None or before.optional)
+        place.used = slot.path in self.missed or (before is not None and not stage.update) or bool(slot.within)
+        self.written.append(place)
+        return place
+
+    # ---- the output ----------------------------------------------------------------------------------------------
+
+    def _output_scope(self, prefix: Path) -> Scope:
+        """One scope for each instance."""
+        if prefix not in self.output_scopes:
+            self.output_scopes[prefix] = self.state.unifier.scope()
+        return self.output_scopes[prefix]
+
+    def _output(self, path: Path, scope: Scope) -> None:
+        spec = specs_along(self.output, path)[-1]
+        place = self.state.read(path)
+        if place is not None:
+            self._output_agrees(path, spec, place, scope.terms(spec.dims))
+        elif spec.nested is not None and self.state.below(path):
+            for name in fields_of(spec.nested):
+                self._output((*path, name), self._output_scope(path))
+        elif spec.required or spec.produced:
+            self._unwritten(path, spec, scope)
+
+    def _output_agrees(self, path: Path, spec: FieldSpec, place: Place, terms: Terms) -> None:
+        name, cls = ".".join(path), self.output.__name__
+        try:
+            agree(self.state, place, spec, terms)
+        except Mismatch as wrong:
+            message = f"the output declares `{cls}.{name}` as {self._spelled(spec, terms)}: {wrong.reason}"
+            self._report(None, wrong.code, message, None, (self._origin(place),), wrong.hint)
+        if place.optional and spec.required and not spec.optional:
+            message = f"the output requires `{cls}.{name}`, and what stands there may be None"
+            self._report(
+                None, "E104", message, None, (self._origin(place),), "make the field of the output optional too"
+            )
+
+    def _unwritten(self, path: Path, spec: FieldSpec, scope: Scope) -> None:
+        ref: Any = self.output
+        for part in path:
+            ref = getattr(ref, part)
+        assert isinstance(ref, FieldRef)
+        slot = Slot(ref)
+        near = suggest(self.state, slot, scope.terms(spec.dims))
+        hint = f"add a module with `out_fields={slot.label}`, make the field optional, or give another `output`"
+        if near is not None and near.writer != INPUT:
+            hint = f"{self._who(near.writer)} writes `{near.name}`, did you mean `out_fields={slot.label}`? Else {hint}"
+        message = f"nothing writes `{slot.label}`, which the output {self.output.__name__} needs"
+        self._report(None, "E107", message, None, (f"declared: {slot}", self._available()), hint)
+
+    # ---- what is left over ---------------------------------------------------------------------------------------
+
+    def _unused(self) -> None:
+        for place in self.written:
+            if not place.used and self.stages[place.writer].method != WHOLE:
+                self._report(
+                    place.writer, "W201", f"{self._who(place.writer)} writes `{place.name}`, which nothing reads", None,
+                    (f"declared: {place}",), "write None in its place to drop the output, or leave the module out",
+                )  # fmt: skip
+
+    def _shared(self) -> None:
+        first: dict[int, int] = {}
+        for index, module in enumerate(self.modules):
+            if not isinstance(module, nn.Module) or not _has_state(module):
+                continue
+            known = first.setdefault(id(module), index)
+            if known != index:
+                self._report(
+                    index, "W203", f"{self._who(index)} is the same {type(module).__name__} as {self._who(known)}",
+                    None, (), "they share their parameters and buffers; pass `copy.deepcopy(...)` if that is not meant",
+                )  # fmt: skip
+
+    def _narrowed(self) -> None:
+        for path, place in self.inputs.items():
+            if place.spec.dtype is None:
+                continue
+            now = self.state.unifier.text(place.terms)
+            if now != self.declared[path] or place.dtype != place.spec.dtype:
+                message = f'input field `{place.name}` is narrowed to {place.dtype}["{now}"]'
+                self._report(None, "N301", message, None, (f"declared: {place}",), "")
+
+    # ---- words ---------------------------------------------------------------------------------------------------
+
+    def _who(self, index: int) -> str:
+        return f"module {index} `{self.stages[index].name}`"
+
+    def _origin(self, place: Place) -> str:
+        if place.writer == INPUT:
+            return f"the input declares {place}"
+        return f"{self._who(place.writer)} writes {place}  ({self.stages[place.writer].location})"
+
+    def _available(self) -> str:
+        names = [place.name for place in self.state.places.values() if len(place.path) == 1]
+        names += [p.name for p in self.state.places.values() if len(p.path) > 1 and p.path[:1] not in self.state.places]
+        return f"available here: {', '.join(names) or 'nothing'}"
+
+    def _spelled(self, spec: FieldSpec, terms: Terms) -> str:
+        """A declaration, with the sizes that its names have here."""
+        if spec.dims is None or not spec.dims.names:
+            return str(spec)
+        now = self.state.unifier.text(terms)
+        return f'{spec} (here "{now}")' if now != str(spec.dims) else str(spec)
+
+    def _report(
+        self, index: int | None, code: str, message: str, slot: Slot | None, notes: tuple[str, ...], hint: str
+    ) -> None:
+        name = location = None
+        if index is not None:
+            stage = self.stages[index]
+            role = "out_fields" if code in ("E105", "E106") else "in_fields"
+            name, location = stage.name, f"{stage.location}" + (f"  {role}={slot}" if slot is not None else "")
+        self.found.append(Diagnostic(code, message, index, name, location or "", notes, hint))
+
+
+def _paths(stage: Stage) -> list[Path]:
+    return [slot.path for slot in stage.written]
+
+
+def _has_state(module: nn.Module) -> bool:
+    return next(module.parameters(), None) is not None or next(module.buffers(), None) is not None

@@ -1,0 +1,104 @@
+"""The first call: what modules really return is compared with what they declare, sizes across modules too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..._schema import Bindings, Dim, Dims, FieldSpec, Variadic
+from ...errors import Problem, SchemaError
+from ..parts._results import TENSORS, describe
+from ..parts._stage import Stage
+from ._declared import Report, Use
+from ._known import Place
+from ._unify import Rest, Unifier, plain_name
+
+
+class FirstCall:
+    """Compares every value of one call with its declaration; sizes are shared by the whole pipeline.
+
+    Args:
+        report: What the build check knows about each value.
+        stages: The modules, for messages.
+        size: The batch size of the call.
+    """
+
+    def __init__(self, report: Report, stages: Sequence[Stage], size: torch.Size) -> None:
+        self.report = report
+        self.stages = stages
+        self.size = size
+        self.bindings = Bindings()
+        self.names: dict[str, str] = {}
+
+    def read(self, stage: int, position: int, value: object) -> None:
+        """Bind the sizes of an input field; its instance has been validated already."""
+        use = self.report.reads[stage][position]
+        if use is not None and isinstance(value, Tensor) and use.place.spec.kind in TENSORS:
+            self._bind(use.place, value)
+
+    def wrote(self, stage: int, position: int, value: object) -> None:
+        """Hold a value that a module returned against its declaration.
+
+        Raises:
+            SchemaError: naming the module, the field, what was declared and what came.
+        """
+        use = self.report.writes[stage][position]
+        if use is None or use.slot.spec.kind not in TENSORS:
+            return
+        problem = self._problem(use, value)
+        if problem is not None:
+            raise SchemaError.of(f"module {stage} `{self.stages[stage].name}`", [problem])
+
+    def _problem(self, use: Use, value: object) -> Problem | None:
+        spec, label = use.slot.spec, use.slot.label
+        if value is None and spec.optional:
+            return None
+        if not isinstance(value, Tensor):
+            return Problem(label, str(spec), describe(value), "return a tensor, or a mapping with the field's name")
+        given = describe(value)
+        if use.place.dtype is not None and not use.place.dtype.accepts(value.dtype):
+            return Problem(label, str(spec), given, _dtype_hint(use, spec))
+        if spec.kind == "tensor" and value.shape[: len(self.size)] != self.size:
+            hint = f"keep the batch dims {list(self.size)} first; a mean, flatten or squeeze may have taken them"
+            return Problem(label, str(spec), given, hint)
+        found = self._bind(use.place, value)
+        return Problem(label, str(spec), given, found[0].hint) if found else None
+
+    def _bind(self, place: Place, value: Tensor) -> list[Problem]:
+        batch = len(self.size) if place.spec.kind == "tensor" else 0
+        dims = runtime_dims(self.report.state.unifier, place, self.names)
+        return self.bindings.bind(place.name, dims, tuple(value.shape[batch:]), batch_dims=batch)
+
+
+def _dtype_hint(use: Use, spec: FieldSpec) -> str:
+    place, declared = use.place, spec.dtype
+    if place.dtype != declared:
+        return (
+            f"a module after it reads the field as {place.dtype}; convert with `.to(...)` in the module that writes it"
+        )
+    exact = None if declared is None else declared.exact
+    return (
+        f"convert with `.to({exact})` in the module" if exact else "convert in the module, or declare what it returns"
+    )
+
+
+def runtime_dims(unifier: Unifier, place: Place, names: dict[str, str]) -> Dims:
+    """The dims of a place over plain names, one for each variable of the pipeline."""
+    tokens: list[Dim | Variadic] = []
+    for term in unifier.resolve(place.terms):
+        if isinstance(term, Rest):
+            tokens.append(Variadic(_name(term.name, names)))
+            continue
+        size = term.substitute({variable: _name(variable, names) for variable in term.names})
+        tokens.append(Dim(size, str(size).replace(" ", "")))
+    return Dims(tuple(tokens))
+
+
+def _name(variable: str, names: dict[str, str]) -> str:
+    if variable not in names:
+        plain = plain_name(variable).replace("...", "rest").replace("_", "any")
+        taken = sum(known.rstrip("'") == plain for known in names.values())
+        names[variable] = plain + "'" * taken
+    return names[variable]

@@ -1,0 +1,191 @@
+"""The state of a pipeline while it is checked: what stands at each path, who put it there, what is known about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any
+
+from ..._schema import DTypeFamily, FieldSpec, family_of
+from ...core._keys import Path
+from ..parts._slots import Slot, fields_of
+from ._unify import Clash, Scope, Terms, Unifier
+
+INPUT = -1
+
+
+@dataclass
+class Place:
+    """One field of the state.
+
+    `writer` is the index of the module that wrote it, or `INPUT`; `terms` are its event dims over the variables of the
+    unifier; `dtype` is what is left of the declared family after every read.
+    """
+
+    path: Path
+    owner: type
+    spec: FieldSpec
+    terms: Terms
+    dtype: DTypeFamily | None
+    writer: int = INPUT
+    optional: bool = False
+    used: bool = False
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    def __str__(self) -> str:
+        return f"{self.owner.__name__}.{self.name}: {self.spec}"
+
+
+@dataclass
+class State:
+    """Places by path, and what is known about their sizes."""
+
+    unifier: Unifier = field(default_factory=Unifier)
+    places: dict[Path, Place] = field(default_factory=dict)
+
+    def add_input(self, cls: type) -> dict[Path, Scope]:
+        """Every field of the input class that its constructor fills; each nested instance is a scope of its own."""
+        scopes: dict[Path, Scope] = {}
+        for place in self._expand(cls, cls, (), scopes, ()):
+            self.places[place.path] = place
+        return scopes
+
+    def write(self, slot: Slot, writer: int, scope: Scope) -> Place:
+        """Put what a module declares at its path; a place that encloses it is no longer whole."""
+        for path in [p for p in self.places if overlap(p, slot.path)]:
+            del self.places[path]
+        spec = slot.spec
+        place = Place(slot.path, slot.owner, spec, scope.terms(spec.dims), spec.dtype, writer)
+        self.places[slot.path] = place
+        if spec.nested is not None:
+            for inner in self._expand(slot.owner, spec.nested, slot.path, {}, ()):
+                inner.writer = writer
+                self.places[inner.path] = inner
+        return place
+
+    def overwritten(self, path: Path) -> Place | None:
+        """The place that a write to a path would replace."""
+        if path in self.places:
+            return self.places[path]
+        return next((self.places[path[:n]] for n in range(len(path) - 1, 0, -1) if path[:n] in self.places), None)
+
+    def read(self, path: Path) -> Place | None:
+        """The place at a path, marked as used, with what encloses it and what it encloses."""
+        found = self.places.get(path)
+        if found is not None:
+            for place in self.places.values():
+                if overlap(place.path, path):
+                    place.used = True
+        return found
+
+    def below(self, path: Path) -> bool:
+        """Whether anything stands below a path."""
+        return any(other[: len(path)] == path and len(other) > len(path) for other in self.places)
+
+    def _expand(
+        self, owner: type, cls: Any, prefix: Path, scopes: dict[Path, Scope], above: tuple[type, ...],
+        optional: bool = False,
+    ) -> Iterator[Place]:  # fmt: skip
+        scope = scopes[prefix] = self.unifier.scope()
+        for name, spec in fields_of(cls).items():
+            if spec.produced:
+                continue
+            path, open_ = (*prefix, name), optional or spec.optional
+            yield Place(path, owner, spec, scope.terms(spec.dims), spec.dtype, optional=open_)
+            if spec.nested is not None and spec.nested not in (*above, cls):
+                yield from self._expand(owner, spec.nested, path, scopes, (*above, cls), open_)
+
+
+def overlap(one: Path, other: Path) -> bool:
+    """Whether one path leads to the other, or both are the same."""
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+class Mismatch(Exception):
+    """A read that the place does not fit: the code, where they differ, and what to do."""
+
+    def __init__(self, code: str, reason: str, hint: str) -> None:
+        super().__init__(reason)
+        self.code, self.reason, self.hint = code, reason, hint
+
+
+def agree(state: State, place: Place, spec: FieldSpec, terms: Terms) -> None:
+    """Hold a place against what a reader declares; sizes and dtype of the place are narrowed to it.
+
+    Raises:
+        Mismatch: when no value fits both.
+    """
+    if place.spec.spec is None or spec.spec is None:
+        _agree_types(place.spec, spec)
+        return
+    have, want = place.dtype, spec.dtype
+    assert have is not None
+    assert want is not None
+    common = _common(have, want)
+    if common is None:
+        raise Mismatch("E102", f"its dtype is {have}, here it is declared {want}", _dtype_hint(place, want))
+    try:
+        state.unifier.unify(place.terms, terms)
+    except Clash as clash:
+        raise Mismatch("E103", str(clash), _shape_hint(state, place, terms)) from None
+    place.dtype = common
+
+
+def _common(have: DTypeFamily, want: DTypeFamily) -> DTypeFamily | None:
+    if have.is_within(want):
+        return have
+    if want.is_within(have):
+        return want
+    both = (have.dtypes or frozenset()) & (want.dtypes or frozenset())
+    return family_of(*both) if both else None
+
+
+def _agree_types(have: FieldSpec, want: FieldSpec) -> None:
+    if "any" in (have.kind, want.kind):
+        return
+    if have.nested is not None and want.nested is not None:
+        fits = issubclass(have.nested, want.nested)
+    else:
+        fits = have.kind == want.kind and have.annotation == want.annotation
+    if not fits:
+        raise Mismatch(
+            "E102", f"it is {have.type_text}, here it is declared {want.type_text}", "declare both fields with one type"
+        )
+
+
+def _dtype_hint(place: Place, want: DTypeFamily) -> str:
+    target = want.exact
+    if target is None:
+        return f"declare both fields with one dtype; a family such as {want} takes several"
+    where = "the dataset" if place.writer == INPUT else f"module {place.writer}"
+    return f"convert in {where} with `.to({target})`, or declare both fields with one dtype"
+
+
+def _shape_hint(state: State, place: Place, terms: Terms) -> str:
+    have, want = (state.unifier.resolve(t) for t in (place.terms, terms))
+    if have != want and len(have) == len(want) > 1 and sorted(map(str, have)) == sorted(map(str, want)):
+        return "the dims look permuted; declare both fields in one order, and permute where the value is made"
+    return "declare both fields with one shape, or put a module between them that maps one to the other"
+
+
+def suggest(state: State, slot: Slot, terms: Terms) -> Place | None:
+    """The place that a reader of a missing field probably means: by name, fit, and what nothing has read yet."""
+    scored = sorted(
+        ((_score(state, place, slot, terms), place) for place in state.places.values()), key=lambda s: -s[0]
+    )
+    return scored[0][1] if scored and scored[0][0] >= 0.75 else None
+
+
+def _score(state: State, place: Place, slot: Slot, terms: Terms) -> float:
+    name = SequenceMatcher(None, place.path[-1].lower(), slot.path[-1].lower()).ratio()
+    tensors = place.spec.dtype is not None and slot.spec.dtype is not None
+    fits = tensors and place.spec.dtype == slot.spec.dtype and state.unifier.fits(place.terms, terms)
+    unread = place.writer != INPUT and not place.used
+    if name < 0.6 and not (fits and unread):
+        return 0.0
+    return name + 0.4 * fits + 0.4 * unread

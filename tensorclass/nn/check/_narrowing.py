@@ -1,0 +1,80 @@
+"""Input fields that the modules need narrower than the class declares them: the test that each call makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from ..._schema import Polynomial
+from ...errors import Problem, SchemaError
+from ..parts._results import TENSORS, describe
+from ..parts._slots import specs_along
+from ._declared import Report
+from ._known import Place
+from ._unify import Rest, Terms, Unifier
+
+
+def narrowing(report: Report) -> tuple[list[str], dict[str, Any]]:
+    """Lines of the generated forward that test narrowed input fields, and the names that they use."""
+    lines: list[str] = []
+    names: dict[str, Any] = {}
+    seen: dict[Polynomial, str] = {}
+    for path, place in report.inputs.items():
+        if place.spec.kind not in TENSORS:
+            continue
+        value = "batch." + ".".join(path)
+        tests = _tests(report.state.unifier, place, value, seen, names)
+        if tests:
+            number = len(lines)
+            names[f"narrow{number}"] = refuse(place, report.state.unifier.text(place.terms), report)
+            lines.append(f"if {_present(place, report)}({' or '.join(tests)}): narrow{number}({value})")
+    return lines, names
+
+
+def _present(place: Place, report: Report) -> str:
+    """The guard against None on the way to a field."""
+    specs = specs_along(place.owner, place.path)
+    steps = ["batch." + ".".join(place.path[: n + 1]) for n, spec in enumerate(specs) if spec.optional]
+    return "".join(f"{step} is not None and " for step in steps)
+
+
+def _tests(unifier: Unifier, place: Place, value: str, seen: dict[Polynomial, str], names: dict[str, Any]) -> list[str]:
+    tests = []
+    if place.dtype != place.spec.dtype and place.dtype is not None:
+        key = f"dtypes{len(names)}"  # not made of the names: `a.b_c` and `a_b.c` are two
+        names[key] = place.dtype.dtypes
+        tests.append(f"{value}.dtype not in {key}")
+    now = unifier.resolve(place.terms)
+    if any(isinstance(term, Rest) for term in now):
+        return tests
+    if any(isinstance(term, Rest) for term in place.terms):
+        batch = "len(batch._batch_size)" if place.spec.kind == "tensor" else "0"
+        tests.append(f"{value}.ndim - {batch} != {len(now)}")
+        return [" or ".join([*tests, *_sizes(now, now, value, seen)])]
+    return [*tests, *_sizes(place.terms, now, value, seen)]
+
+
+def _sizes(declared: Terms, now: Terms, value: str, seen: dict[Polynomial, str]) -> list[str]:
+    """Sizes that became numbers, and names that became equal."""
+    tests = []
+    for position, (term, size) in enumerate(zip(declared, now, strict=True), -len(now)):
+        assert isinstance(size, Polynomial)
+        here = f"{value}.shape[{position}]"
+        if size.constant is not None:
+            if term != size or declared is now:
+                tests.append(f"{here} != {size.constant}")
+        elif seen.setdefault(size, here) != here and (term != size or declared is now):
+            tests.append(f"{here} != {seen[size]}")
+    return tests
+
+
+def refuse(place: Place, dims: str, report: Report) -> Callable[[Any], NoReturn]:
+    """The error for an input that its class admits and the pipeline does not."""
+
+    def raise_(value: Any) -> NoReturn:
+        given = describe(value)
+        needed = f'{place.dtype}["{dims}"], narrowed from {place.spec}'
+        hint = "the modules that read the field admit nothing else; the notes of `pipeline.diagnostics` say so at build"
+        raise SchemaError.of(place.owner.__name__, [Problem(place.name, needed, given, hint)])
+
+    return raise_

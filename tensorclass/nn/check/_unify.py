@@ -1,0 +1,240 @@
+"""Dims as type schemes: every occurrence of a module has fresh names, and what it reads decides what they are.
+
+A size is a polynomial over variables. Two sizes are made equal by binding a variable; an equation that can't be solved
+waits until its variables are known. `_` is a variable without a name, `...` a variable for any number of dims.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..._schema import AnyDim, Dim, Dims, Polynomial, Variadic
+
+
+@dataclass(frozen=True)
+class Rest:
+    """A variable that stands for any number of dims."""
+
+    name: str
+
+
+Term = Polynomial | Rest
+Terms = tuple[Term, ...]
+
+
+class Clash(Exception):
+    """Two shapes that can't be equal; the text says where they differ."""
+
+
+class Scope:
+    """The names of one module occurrence, or of one instance of a class: equal names are one variable."""
+
+    def __init__(self, number: int) -> None:
+        self._suffix = f"@{number}"
+        self._fresh = itertools.count()
+
+    def terms(self, dims: Dims | None) -> Terms:
+        """The dims of a declaration over the variables of this scope."""
+        return tuple(map(self._term, dims.tokens)) if dims is not None else (Rest(self._anonymous("...")),)
+
+    def variable(self, name: str) -> str:
+        """The variable that a declared name stands for."""
+        return name + self._suffix
+
+    def _anonymous(self, text: str) -> str:
+        return f"{text}{next(self._fresh)}{self._suffix}"
+
+    def _term(self, token: Dim | AnyDim | Variadic) -> Term:
+        if isinstance(token, Dim):
+            size = token.size
+            return size.substitute({n: self.variable(n) for n in size.names}) if size.names else size
+        if isinstance(token, AnyDim):
+            return Polynomial.of(self._anonymous("_"))
+        return Rest(self.variable(token.name) if token.name else self._anonymous("..."))
+
+
+class Unifier:
+    """What is known about the sizes of a pipeline.
+
+    >>> from tensorclass._schema import parse_dims
+    >>> unifier = Unifier()
+    >>> image, module = unifier.scope(), unifier.scope()
+    >>> unifier.unify(image.terms(parse_dims("3 32 48")), module.terms(parse_dims("c h w")))
+    >>> unifier.text(module.terms(parse_dims("8 h//2 w//2")))
+    '8 16 24'
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, Polynomial] = {}
+        self._rests: dict[str, Terms] = {}
+        self._waiting: list[Polynomial] = []
+        self._signs: list[str] = []
+        self._scopes = itertools.count()
+
+    def scope(self) -> Scope:
+        """Fresh names; earlier scopes keep their variables when two variables become one."""
+        return Scope(next(self._scopes))
+
+    def unify(self, have: Terms, want: Terms) -> None:
+        """Make two shapes equal.
+
+        Raises:
+            Clash: when they can't be; then nothing is bound.
+        """
+        before = self._sizes.copy(), self._rests.copy(), self._waiting.copy(), self._signs.copy()
+        try:
+            self._unify_terms(self.resolve(have), self.resolve(want))
+            self._recheck()
+        except (Clash, ZeroDivisionError) as error:
+            self._sizes, self._rests, self._waiting, self._signs = before
+            raise Clash(str(error)) from None
+
+    def fits(self, have: Terms, want: Terms) -> bool:
+        """Whether two shapes can be equal; binds nothing."""
+        before = self._sizes.copy(), self._rests.copy(), self._waiting.copy(), self._signs.copy()
+        try:
+            self.unify(have, want)
+        except Clash:
+            return False
+        self._sizes, self._rests, self._waiting, self._signs = before
+        return True
+
+    def resolve(self, terms: Terms) -> Terms:
+        """The same shape with every bound variable replaced."""
+        found: list[Term] = []
+        for term in terms:
+            if isinstance(term, Polynomial):
+                found.append(self._size(term))
+            elif term.name in self._rests:
+                found += self.resolve(self._rests[term.name])
+            else:
+                found.append(term)
+        return tuple(found)
+
+    def text(self, terms: Terms) -> str:
+        """The shape as a declaration would write it."""
+        return " ".join(str(token) for token in self.dims(terms).tokens)
+
+    def dims(self, terms: Terms) -> Dims:
+        """The shape as dims over the variables that are left, under names that a reader knows."""
+        return Dims(tuple(_token(term) for term in self.resolve(terms)))
+
+    @property
+    def waiting(self) -> list[Polynomial]:
+        """Sizes that are zero, and hold too many variables to be solved."""
+        return [self._size(zero) for zero in self._waiting]
+
+    # ---- the algorithm -------------------------------------------------------------------------------------------
+
+    def _size(self, size: Polynomial) -> Polynomial:
+        while any(name in self._sizes for name in size.names):
+            size = size.substitute(self._sizes)
+        return size
+
+    def _unify_terms(self, have: Terms, want: Terms) -> None:
+        i, j = _rest_at(have), _rest_at(want)
+        if i is None and j is None:
+            if len(have) != len(want):
+                raise Clash(f"it has {_count(have)}, {_count(want)} are declared here")
+            self._unify_sizes(have, want, 0)
+            return
+        head = min(len(have) if i is None else i, len(want) if j is None else j)
+        tail = min(len(have) - (i + 1 if i is not None else 0), len(want) - (j + 1 if j is not None else 0))
+        for rest, terms, others in ((i, have, want), (j, want, have)):
+            if rest is None and len(terms) < len(others) - 1:
+                raise Clash(f"it has {_count(have)}, {_count(want)} are declared here")
+        self._unify_sizes(have[:head], want[:head], 0)
+        if tail:
+            self._unify_sizes(have[-tail:], want[-tail:], -tail)
+        if not self._bind_rest(want, j, have, head, tail):
+            self._bind_rest(have, i, want, head, tail)
+
+    def _bind_rest(self, terms: Terms, at: int | None, others: Terms, head: int, tail: int) -> bool:
+        """Bind the open part of one shape to what stands there in the other; False when neither encloses the other."""
+        if at is None or at != head or len(terms) - at - 1 != tail:
+            return False
+        rest, middle = terms[at], others[head : len(others) - tail]
+        assert isinstance(rest, Rest)
+        if rest not in middle:
+            self._rests[rest.name] = middle
+        return True
+
+    def _unify_sizes(self, have: Sequence[Term], want: Sequence[Term], start: int) -> None:
+        for position, (left, right) in enumerate(zip(have, want, strict=True), start):
+            assert isinstance(left, Polynomial)
+            assert isinstance(right, Polynomial)
+            if left != right:
+                self._equate(left, right, position)
+
+    def _equate(self, left: Polynomial, right: Polynomial, position: int) -> None:
+        left, right = self._size(left), self._size(right)
+        if not self._solve(left - right):
+            raise Clash(f"event dim {position} is {_plain(left)}, here it is declared {_plain(right)}")
+
+    def _solve(self, zero: Polynomial) -> bool:
+        """Bind what makes a size zero; False when nothing does."""
+        if zero.constant is not None:
+            return zero.constant == 0
+        single = zero.solve_for_single_linear(0)
+        if single is not None:
+            name, value = single
+            if value.denominator != 1 or value < 0:
+                return False
+            self._sizes[name] = Polynomial.of(int(value))
+            return True
+        for name in sorted(zero.names, key=_age)[::-1]:
+            found = zero.isolate(name)
+            if found is not None:
+                self._sizes[name] = found
+                self._signs += [name] if any(count < 0 for count in found.terms.values()) else []
+                return True
+        self._waiting.append(zero)
+        return True
+
+    def _recheck(self) -> None:
+        """Equations whose variables are known by now, and sizes that must not have become negative."""
+        progress = True
+        while progress and self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for zero in waiting:
+                if not self._solve(self._size(zero)):
+                    raise Clash("the sizes that its expressions need contradict each other")
+            progress = len(self._waiting) < len(waiting)
+        for name in self._signs:
+            value = self._size(Polynomial.of(name)).constant
+            if value is not None and value < 0:
+                raise Clash(f"`{_plain(Polynomial.of(name))}` would be {value}")
+
+
+def _rest_at(terms: Terms) -> int | None:
+    return next((i for i, term in enumerate(terms) if isinstance(term, Rest)), None)
+
+
+def _age(variable: str) -> int:
+    return int(variable.rpartition("@")[2])
+
+
+def _count(terms: Terms) -> str:
+    fixed = sum(isinstance(term, Polynomial) for term in terms)
+    more = " or more" if fixed < len(terms) else ""
+    return f"{fixed}{more} event dim" + ("s" if fixed != 1 or more else "")
+
+
+def plain_name(variable: str) -> str:
+    """The declared name that a variable came from."""
+    name = variable.rpartition("@")[0]
+    return "_" if name.startswith("_") else name
+
+
+def _plain(size: Polynomial) -> str:
+    return str(size.substitute({name: plain_name(name) for name in size.names}))
+
+
+def _token(term: Term) -> Dim | AnyDim | Variadic:
+    if isinstance(term, Rest):
+        return Variadic(None if term.name.startswith("...") else plain_name(term.name))
+    if any(name.startswith("_") for name in term.names) and len(term.terms) == 1 and len(term.names) == 1:
+        return AnyDim()
+    return Dim(term, _plain(term).replace(" ", ""))

@@ -1,0 +1,133 @@
+"""From parameters to a distribution, and from a distribution to a value; shared by keyed and typed modules."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch.distributions import Distribution
+
+from ...core import TensorCollection
+from ...errors import ModuleError, did_you_mean
+from ...store import TensorDict
+from ..parts._keyed_base import as_keys
+from ..parts._seeded import Seeded
+from . import CompositeDistribution
+from ._fixed import fixed
+from ._interaction import InteractionType, interaction_type
+
+Generator = Any  # a torch.Generator, a seed, or the key of either
+
+
+def parameters_of(maker: Callable[..., Any]) -> list[str] | None:
+    """The names of the arguments of a distribution class or function; None when it takes any or tells none."""
+    try:
+        arguments = inspect.signature(maker).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(argument.kind is inspect.Parameter.VAR_KEYWORD for argument in arguments):
+        return None
+    return [argument.name for argument in arguments]
+
+
+def unknown_parameter(maker: Callable[..., Any], names: list[str]) -> str | None:
+    """What is wrong with the names of the arguments of a distribution; None when nothing is."""
+    known = parameters_of(maker)
+    wrong = [] if known is None else [name for name in names if name not in known]
+    if not wrong:
+        return None
+    assert known is not None
+    title = getattr(maker, "__name__", repr(maker))
+    return f"{title} has no parameter `{wrong[0]}`{did_you_mean(wrong[0], known)}; it takes {', '.join(known)}"
+
+
+def build(maker: Callable[..., Any], values: Mapping[str, Any], constants: Mapping[str, Any], label: str) -> Any:
+    """A distribution of some values.
+
+    Raises:
+        TypeError: when it does not take them; names what it takes.
+        ModuleError: when what is made is no distribution.
+    """
+    try:
+        dist = maker(**values, **constants)
+    except TypeError as error:
+        wrong = unknown_parameter(maker, [*values, *constants]) or str(error)
+        raise TypeError(f"{label}: {wrong}") from error
+    except ValueError as error:
+        raise ValueError(f"{label}: {error}") from error
+    if not isinstance(dist, Distribution):
+        raise ModuleError(f"{label}: {maker!r:.60} gives a {type(dist).__name__}, not a torch distribution")
+    return dist
+
+
+def draw(
+    dist: Any, default: InteractionType, shape: torch.Size, scored: bool, estimates: int,
+    generator: torch.Generator | None, label: str,
+) -> tuple[Any, Any]:  # fmt: skip
+    """A value of a distribution by the interaction type in force, and its log-probability when it is asked for.
+
+    Args:
+        dist: The distribution.
+        default: The interaction type outside of `set_interaction_type`.
+        shape: Leading dims of new draws; other values are repeated over them.
+        scored: Whether the log-probability is wanted.
+        estimates: How many samples estimate a mean that has no closed form.
+        generator: Where random numbers come from; None is torch's global generator.
+        label: The module, for messages.
+
+    Returns:
+        The value and its log-probability, None unless it is asked for.
+
+    Raises:
+        NotImplementedError: when the distribution has no such value.
+    """
+    kind = interaction_type() or default
+    if generator is not None and torch.compiler.is_compiling():
+        raise ModuleError(f"{label}: torch.compile can't follow a generator; seed with `torch.manual_seed` instead")
+    with nullcontext() if generator is None else Seeded(generator):
+        if kind is InteractionType.RANDOM:
+            return _random(dist, shape, scored)
+        value = _fixed(dist, kind, estimates, label)
+    value = _repeated(value, shape)
+    return value, dist.log_prob(value) if scored else None
+
+
+def _random(dist: Any, shape: torch.Size, scored: bool) -> tuple[Any, Any]:
+    how = "rsample" if dist.has_rsample else "sample"
+    both = getattr(dist, f"{how}_and_log_prob", None)
+    if scored and both is not None:
+        value, score = both(shape)
+        return value, score
+    value = getattr(dist, how)(shape)
+    return value, dist.log_prob(value) if scored else None
+
+
+def _fixed(dist: Any, kind: InteractionType, estimates: int, label: str) -> Any:
+    """A value without a draw; of a composite distribution that of each component."""
+    if isinstance(dist, CompositeDistribution):
+        parts = dist.dists.items()
+        values = {key: _fixed(part, kind, estimates, f"{label}, component {key!r}") for key, part in parts}
+        return TensorDict(values, dist.batch_shape)
+    try:
+        return fixed(dist, kind, estimates)
+    except NotImplementedError as error:
+        raise NotImplementedError(f"{label}: {error}") from error
+
+
+def _repeated(value: Any, shape: torch.Size) -> Any:
+    """A value over more leading dims."""
+    if not shape:
+        return value
+    return value.expand(shape + (value.batch_size if isinstance(value, TensorCollection) else value.shape))
+
+
+def as_generator(generator: Generator) -> Any:
+    """A generator from a seed; a generator, None and the key of an entry stay what they are."""
+    if isinstance(generator, int) and not isinstance(generator, bool):
+        return torch.Generator().manual_seed(generator)
+    if generator is None or isinstance(generator, torch.Generator):
+        return generator
+    return as_keys(generator, "generator", nested=True)[0]

@@ -1,0 +1,125 @@
+"""What a probabilistic module takes from its distribution, and whether composite log-probabilities are summed."""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+
+from ...core._modes import Block, Mode, Setting
+from ...errors import did_you_mean
+
+
+class InteractionType(str, Enum):
+    """The rule by which a probabilistic module gets a value from a distribution.
+
+    `RANDOM` draws a sample (`rsample` where there is one); `MODE`, `MEDIAN` and `MEAN` take the attribute of that name;
+    `DETERMINISTIC` takes `deterministic_sample`, else the mode of a discrete distribution and the mean of any other; a
+    transformed distribution without a mean gives the transformed value of its base. Where the mean is undefined, as of
+    Cauchy, it takes the mode; of several likeliest values the first. `MODE`, `MEDIAN` and `MEAN` that a distribution
+    does not have, or not for its parameters, are errors: they are never nan.
+    Strings are accepted in any case.
+
+    >>> InteractionType("Mode") is InteractionType.MODE
+    True
+    """
+
+    MODE = "mode"
+    MEDIAN = "median"
+    MEAN = "mean"
+    RANDOM = "random"
+    DETERMINISTIC = "deterministic"
+
+    @classmethod
+    def from_str(cls, type_str: str) -> InteractionType:
+        """The type of a name, in any case.
+
+        Raises:
+            ValueError: for a name that is none.
+        """
+        return cls(type_str)
+
+    @classmethod
+    def _missing_(cls, value: object) -> InteractionType:
+        names = [member.value for member in cls]
+        if isinstance(value, str) and value.lower() in names:
+            return cls(value.lower())
+        hint = did_you_mean(value.lower(), names) if isinstance(value, str) else ""
+        raise ValueError(f"an interaction type is one of {', '.join(names)}; got {value!r:.200}{hint}")
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+_INTERACTION: Setting[InteractionType | None] = Setting("interaction_type", None)
+_AGGREGATE: Setting[bool] = Setting("composite_lp_aggregate", os.environ.get("COMPOSITE_LP_AGGREGATE") in ("1", "True"))
+
+
+class set_interaction_type(Block["InteractionType | None"]):  # called like a function, and known under this name
+    """What all probabilistic modules take from their distributions, for a block or for a decorated function.
+
+    Args:
+        type: An `InteractionType` or its name; None leaves each module to its own default.
+        thread_local: Accepted for compatibility; a block never reaches other threads.
+
+    >>> with set_interaction_type("mode"):
+    ...     interaction_type()
+    <InteractionType.MODE: 'mode'>
+    """
+
+    _setting = _INTERACTION
+
+    def __init__(
+        self, type: InteractionType | str | None = InteractionType.DETERMINISTIC, *, thread_local: bool = False
+    ) -> None:
+        super().__init__(None if type is None else InteractionType(type))
+        self.thread_local = thread_local
+
+
+def interaction_type() -> InteractionType | None:
+    """The interaction type of the innermost `set_interaction_type`; None outside of one.
+
+    >>> print(interaction_type())
+    None
+    """
+    return _INTERACTION.get()
+
+
+class set_composite_lp_aggregate(Mode):  # called like a function, and known under this name
+    """Whether a `CompositeDistribution` sums the log-probabilities and entropies of its components.
+
+    Args:
+        mode: True for one tensor, False for one entry per component.
+        thread_local: Accepted for compatibility; a block never reaches other threads.
+
+    >>> with set_composite_lp_aggregate(True):
+    ...     composite_lp_aggregate()
+    True
+    """
+
+    _setting = _AGGREGATE
+
+    def __init__(self, mode: bool = True, *, thread_local: bool = False) -> None:
+        super().__init__(mode)
+        self.thread_local = thread_local
+
+    def set(self) -> None:
+        """Keep the setting from here on, in this thread or task, until `unset`."""
+        self._entered.append(self._setting.begin(self.mode))
+
+    def unset(self) -> None:
+        """Go back to what `set` replaced."""
+        if not self._entered:
+            raise RuntimeError("set_composite_lp_aggregate: `unset` goes with a `set` before it, of the same object")
+        self.__exit__()
+
+
+def composite_lp_aggregate(nowarn: bool = False) -> bool:
+    """Whether composite log-probabilities are summed: False, unless a block or `COMPOSITE_LP_AGGREGATE=1` says so.
+
+    Args:
+        nowarn: Without effect; accepted for compatibility.
+
+    >>> composite_lp_aggregate()
+    False
+    """
+    return _AGGREGATE.get()

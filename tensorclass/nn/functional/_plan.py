@@ -1,0 +1,234 @@
+"""The structure of a module as a swap needs it: the dicts that hold its tensors, found once and checked cheaply."""
+
+from __future__ import annotations
+
+import threading
+from itertools import repeat
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary, ref
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from ...core import TensorCollection, join_path
+from ...core._keys import Path
+from ...errors import UnsupportedOperationError
+from ...store import TensorDictParams
+
+Tensors: TypeAlias = "dict[str, Any]"
+"""What one of a module's dicts holds, or will hold, by name."""
+
+KEY = "_tensorclass_swaps"
+"""Where a module keeps its `Swaps`: in its own `__dict__`, so that both go together."""
+
+_GATES: WeakKeyDictionary[nn.Module, Gate] = WeakKeyDictionary()
+_MAKING = threading.RLock()
+
+
+class Level:
+    """One module of a tree: for each name of a tensor the number of the dict that holds it, and the levels below."""
+
+    __slots__ = ("children", "only", "optional", "path", "slots")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.slots: dict[str, int] = {}
+        self.only = -1
+        """The one dict that holds all tensors of the module itself; negative where there are several, or none."""
+        self.optional: frozenset[str] = frozenset()
+        self.children: dict[str, Level] = {}
+
+    def names(self) -> list[str]:
+        """All dotted names of tensors here and below."""
+        return [join_path((*self.path, name)) for name in self.slots] + [
+            name for child in self.children.values() for name in child.names()
+        ]
+
+
+class Plan:
+    """Where a module's tensors are, and what must still hold for that to be true.
+
+    A holder is the `__dict__` of a module with the key of one of its dicts. Those of the module itself come first and
+    are not kept, so that the module is not held by its own plan.
+    """
+
+    __slots__ = ("empties", "kinds", "levels", "live", "lock", "nones", "own", "rest", "root", "stack", "then", "total")
+
+    def __init__(self, module: nn.Module) -> None:
+        self.rest: list[Any] = []
+        self.kinds: list[str] = []
+        self.levels: list[Level] = []
+        self.nones: list[tuple[int, str]] = []
+        self.empties: list[Any] = []
+        self.live: list[dict[str, Any]] = []
+        self.total = self.own = 0
+        self.root = self._survey(module, (), {})
+        self.then = [children.copy() for children in self.live]
+        self.lock, self.stack = gate_of([part for part in module.modules() if not isinstance(part, TensorDictParams)])
+
+    def holders(self, module: nn.Module) -> list[Any]:
+        """Whatever holds the dicts of tensors, one entry for each dict."""
+        return [*repeat(module.__dict__, self.own), *self.rest] if self.own else self.rest
+
+    def _survey(self, module: nn.Module, path: Path, seen: dict[int, Level]) -> Level:
+        if id(module) in seen:
+            return seen[id(module)]
+        if isinstance(module, TensorDictParams):
+            return self._survey_container(module._store, path)
+        if isinstance(module, torch.jit.ScriptModule):
+            raise UnsupportedOperationError(
+                f"`{join_path(path) or type(module).__name__}` is a scripted module, which keeps its parameters to "
+                "itself; swap them before scripting"
+            )
+        level = seen[id(module)] = Level(path)
+        level.optional = frozenset(module._non_persistent_buffers_set)
+        self._hold(level, module.__dict__, "_parameters", module._parameters)
+        self._hold(level, module.__dict__, "_buffers", module._buffers)
+        children = module._modules
+        (self.live if children else self.empties).append(children)
+        level.children = {
+            name: self._survey(child, (*path, name), seen) for name, child in children.items() if child is not None
+        }
+        return level
+
+    def _survey_container(self, store: Any, path: Path) -> Level:
+        level = Level(path)
+        data = store._live()
+        self._hold(level, Data(store), "_data", data)
+        nested = {key: value for key, value in data.items() if isinstance(value, TensorCollection)}
+        level.children = {key: self._survey_container(value, (*path, key)) for key, value in nested.items()}
+        return level
+
+    def _hold(self, level: Level, holder: Any, kind: str, held: Tensors) -> None:
+        if not held:
+            self.empties.append(held)
+            return
+        slot = len(self.kinds)
+        for name, value in held.items():
+            if isinstance(value, Tensor):
+                if is_lazy(value):
+                    raise uninitialised((*level.path, name))
+                level.slots[name] = slot
+                level.only = slot if level.only in (slot, -1) else -2
+            elif value is None:
+                self.nones.append((slot, name))
+        self.total += len(held)
+        self.kinds.append(kind)
+        self.levels.append(level)
+        if level.path or kind == "_data":
+            self.rest.append(holder)
+        else:
+            self.own += 1
+
+    def fits(self, olds: list[Tensors]) -> bool:
+        """Whether the module has the submodules, and as many tensors, as when the plan was made."""
+        if any(self.empties) or self.live != self.then or sum(map(len, olds)) != self.total:
+            return False
+        return not self.nones or all([olds[slot].get(name) is None for slot, name in self.nones])
+
+
+class Data:
+    """The dict of a container's store, to be read and set as a module's dicts are."""
+
+    __slots__ = ("store",)
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+
+    def __getitem__(self, kind: str) -> Tensors:
+        data: Tensors = self.store._data
+        return data
+
+    def __setitem__(self, kind: str, data: Tensors) -> None:
+        self.store._data = data
+
+
+class Several:
+    """Some locks as one; always taken in the same order."""
+
+    __slots__ = ("locks",)
+
+    def __init__(self, locks: list[Any]) -> None:
+        self.locks = locks
+
+    def acquire(self) -> None:
+        """Take all."""
+        for lock in self.locks:
+            lock.acquire()
+
+    def release(self) -> None:
+        """Give all back."""
+        for lock in reversed(self.locks):
+            lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+
+class Gate:
+    """What modules of overlapping trees have in common: a lock, and the swaps that are on."""
+
+    __slots__ = ("lock", "stack")
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.stack: list[ref[Any]] = []
+
+
+def gate_of(modules: list[nn.Module]) -> tuple[Any, list[ref[Any]]]:
+    """The lock of a tree of modules and the stack of its swaps, which trees that overlap with it share."""
+    with _MAKING:
+        held = [_GATES[module] for module in modules if module in _GATES] or [Gate()]
+        for module in modules:
+            _GATES.setdefault(module, held[0])
+    unique = sorted({id(gate): gate for gate in held}.values(), key=id)
+    return unique[0].lock if len(unique) == 1 else Several([gate.lock for gate in unique]), held[0].stack
+
+
+def uninitialised(path: Path) -> UnsupportedOperationError:
+    """The error for a parameter of a lazy module."""
+    return UnsupportedOperationError(
+        f"`{join_path(path)}` is not initialised: it has no shape yet; run the module once on a batch first"
+    )
+
+
+class Swaps:
+    """What a module knows of its swaps: the plan, and containers that were swapped in before."""
+
+    __slots__ = ("fits", "owner", "plan")
+
+    def __init__(self, module: nn.Module) -> None:
+        self.owner = ref(module)
+        self.plan = Plan(module)
+        self.fits: dict[int, Any] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        """A copy of the module starts anew."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()
+
+    def renew(self, module: nn.Module) -> Plan:
+        """Survey the module again, whose structure has changed."""
+        self.fits.clear()
+        self.plan = Plan(module)
+        return self.plan
+
+
+def swaps_of(module: Any) -> Swaps:
+    """The record of a module, made when there is none.
+
+    Raises:
+        TypeError: for what is no module.
+    """
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"to_module: give an nn.Module, got {type(module).__name__}: {module!r:.60}")
+    with _MAKING:
+        found: Swaps | None = module.__dict__.get(KEY)
+        if found is None or found.owner() is not module:
+            found = module.__dict__[KEY] = Swaps(module)
+        return found

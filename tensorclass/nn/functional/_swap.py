@@ -1,0 +1,255 @@
+"""Swaps: a module's tensors replaced by those of a container, for good or for a `with` block.
+
+A swap writes into the dicts in which the module keeps its tensors. It holds the lock of the module while it writes, and
+for the whole of a block. Swaps of one module form a stack, so that each takes back what it found, in whatever order
+blocks of several threads or tasks begin and end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from operator import getitem, or_, setitem
+from typing import Any
+from weakref import ref
+
+import torch
+from torch import nn
+
+from ...core import join_path
+from ...errors import StructureError
+from ...ops._mapping import MappingOps
+from ...store import TensorDict
+from ._fit import fit_of
+from ._plan import Level, Plan, Swaps, Tensors
+
+_run = deque[Any](maxlen=0).extend
+"""Runs an iterator to its end, at the speed of C."""
+
+SWAPS, PLAN, HOLDERS, OLDS, NEWS, WRITE, OPEN = range(7)
+"""What the state of a swap holds: a list, which takes a third of the time of an object."""
+
+
+class Swap(TensorDict):
+    """What a module held before a swap: a TensorDict that is put together when it is read for the first time.
+
+    Until then its slots are empty, but for `_undo`, which is its state.
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        state: Any = self._undo
+        tree = _tree(state[PLAN].root, state[OLDS])
+        for slot in ("_data", "_batch_size", "_device", "_names", "_plain", "_lock"):
+            setattr(self, slot, getattr(tree, slot))
+        self._undo = [None, Undo(self, state)] if state[OPEN] else [Undo(self, state)]
+        self.__class__ = TensorDict  # type: ignore[assignment]  # of the same slots
+        return getattr(self, name)
+
+    def __repr__(self) -> str:
+        return TensorDict.__repr__(self) if self._data is None else repr(self)
+
+    def __enter__(self) -> Any:
+        state: Any = self._undo
+        plan = state[PLAN]
+        plan.lock.acquire()
+        if plan.stack[-1]() is not self:
+            _put_on_top(self, state)
+        state[OPEN] = True
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        state: Any = self._undo if type(self) is Swap else self._undo.pop().state
+        _, plan, holders, olds, _, write, _ = state
+        stack = plan.stack
+        try:
+            if write is _assign and stack and stack[-1]() is self:  # the common case, without a call
+                stack.pop()
+                state[OPEN] = False
+                _run(map(setitem, holders, plan.kinds, olds))
+            else:
+                _leave(self, state)
+        finally:
+            plan.lock.release()
+
+    def moved_to(self, target: Any) -> Any:
+        """The old tensors in another container, which takes over the end of the block."""
+        undo = Undo(self, self._undo)
+        MappingOps.update(target, self)
+        target._frames()[0] = undo
+        return target
+
+
+class Undo:
+    """The end of a block over a swap that was read before the block, or that another container stands for."""
+
+    def __init__(self, swap: Any, state: Any) -> None:
+        self.swap = ref(swap)
+        self.state = state
+
+    def __call__(self, holder: Any) -> None:
+        lock = self.state[PLAN].lock
+        lock.acquire()
+        try:
+            _leave(self.swap(), self.state)
+        finally:
+            lock.release()
+
+
+def _tree(level: Level, held: list[Tensors]) -> TensorDict:
+    entries: dict[str, Any] = {name: held[slot][name] for name, slot in level.slots.items()}
+    for name, child in level.children.items():
+        below = _tree(child, held)
+        if below._data:
+            entries[name] = below
+    return TensorDict._from_entries(entries, torch.Size(), None, None)
+
+
+# ---- on and off ----------------------------------------------------------------------------------------------------
+
+
+def swap(swaps: Swaps, module: nn.Module, params: Any, preserve: bool) -> Swap:
+    """Give a module other dicts, which hold the tensors of a container."""
+    plan = swaps.plan
+    with plan.lock:
+        kinds, total = plan.kinds, plan.total
+        holders = plan.holders(module) if plan.own else plan.rest
+        olds = list(map(getitem, holders, kinds))
+        if not plan.fits(olds):
+            plan, holders, olds = _renewed(swaps, module)
+            kinds, total = plan.kinds, plan.total
+        fit = swaps.fits.get(id(params))
+        if fit is not None and (params._lock is fit.lock if fit.lock is not None else fit.holds()):
+            news = list(map(or_, olds, fit.news))
+        else:
+            news = list(map(or_, olds, fit_of(swaps, olds, params, preserve)))
+        if sum(map(len, news)) != total:  # other names, as many as before
+            plan, holders, olds = _renewed(swaps, module)
+            kinds = plan.kinds
+            news = list(map(or_, olds, fit_of(swaps, olds, params, preserve)))
+        _run(map(setitem, holders, kinds, news))
+        found = object.__new__(Swap)
+        found._undo = [swaps, plan, holders, olds, news, _assign, False]
+        stack = plan.stack
+        if stack:
+            _drop_forgotten(stack)
+        stack.append(ref(found))
+        return found
+
+
+def _drop_forgotten(stack: list[ref[Any]]) -> None:
+    """Take off swaps for good that nobody kept."""
+    while stack and stack[-1]() is None:
+        stack.pop()
+
+
+def _renewed(swaps: Swaps, module: nn.Module) -> tuple[Plan, list[Any], list[Tensors]]:
+    plan = swaps.renew(module)
+    holders = plan.holders(module)
+    return plan, holders, list(map(getitem, holders, plan.kinds))
+
+
+def _pushed(state: list[Any]) -> Swap:
+    found = object.__new__(Swap)
+    found._undo = state
+    stack = state[PLAN].stack
+    _drop_forgotten(stack)
+    stack.append(ref(found))
+    return found
+
+
+def _leave(swap: Any, state: list[Any]) -> None:
+    """Take a swap off its module, which the caller has locked."""
+    stack = state[PLAN].stack
+    state[OPEN] = False
+    place = [i for i, entry in enumerate(stack) if entry() is swap]
+    if not place:  # the block has ended before
+        return
+    above = [_state_of(found) for found in [entry() for entry in stack[place[0] + 1 :]] if found is not None]
+    del stack[place[0]]
+    if not above:
+        state[WRITE](state, state[OLDS])
+        return
+    for slot, (holder, kind) in enumerate(zip(state[HOLDERS], state[PLAN].kinds, strict=True)):
+        upper = next(((other, i) for other in above for i in [_slot(other, holder, kind)] if i is not None), None)
+        if upper is not None:
+            upper[0][OLDS][upper[1]] = state[OLDS][slot]
+        elif state[WRITE] is _assign:
+            holder[kind] = state[OLDS][slot]
+
+
+def _slot(state: list[Any], holder: Any, kind: str) -> int | None:
+    """The number of the dict that a swap has in a holder."""
+    kinds = state[PLAN].kinds
+    return next(
+        (i for i, (h, k) in enumerate(zip(state[HOLDERS], kinds, strict=True)) if h is holder and k == kind), None
+    )
+
+
+def _put_on_top(swap: Any, state: list[Any]) -> None:
+    """A block begins after another swap came in between: this one goes on top of it."""
+    _leave(swap, state)
+    held: list[Any] = list(map(getitem, state[HOLDERS], state[PLAN].kinds))
+    state[OLDS] = held if state[WRITE] is _assign else _clones(held, state[NEWS])
+    state[WRITE](state, state[NEWS])
+    state[PLAN].stack.append(ref(swap))
+
+
+def _state_of(swap: Any) -> Any:
+    return swap._undo if type(swap) is Swap else next(undo.state for undo in swap._undo if isinstance(undo, Undo))
+
+
+def _assign(state: list[Any], dicts: list[Tensors]) -> None:
+    _run(map(setitem, state[HOLDERS], state[PLAN].kinds, dicts))
+
+
+# ---- in place, and through the state dict --------------------------------------------------------------------------
+
+
+def copy_values(swaps: Swaps, module: nn.Module, params: Any, non_blocking: bool) -> Swap:
+    """Copy the values of a container into a module's tensors."""
+
+    def write(state: list[Any], values: list[Tensors]) -> None:
+        with torch.no_grad():
+            for holder, kind, new in zip(state[HOLDERS], state[PLAN].kinds, values, strict=True):
+                for name, value in new.items():
+                    holder[kind][name].copy_(value, non_blocking=non_blocking)
+
+    with swaps.plan.lock:
+        plan, holders, olds = _renewed(swaps, module)
+        news = fit_of(swaps, olds, params, preserve=False)
+        for level, held, new in zip(plan.levels, olds, news, strict=True):
+            for name, value in new.items():
+                if value.shape != held[name].shape:
+                    raise StructureError(
+                        f"to_module: `{join_path((*level.path, name))}` has shape {list(held[name].shape)} in the "
+                        f"module, {list(value.shape)} in the container; nothing was copied"
+                    )
+        state = [swaps, plan, holders, _clones(olds, news), news, write, False]
+        write(state, news)
+        return _pushed(state)
+
+
+def _clones(dicts: list[Tensors], news: list[Tensors]) -> list[Tensors]:
+    """Copies of the values that new ones replace."""
+    return [{name: held[name].detach().clone() for name in new} for held, new in zip(dicts, news, strict=True)]
+
+
+def load_state(swaps: Swaps, module: nn.Module, values: dict[str, Any]) -> Swap:
+    """Load a state dict, whose tensors take the place of the module's; its hooks run."""
+    with swaps.plan.lock:
+        plan, holders, olds = _renewed(swaps, module)
+        news = [held.copy() for held in olds]
+        state = [swaps, plan, holders, olds, news, _assign, False]
+        for level, held in zip(plan.levels, news, strict=True):  # what state dicts leave out
+            for name in level.optional & held.keys():
+                held[name] = values.pop(join_path((*level.path, name)), held[name])
+        _assign(state, news)
+        try:
+            module.load_state_dict(values, assign=True)
+        except BaseException as error:  # whatever it is, the module is restored
+            _assign(state, olds)
+            if isinstance(error, RuntimeError):
+                raise StructureError(f"to_module: {error}") from None
+            raise
+        return _pushed(state)

@@ -1,0 +1,66 @@
+"""The swap of a module's tensors as `torch.compile` can follow it: no plan, no lock, each level by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+from typing_extensions import Self
+
+from ...core import TensorCollection, join_path
+from ...core._keys import Path
+from ...errors import StructureError, did_you_mean
+from ...store import TensorDictParams
+
+
+class Traced:
+    """A swap inside compiled code, for a `with` block: what was there before, dict by dict."""
+
+    def __init__(self, placed: list[tuple[dict[str, Any], str, Any]]) -> None:
+        self.placed = placed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for held, name, value in self.placed:
+            held[name] = value
+
+
+def swap_traced(params: Any, module: nn.Module) -> Traced:
+    """Put the tensors of a container in the place of a module's, as they are."""
+    changes: list[tuple[dict[str, Any], str, Any]] = []
+    _plan(module, params, (), changes, [])
+    before = []
+    for held, name, value in changes:
+        before.append((held, name, held[name]))
+        held[name] = value
+    return Traced(before)
+
+
+def _plan(module: nn.Module, params: Any, path: Path, changes: list[Any], seen: list[nn.Module]) -> None:
+    given = dict(params._entries())
+    for held in (module._parameters, module._buffers):
+        for name, old in held.items():
+            new = given.pop(name, None)
+            if isinstance(new, Tensor) and old is not None:
+                changes.append((held, name, new))
+            elif new is not None or (old is not None and name not in module._non_persistent_buffers_set):
+                raise _refused(module, path, name)
+    for name, child in module._modules.items():
+        below = given.pop(name, None)
+        if child is None or any([child is other for other in seen]):
+            continue
+        seen.append(child)
+        if isinstance(below, TensorCollection) and not isinstance(child, TensorDictParams):
+            _plan(child, below, (*path, name), changes, seen)
+        elif below is not None or any([True for _ in child.parameters()]):
+            raise _refused(module, path, name)
+    for name in given:
+        raise _refused(module, path, name)
+
+
+def _refused(module: nn.Module, path: Path, name: str) -> StructureError:
+    names = [*module._parameters, *module._buffers, *module._modules]
+    what = "does not fit what the container has for it" if name in names else f"is unknown{did_you_mean(name, names)}"
+    return StructureError(f"to_module: `{join_path((*path, name))}` of {type(module).__name__} {what}")

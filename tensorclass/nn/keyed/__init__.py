@@ -1,0 +1,1 @@
+"""Modules and pipelines over string keys."""

@@ -1,0 +1,136 @@
+"""EnsembleModule: copies of a keyed module with parameters of their own, run side by side by `torch.vmap`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from typing_extensions import Self
+
+from ...errors import ModuleError
+from ...store import from_modules, lazy_stack
+from ..parts._keyed_base import TensorDictModuleBase
+
+
+class EnsembleModule(TensorDictModuleBase):
+    """Some copies of a keyed module, each with its own parameters; outputs have a new first dim, one entry a copy.
+
+    The stacked parameters are `ensemble.params_td`, a `TensorDictParams` of batch size `[num_copies]`; they are all
+    that `ensemble.parameters()` gives. Those of `module` itself are not used.
+
+    Args:
+        module: a module with `in_keys` and `out_keys`.
+        num_copies: how many copies.
+        expand_input: every copy gets the same input; with False the input has a first dim of `num_copies`, and each
+            copy gets its entry, as after another ensemble.
+        parameter_init_fn: called with each copy to initialise it; `reset_parameters` of its submodules when omitted.
+        randomness: what `torch.vmap` does with random operations such as dropout.
+
+    Raises:
+        ModuleError: for a module without keys, or less than one copy.
+
+    Warns when no submodule has a `reset_parameters` method, so that all copies start with the same parameters.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from tensorclass import TensorDict
+    >>> from tensorclass.nn import EnsembleModule, TensorDictModule
+    >>> ensemble = EnsembleModule(TensorDictModule(nn.Linear(4, 2), in_keys=["a"], out_keys=["b"]), num_copies=3)
+    >>> ensemble(TensorDict(a=torch.randn(10, 4), batch_size=[10]))["b"].shape
+    torch.Size([3, 10, 2])
+    """
+
+    module: Any
+
+    def __init__(
+        self, module: TensorDictModuleBase, num_copies: int, expand_input: bool = True, *,
+        parameter_init_fn: Callable[[nn.Module], Any] | None = None,
+        randomness: Literal["error", "same", "different"] = "error",
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if not TensorDictModuleBase.is_tdmodule_compatible(module):
+            raise ModuleError(
+                f"EnsembleModule: {type(module).__name__} has no `in_keys` and `out_keys`; wrap it: "
+                "`TensorDictModule(module, in_keys=[...], out_keys=[...])`"
+            )
+        if num_copies < 1:
+            raise ModuleError(f"EnsembleModule: num_copies is at least 1, got {num_copies}")
+        self.__dict__["module"] = module  # whose parameters are none of ours
+        self.in_keys, self.out_keys = module.in_keys, module.out_keys
+        self.num_copies, self.expand_input, self.randomness = num_copies, expand_input, randomness
+        copies = [deepcopy(module) for _ in range(num_copies)]
+        found = [_initialise(copy, parameter_init_fn) for copy in copies]
+        if not all(found) and any(True for _ in module.parameters()):
+            warnings.warn(
+                "EnsembleModule: no submodule has a `reset_parameters` method, so that all copies have the same "
+                "parameters; give `parameter_init_fn`",
+                stacklevel=2,
+            )
+        self.params_td = from_modules(*copies, as_module=True)
+
+    def forward(self, tensordict: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run all copies; the result has the batch size of the input behind a first dim of `num_copies`."""
+
+        def run(params: Any, data: Any) -> Any:
+            with params.to_module(self.module):
+                return self.module(data, *args, **kwargs)
+
+        if not self.expand_input and (not tensordict.batch_dims or tensordict.batch_size[0] != self.num_copies):
+            raise ModuleError(
+                f"EnsembleModule with expand_input=False: the first batch dim of the input is num_copies, "
+                f"{self.num_copies}; the batch size is {list(tensordict.batch_size)}"
+            )
+        in_dims = (0, None if self.expand_input else 0)
+        return torch.vmap(run, in_dims, randomness=self.randomness)(self.params_td, tensordict)
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode of the module that is run."""
+        self.module.train(mode)
+        return super().train(mode)
+
+    def reset_parameters_recursive(self, parameters: Any = None) -> Any:
+        """Reset the parameters of every copy in place.
+
+        Args:
+            parameters: stacked parameters, as `params_td`, which is reset when this is omitted.
+
+        Returns:
+            None without `parameters`, else a lazy stack of the reset ones, which share their memory.
+
+        >>> from torch import nn
+        >>> from tensorclass.nn import EnsembleModule, TensorDictModule
+        >>> ensemble = EnsembleModule(TensorDictModule(nn.Linear(4, 2), in_keys=["a"], out_keys=["b"]), num_copies=3)
+        >>> before = ensemble.params_td["module", "weight"].clone()
+        >>> ensemble.reset_parameters_recursive()
+        >>> bool((ensemble.params_td["module", "weight"] == before).any())
+        False
+        """
+        members = [
+            self._reset(member) for member in (self.params_td if parameters is None else parameters).data.unbind(0)
+        ]
+        return None if parameters is None else lazy_stack(members)
+
+    def _reset(self, member: Any) -> Any:
+        if member.batch_dims:
+            return lazy_stack([self._reset(inner) for inner in member.unbind(0)])
+        with member.to_module(self.module):
+            _initialise(self.module, None)
+        return member
+
+    def _shown(self) -> dict[str, Any]:
+        return {"module": self.module, **super()._shown()}
+
+
+def _initialise(module: nn.Module, init: Callable[[nn.Module], Any] | None) -> bool:
+    """Initialise the parameters of a module; whether anything knew how to."""
+    if init is not None:
+        init(module)
+        return True
+    resets: list[Any] = [getattr(part, "reset_parameters", None) for part in module.modules()]
+    for reset in filter(callable, resets):
+        reset()
+    return any(map(callable, resets))

@@ -1,0 +1,328 @@
+"""`ProbabilisticTensorDictModule`: entries become a distribution, and the distribution a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...core import TensorCollection, unravel_key_to_tuple
+from ...errors import MissingKeyError, ModuleError, did_you_mean
+from ...store import TensorDict
+from ..distributions import CompositeDistribution, Delta
+from ..distributions._composite import LOG_PROB_KEY, suffixed
+from ..distributions._draw import Generator, as_generator, build, draw
+from ..distributions._interaction import InteractionType, composite_lp_aggregate
+from ..parts._dispatch import dispatch
+from ..parts._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys, read, write
+from ..parts._skipping import SKIP, skips
+
+
+class ProbabilisticTensorDictModule(TensorDictModuleBase):
+    """Builds a distribution from entries of a container and writes a value of it.
+
+    The value is what `set_interaction_type` says, else `default_interaction_type`. With `return_log_prob=True` the
+    log-probability of the value is written too: at `<key>_log_prob`, or under `set_composite_lp_aggregate(True)`, which
+    then has to be in force when the module is built and used, summed at "sample_log_prob".
+
+    Args:
+        in_keys: The parameters: a key or a list of keys, whose last parts are the names of the arguments of the
+            distribution, or a dict from the name of an argument to the key.
+        out_keys: Where the values go. By default the sample keys of a `CompositeDistribution`; the value of any other
+            distribution is not written.
+        default_interaction_type: What is taken outside of `set_interaction_type`.
+        distribution_class: A distribution class, or a callable that makes one from the parameters by name.
+        distribution_kwargs: Constant arguments; `TensorDictParams` move with the module.
+        return_log_prob: Whether the log-probability is written.
+        log_prob_keys: Its keys, one per sample key.
+        log_prob_key: Its key when there is one: of one sample key, or of the sum.
+        cache_dist: Without effect; accepted for compatibility.
+        n_empirical_estimate: How many samples estimate a mean that has no closed form.
+        num_samples: How many values per call, as leading dims of the result; None for one without.
+        generator: A `torch.Generator`, a seed, or the key of an entry that holds one of them; a seed in an entry is
+            replaced by a new one at each call. The global generator is used where this is None.
+
+    Raises:
+        ModuleError: (a `ValueError` and `RuntimeError`) for keys that do not fit each other or the aggregate flag.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict
+    >>> from tensorclass.nn import ProbabilisticTensorDictModule
+    >>> module = ProbabilisticTensorDictModule(
+    ...     in_keys=["loc", "scale"], out_keys=["action"], distribution_class=torch.distributions.Normal,
+    ...     default_interaction_type="random", return_log_prob=True,
+    ... )
+    >>> data = module(TensorDict(loc=torch.zeros(3), scale=torch.ones(3), batch_size=[3]))
+    >>> data["action"].shape, data["action_log_prob"].shape, module.out_keys
+    (torch.Size([3]), torch.Size([3]), ['action', 'action_log_prob'])
+    """
+
+    def __init__(
+        self, in_keys: Any, out_keys: Any = None, *,
+        default_interaction_type: InteractionType | str = InteractionType.DETERMINISTIC,
+        distribution_class: Callable[..., Any] = Delta, distribution_kwargs: Any = None, return_log_prob: bool = False,
+        log_prob_keys: Any = None, log_prob_key: Any = None, cache_dist: bool = False,
+        n_empirical_estimate: int = 1000, num_samples: int | torch.Size | None = None, generator: Generator = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.default_interaction_type = InteractionType(default_interaction_type)
+        self.distribution_class = distribution_class
+        keeps = isinstance(distribution_kwargs, nn.Module)  # parameters, which are registered here
+        self.distribution_kwargs: Any = distribution_kwargs if keeps else dict(distribution_kwargs or {})
+        self.return_log_prob = return_log_prob
+        self.n_empirical_estimate = n_empirical_estimate
+        self.num_samples = as_shape(num_samples)
+        self.generator = as_generator(generator)
+        self._names, keys = _parameters(in_keys)
+        self.in_keys = keys
+        self._samples = self._sample_keys(out_keys)
+        self._aggregate = composite_lp_aggregate()
+        self._scores = self._score_keys(log_prob_keys, log_prob_key)
+        self.out_keys = [*self._samples, *(self._scores if return_log_prob else ())]
+        _refuse_overlap(self._samples, self._scores if return_log_prob else [])
+
+    # ---- keys ----------------------------------------------------------------------------------------------------
+
+    def _composite_keys(self) -> Keys | None:
+        """The sample keys of a composite distribution whose components are known; None for any other distribution."""
+        if self.distribution_class is not CompositeDistribution or "distribution_map" not in self.distribution_kwargs:
+            return None
+        renamed = self.distribution_kwargs.get("name_map") or {}
+        names = as_keys(list(self.distribution_kwargs["distribution_map"]), "distribution_map")
+        table = dict(zip(as_keys(list(renamed), "name_map"), as_keys(list(renamed.values()), "name_map"), strict=True))
+        return [table.get(name, name) for name in names]
+
+    def _sample_keys(self, out_keys: Any) -> Keys:
+        found = self._composite_keys()
+        if out_keys is None:
+            return [DROPPED] if found is None else found
+        keys = as_keys(out_keys, "out_keys", nested=True)
+        if found is not None and set(keys) != set(found):
+            raise ModuleError(
+                f"out_keys are {keys}, and the composite distribution writes {found}; leave them out, or rename the "
+                "samples with `name_map` in distribution_kwargs"
+            )
+        return keys
+
+    def _score_keys(self, several: Any, one: Any) -> Keys:
+        if self._aggregate and several is not None:
+            raise ModuleError("log_prob_keys under set_composite_lp_aggregate(True): the sum has one key, log_prob_key")
+        if one is not None and several is not None:
+            raise ModuleError("give log_prob_key or log_prob_keys, not both")
+        if self._aggregate or (one is not None and len(self._samples) == 1):
+            return as_keys(LOG_PROB_KEY if one is None else one, "log_prob_key", nested=True)
+        if one is not None:
+            raise ModuleError(
+                f"log_prob_key={one!r} for {len(self._samples)} sample keys: give log_prob_keys, one for each, or sum "
+                "under set_composite_lp_aggregate(True)"
+            )
+        if several is None:
+            return [suffixed(key, "_log_prob") for key in self._samples]
+        keys = as_keys(several, "log_prob_keys")
+        if len(keys) != len(self._samples):
+            raise ModuleError(f"log_prob_keys names {len(keys)} keys for the {len(self._samples)} of {self._samples}")
+        return keys
+
+    def _same_flag(self) -> None:
+        if composite_lp_aggregate() is not self._aggregate:
+            raise ModuleError(
+                f"set_composite_lp_aggregate was {self._aggregate} when {type(self).__name__} was built, which decides "
+                f"its log-probability keys, and is {composite_lp_aggregate()} now"
+            )
+
+    @property
+    def dist_params_keys(self) -> Keys:
+        """The keys of the parameters: the in keys."""
+        return self.in_keys
+
+    @property
+    def dist_sample_keys(self) -> Keys:
+        """The keys of the values: the out keys without those of log-probabilities."""
+        return list(self._samples)
+
+    @property
+    def log_prob_keys(self) -> Keys:
+        """The keys of the log-probabilities.
+
+        Raises:
+            ModuleError: (a `RuntimeError`) when the aggregate flag is not what it was when the module was built.
+        """
+        self._same_flag()
+        return list(self._scores)
+
+    @property
+    def log_prob_key(self) -> Any:
+        """The key of the log-probability when there is one.
+
+        Raises:
+            ModuleError: (a `RuntimeError`) when there are several, or the aggregate flag has changed.
+        """
+        keys = self.log_prob_keys
+        if len(keys) != 1:
+            raise ModuleError(f"there are several log-probability keys, {keys}; use `log_prob_keys`")
+        return keys[0]
+
+    # ---- the distribution ----------------------------------------------------------------------------------------
+
+    def get_dist(self, tensordict: Any) -> Any:
+        """The distribution of the parameters in a container.
+
+        Raises:
+            MissingKeyError: for a parameter that is not there.
+            TypeError: when the distribution does not take the parameters.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> module = ProbabilisticTensorDictModule(["rate"], ["x"], distribution_class=torch.distributions.Poisson)
+        >>> module.get_dist(TensorDict(rate=torch.ones(2))).mean
+        tensor([1., 1.])
+        """
+        values = [read(tensordict, key) for key in self.in_keys]
+        for key, value in zip(self.in_keys, values, strict=True):
+            if value is None:
+                names = [str(name) for name in tensordict.keys(True)]
+                raise MissingKeyError(
+                    f"{self._label()} reads {key!r}, not found in the input{did_you_mean(str(key), names)}; it has "
+                    f"{sorted(names)}"
+                )
+        constants = dict(self.distribution_kwargs.items())
+        return build(self.distribution_class, dict(zip(self._names, values, strict=True)), constants, self._label())
+
+    build_dist_from_params = get_dist
+
+    def log_prob(self, tensordict: Any, *, dist: Any = None) -> Any:
+        """The log-probability of the value that a container holds at the out keys.
+
+        Args:
+            tensordict: The parameters and the value.
+            dist: The distribution; built from the parameters when omitted.
+
+        Returns:
+            A tensor; of a composite distribution a container with one entry per component, or their sum under
+            `set_composite_lp_aggregate(True)`, which then writes the entries too.
+        """
+        dist = self.get_dist(tensordict) if dist is None else dist
+        if not isinstance(dist, CompositeDistribution):
+            return dist.log_prob(_only([tensordict[key] for key in self._samples]))
+        self._same_flag()
+        if not self._aggregate:
+            return dist.log_prob(tensordict)
+        dist.log_prob_key = self._scores[0]
+        return dist.log_prob_composite(tensordict, include_sum=True)[self._scores[0]]
+
+    # ---- running -------------------------------------------------------------------------------------------------
+
+    @dispatch(auto_batch_size=False)
+    def forward(self, tensordict: Any, tensordict_out: Any = None, _requires_sample: bool = True) -> Any:
+        """Build the distribution and write a value of it.
+
+        Args:
+            tensordict: The parameters; tensors in its place are read by in key.
+            tensordict_out: Where the values go; the input when omitted.
+
+        Returns:
+            What holds the values; with `num_samples` a new container, expanded to `[*num_samples, *batch]`.
+        """
+        mode = SKIP.get()
+        if mode is not False and skips(tensordict, self.in_keys, self.out_keys, mode):
+            return tensordict
+        target = tensordict if tensordict_out is None else tensordict_out
+        if not _requires_sample:
+            return target
+        dist = self.get_dist(tensordict)
+        scored = self.return_log_prob
+        if scored:
+            self._same_flag()
+        generator, seed = self._generator_of(tensordict)
+        value, score = draw(
+            dist, self.default_interaction_type, self.num_samples, scored, self.n_empirical_estimate, generator,
+            self._label(),
+        )  # fmt: skip
+        if seed is not None and generator is not None:
+            tensordict.set(seed, _next_seed(generator, tensordict[seed]))
+        if self.num_samples:
+            target = target.expand(self.num_samples + target.batch_size)
+        values = self._values(value)
+        if scored:
+            values |= self._scored(dist, value, score, target.batch_size)
+        write(target, values)
+        return target
+
+    def _generator_of(self, data: Any) -> tuple[torch.Generator | None, Any]:
+        """The generator of a call, and the key of the seed that it was made from."""
+        if self.generator is None or isinstance(self.generator, torch.Generator):
+            return self.generator, None
+        held = data[self.generator] if self.generator in data.keys(True) else None
+        if held is None or isinstance(held, torch.Generator):
+            return held, None
+        return torch.Generator().manual_seed(int(held)), self.generator
+
+    def _values(self, value: Any) -> dict[Any, Any]:
+        if isinstance(value, TensorCollection):
+            return dict(value.items(True, True))  # type: ignore[attr-defined]  # containers have it
+        values = value if isinstance(value, tuple) else (value,)
+        if len(values) != len(self._samples):
+            raise ModuleError(
+                f"{self._label()}: the distribution gives {len(values)} value(s) for the out_keys {self._samples}"
+            )
+        return dict(zip(self._samples, values, strict=True))
+
+    def _scored(self, dist: Any, value: Any, score: Any, size: torch.Size) -> dict[Any, Any]:
+        if not isinstance(dist, CompositeDistribution):
+            return {self._scores[0]: score}
+        if self._aggregate:
+            parts = dist.log_prob_composite(TensorDict(value, size), include_sum=False).items(True, True)
+            return {**dict(parts), self._scores[0]: score}
+        pairs = zip(dist, self._scores, strict=True)
+        return {key: score[suffixed(sample, "_log_prob")] for sample, key in pairs}
+
+    def _label(self) -> str:
+        return f"{type(self).__name__} `{getattr(self.distribution_class, '__name__', self.distribution_class)}`"
+
+    def _shown(self) -> dict[str, Any]:
+        return {
+            **super()._shown(),
+            "distribution_class": self.distribution_class,
+            "distribution_kwargs": self.distribution_kwargs,
+            "default_interaction_type": self.default_interaction_type,
+            "num_samples": tuple(self.num_samples) or None,
+        }
+
+
+def as_shape(num_samples: Any) -> torch.Size:
+    """Leading dims from a number, a shape or None."""
+    if num_samples is None:
+        return torch.Size()
+    return torch.Size((num_samples,) if isinstance(num_samples, int) else tuple(num_samples))
+
+
+def _next_seed(generator: torch.Generator, held: Any) -> Any:
+    seed = torch.randint(2**62, (), generator=generator)
+    return seed.to(held.device) if isinstance(held, torch.Tensor) else int(seed)
+
+
+def _parameters(in_keys: Any) -> tuple[list[str], Keys]:
+    """The names of the arguments of the distribution, and their keys."""
+    if isinstance(in_keys, Mapping):
+        return list(in_keys), as_keys(list(in_keys.values()), "in_keys")
+    keys = as_keys(in_keys, "in_keys", nested=True)
+    names = [unravel_key_to_tuple(key)[-1] for key in keys]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ModuleError(f"in_keys {keys} name the argument `{twice[0]}` twice; give a dict, {{argument: key}}")
+    return names, keys
+
+
+def _refuse_overlap(samples: Keys, scores: Keys) -> None:
+    """A log-probability that would be written over a value, inside one, or around one."""
+    for score in map(unravel_key_to_tuple, scores):
+        for sample in map(unravel_key_to_tuple, samples):
+            n = min(len(score), len(sample))
+            if score[:n] == sample[:n] and sample != (DROPPED,):
+                raise ModuleError(f"the log-probability key {score} would overwrite the sample {sample}; name another")
+
+
+def _only(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else tuple(values)

@@ -1,0 +1,317 @@
+"""`ProbabilisticTensorDictSequential`: keyed modules in order, with the distributions that they draw from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from ...errors import ModuleError
+from ..distributions import CompositeDistribution
+from ..distributions._interaction import InteractionType, interaction_type, set_interaction_type
+from ..parts._dispatch import dispatch
+from ..parts._keyed_base import Keys
+from ._module import Inplace
+from ._probabilistic import ProbabilisticTensorDictModule
+from ._sequential import TensorDictSequential, step
+
+
+class ProbabilisticTensorDictSequential(TensorDictSequential):
+    """Keyed modules in order, some of them probabilistic, that can return their distributions.
+
+    Args:
+        *modules: As in `TensorDictSequential`; usually the last one is probabilistic.
+        partial_tolerant: Skip a module whose in keys are not all there.
+        return_composite: What `get_dist` gives: True for one `CompositeDistribution` of all probabilistic modules,
+            False for the distribution of the last module. None is True where there are several, or where the last
+            module is not probabilistic.
+        selected_out_keys: The out keys to keep.
+        inplace: Where the out keys go, as in `TensorDictSequential`.
+
+    Raises:
+        ModuleError: when two modules would write one log-probability key, so that the first would be lost.
+        TypeError: with `return_composite=False`, when the last module is not probabilistic.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict
+    >>> from tensorclass.nn import (
+    ...     ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential, TensorDictModule,
+    ... )
+    >>> policy = ProbabilisticTensorDictSequential(
+    ...     TensorDictModule(lambda x: x + 1, in_keys=["x"], out_keys=["loc"]),
+    ...     ProbabilisticTensorDictModule(
+    ...         ["loc"], ["y"], distribution_class=torch.distributions.Normal, distribution_kwargs={"scale": 1.0}
+    ...     ),
+    ... )
+    >>> data = policy(TensorDict(x=torch.zeros(3), batch_size=[3]))
+    >>> data["y"], policy.log_prob(data)
+    (tensor([1., 1., 1.]), tensor([-0.9189, -0.9189, -0.9189]))
+    """
+
+    def __init__(
+        self, *modules: Any, partial_tolerant: bool = False, return_composite: bool | None = None,
+        selected_out_keys: Iterable[Any] | None = None, inplace: Inplace = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            *modules, partial_tolerant=partial_tolerant, selected_out_keys=selected_out_keys, inplace=inplace
+        )
+        self._asked = return_composite
+        last = self._children()[-1] if len(self) else None
+        probabilistic = isinstance(last, _KINDS)
+        if return_composite is False and not probabilistic:
+            raise TypeError(
+                "return_composite=False gives the distribution of the last module, which is a "
+                f"{type(last).__name__} and not probabilistic; leave it out, or end with a probabilistic module"
+            )
+        several = sum(isinstance(module, _KINDS) for module in self) > 1
+        self.return_composite = (several or not probabilistic) if return_composite is None else return_composite
+        self._refuse_lost_scores()
+
+    def _refuse_lost_scores(self) -> None:
+        keys = [key for module in self._drawing() if module.return_log_prob for key in module._scores]
+        lost = [key for key in keys if keys.count(key) > 1]
+        if lost:
+            raise ModuleError(
+                f"several modules write the log-probability {lost[0]!r}, and the last would overwrite the others; give "
+                "each its own `log_prob_key`"
+            )
+
+    def _like(self, pairs: Any) -> Any:
+        """A sequence of other modules with the same options; without a probabilistic module it is a plain one."""
+        modules: Any = [module for _, module in pairs]
+        if isinstance(self.module, torch.nn.ModuleDict):
+            modules = dict(pairs)
+        if not any(isinstance(module, _KINDS) for _, module in pairs):
+            return TensorDictSequential(modules, partial_tolerant=self.partial_tolerant, inplace=self.inplace)
+        asked = self._asked if isinstance(pairs[-1][1], _KINDS) else None
+        return type(self)(modules, partial_tolerant=self.partial_tolerant, inplace=self.inplace, return_composite=asked)
+
+    # ---- what the probabilistic modules say ----------------------------------------------------------------------
+
+    def _drawing(self) -> Iterator[ProbabilisticTensorDictModule]:
+        """The probabilistic modules, those of nested sequences too, in order."""
+        for module in self._children():
+            if isinstance(module, ProbabilisticTensorDictModule):
+                yield module
+            elif isinstance(module, ProbabilisticTensorDictSequential):
+                yield from module._drawing()
+
+    def _backwards(self) -> list[ProbabilisticTensorDictModule]:
+        return list(self._drawing())[::-1]
+
+    def _last(self) -> ProbabilisticTensorDictModule:
+        found = self._backwards()
+        if not found:
+            raise ModuleError(f"{type(self).__name__} has no probabilistic module, so it has no distribution")
+        return found[0]
+
+    @property
+    def dist_params_keys(self) -> Keys:
+        """The keys of the parameters of all distributions, those of the last module first."""
+        return [key for module in self._backwards() for key in module.dist_params_keys]
+
+    @property
+    def dist_sample_keys(self) -> Keys:
+        """The keys of all values, those of the last module first."""
+        return [key for module in self._backwards() for key in module.dist_sample_keys]
+
+    @property
+    def log_prob_keys(self) -> Keys:
+        """The keys of all log-probabilities, those of the last module first."""
+        return [key for module in self._backwards() for key in module.log_prob_keys]
+
+    @property
+    def log_prob_key(self) -> Any:
+        """The key of the log-probability when there is one.
+
+        Raises:
+            AttributeError: when there is none, or several.
+        """
+        keys = self.log_prob_keys
+        if len(keys) != 1:
+            raise AttributeError(f"{type(self).__name__} has the log-probability keys {keys}; use `log_prob_keys`")
+        return keys[0]
+
+    @property
+    def num_samples(self) -> tuple[int, ...]:
+        """The leading dims that the modules add, as they stand in the shape of the output."""
+        return tuple(n for module in self._backwards() for n in module.num_samples)
+
+    @property
+    def default_interaction_type(self) -> InteractionType | None:
+        """That of the last probabilistic module; without one, what `set_interaction_type` says."""
+        found = self._backwards()
+        return found[0].default_interaction_type if found else interaction_type()
+
+    @property
+    def det_part(self) -> TensorDictSequential:
+        """The modules before the last one, which compute its parameters."""
+        return TensorDictSequential(*self._children()[:-1])
+
+    # ---- distributions -------------------------------------------------------------------------------------------
+
+    def get_dist_params(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
+        """Run all modules but the last, and return what holds the parameters of its distribution.
+
+        Args:
+            tensordict: The input; the results are written to it.
+            tensordict_out: Where they are written instead.
+            **kwargs: For the modules that are not probabilistic.
+        """
+        data = tensordict if tensordict_out is None else tensordict.copy()
+        data = self._parametrised(data, kwargs, False)
+        return data if tensordict_out is None else tensordict_out.update(data)
+
+    def _parametrised(self, data: Any, kwargs: dict[str, Any], given: bool) -> Any:
+        """Run all modules but the last; values that are given stay, and what reads them is conditional on them."""
+        with set_interaction_type(interaction_type() or self.default_interaction_type):
+            for module in self._children()[:-1]:
+                data = data if given and _is_given(module, data) else _run(module, data, kwargs)
+        return data
+
+    def build_dist_from_params(self, tensordict: Any) -> Any:
+        """The distribution of the last probabilistic module, from a container that holds its parameters.
+
+        Raises:
+            ModuleError: (a `RuntimeError`) when there is no probabilistic module.
+        """
+        return self._last().get_dist(tensordict)
+
+    def get_dist(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
+        """The distribution that the sequence draws from.
+
+        With `return_composite` a `CompositeDistribution` over all probabilistic modules, each under its sample key:
+        modules draw where others read from them, so that their distributions are conditional. The input does not
+        change then.
+
+        Args:
+            tensordict: The input.
+            tensordict_out: Without `return_composite`, where intermediate results go; the input when omitted.
+            **kwargs: For the modules that are not probabilistic.
+
+        Raises:
+            ModuleError: (a `RuntimeError`) when there is no probabilistic module.
+        """
+        self._last()
+        if not self.return_composite:
+            last: Any = self._children()[-1]
+            params = self.get_dist_params(tensordict, tensordict_out, **kwargs)
+            nested = isinstance(last, ProbabilisticTensorDictSequential)
+            return last.get_dist(params) if nested else self.build_dist_from_params(params)
+        return self._composite(tensordict, kwargs, False)
+
+    def _composite(self, tensordict: Any, kwargs: dict[str, Any], given: bool) -> CompositeDistribution:
+        found: dict[Any, Any] = {}
+        data = self._collect(tensordict.copy(), found, kwargs, given)
+        return CompositeDistribution.from_distributions(data, found)
+
+    def _collect(self, data: Any, found: dict[Any, Any], kwargs: dict[str, Any], given: bool) -> Any:
+        """Run the modules, and keep every distribution under the key of its value."""
+        modules = self._children()
+        for index, module in enumerate(modules):
+            if isinstance(module, ProbabilisticTensorDictSequential):
+                data = module._collect(data, found, kwargs, given)
+                continue
+            if isinstance(module, ProbabilisticTensorDictModule):
+                dist = module.get_dist(data)
+                composite = isinstance(dist, CompositeDistribution)
+                found.update(dist.dists if composite else {module.dist_sample_keys[0]: dist})
+                if index == len(modules) - 1 or (given and _is_given(module, data)):
+                    continue
+            data = _run(module, data, kwargs)
+        return data
+
+    def log_prob(self, tensordict: Any, tensordict_out: Any = None, *, dist: Any = None, **kwargs: Any) -> Any:
+        """The log-probability of the values that a container holds, each given the values before it.
+
+        Args:
+            tensordict: The input and the values.
+            tensordict_out: When given, the input does not change.
+            dist: The distribution; computed from the input and the values when omitted.
+            **kwargs: For the modules that are not probabilistic.
+
+        Returns:
+            Of the last module a tensor; of several a container with one entry per value, or the sum of them under
+            `set_composite_lp_aggregate(True)`.
+        """
+        self._last()
+        data = tensordict if tensordict_out is None else tensordict.copy()
+        if dist is None and self._overrides("get_dist", "get_dist_params", "build_dist_from_params"):
+            dist = self.get_dist(data, **kwargs)
+        if self.return_composite:
+            return (self._composite(data, kwargs, True) if dist is None else dist).log_prob(data)
+        last: Any = self._children()[-1]
+        return last.log_prob(self._parametrised(data, kwargs, True)) if dist is None else last.log_prob(data, dist=dist)
+
+    def _overrides(self, *names: str) -> bool:
+        """Whether a subclass says itself how the distribution is made."""
+        return any(
+            [getattr(type(self), name) is not getattr(ProbabilisticTensorDictSequential, name) for name in names]
+        )
+
+    # ---- running -------------------------------------------------------------------------------------------------
+
+    _direct = False
+
+    @dispatch(auto_batch_size=False)
+    def forward(
+        self, tensordict: Any, tensordict_out: Any = None, _requires_sample: bool | None = None, **kwargs: Any
+    ) -> Any:
+        """Run the modules in order and return what holds their results.
+
+        A last module whose values the modules before it write already does not draw again.
+
+        Args:
+            tensordict: The input; tensors in its place are read by in key.
+            tensordict_out: Where the out keys go; the input does not change then.
+            **kwargs: For the modules that are not probabilistic.
+        """
+        return self._run(tensordict, tensordict_out, {"_requires_sample": _requires_sample, **kwargs})
+
+    def _run(self, data: Any, out: Any = None, kwargs: Mapping[str, Any] | None = None) -> Any:
+        options = dict(kwargs or {})
+        if self.return_composite:
+            return self._perform(data, out, options)
+        with set_interaction_type(interaction_type() or self.default_interaction_type):
+            return self._perform(data, out, options)
+
+    def _chain(self, data: Any, options: dict[str, Any]) -> Any:
+        options = dict(options)
+        draws = options.pop("_requires_sample", None)
+        *before, last = self._children()
+        if self._overrides("get_dist_params") and not self.return_composite:
+            data, before = self.get_dist_params(data, **options), []
+        for module in before:
+            data = self._pass(module, data, options)
+        if isinstance(last, ProbabilisticTensorDictModule):
+            options = {"_requires_sample": not self._written_before() if draws is None else draws}
+        return self._pass(last, data, options)
+
+    def _pass(self, module: Any, data: Any, options: dict[str, Any]) -> Any:
+        there = data.keys(True) if self.partial_tolerant else ()
+        if self.partial_tolerant and not all(key in there for key in module.in_keys):
+            return self._partial(module, data)
+        return _run(module, data, options)
+
+    def _written_before(self) -> bool:
+        """Whether the modules before the last one write all values of the last one."""
+        *before, last = self._children()
+        keys = {key for module in before for key in module.out_keys}
+        samples = getattr(last, "dist_sample_keys", [])
+        return bool(samples) and keys.issuperset(samples)
+
+
+_KINDS = (ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential)
+
+
+def _is_given(module: Any, data: Any) -> bool:
+    """Whether a container holds the values that a module would draw."""
+    there = data.keys(True)
+    return isinstance(module, _KINDS) and all(key in there for key in module.dist_sample_keys)
+
+
+def _run(module: Any, data: Any, options: dict[str, Any]) -> Any:
+    """One module; keyword arguments of a call go to those that are not probabilistic."""
+    own = isinstance(module, ProbabilisticTensorDictModule) and "_requires_sample" not in options
+    return step(module, data) if own or not options else module(data, **options)

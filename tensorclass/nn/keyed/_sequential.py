@@ -1,0 +1,355 @@
+"""`TensorDictSequential`: keyed modules in order over one container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, overload
+
+from torch import nn
+from torch.nn.modules.module import _has_any_global_hook
+from typing_extensions import Self
+
+from ...core import TensorCollection, unravel_key_to_tuple
+from ...errors import ModuleError, did_you_mean
+from ..parts._dispatch import dispatch
+from ..parts._keyed_base import Keys, TensorDictModuleBase, as_keys
+from ..parts._skipping import SKIP, skips
+from ..parts._stage import TensorClassModule
+from ..typed._class_module import TensorClassModuleBase, TensorClassModuleWrapper
+from ..typed._sequential import TensorClassSequential
+from ._module import Inplace, TensorDictModule, check_inplace
+from ._wrap import TypedStep, WrapModule
+
+Named = list[tuple[str, Any]]
+
+
+class TensorDictSequential(TensorDictModule):
+    """Keyed modules in order: each reads from the container what the input or a module before it wrote.
+
+    `in_keys` are the keys that a module reads and none before it writes, `out_keys` all that are written. An int or a
+    name picks a module, a slice makes a sequence with the same options; assigning and deleting edit the sequence.
+
+    Args:
+        *modules: the modules, one list of them, or one dict from name to module. A callable without keys is wrapped in
+            a `WrapModule`; typed modules and pipelines stand here too, under the paths of their fields.
+        partial_tolerant: skip a module whose in keys are not all there. On a lazy stack, such a module runs on the
+            members that have them.
+        selected_out_keys: the out keys to keep, as by `select_out_keys`.
+        inplace: where the out keys go in the end: None leaves it to the modules, True writes to the input, False to a
+            new `TensorDict`, `"empty"` to `tensordict.empty()`; for the last two the input does not change.
+
+    Raises:
+        ModuleError: (a `ValueError` and `RuntimeError`) for modules or keys that don't fit.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from tensorclass import TensorDict
+    >>> from tensorclass.nn import TensorDictModule, TensorDictSequential
+    >>> model = TensorDictSequential(
+    ...     TensorDictModule(lambda x: x + 1, in_keys=["x"], out_keys=["h"]),
+    ...     TensorDictModule(nn.Linear(3, 4), in_keys=["h"], out_keys=["y"]),
+    ... )
+    >>> model.in_keys, model.out_keys, len(model)
+    (['x'], ['h', 'y'], 2)
+    >>> model(TensorDict(x=torch.zeros(2, 3), batch_size=[2]))["y"].shape
+    torch.Size([2, 4])
+    >>> h, y = model(torch.zeros(2, 3))
+    """
+
+    def __init__(
+        self, *modules: Any, partial_tolerant: bool = False, selected_out_keys: Iterable[Any] | None = None,
+        inplace: Inplace = None,
+    ) -> None:  # fmt: skip
+        TensorDictModuleBase.__init__(self)
+        self.partial_tolerant = partial_tolerant
+        self.inplace = check_inplace(inplace)
+        self.module = _held(modules)
+        self._refresh()
+        if selected_out_keys is not None:
+            self.select_out_keys(*as_keys(selected_out_keys, "selected_out_keys"))
+
+    def _refresh(self) -> None:
+        """Derive the keys of the sequence; what was selected stays so where it is still written."""
+        in_keys, out_keys = derived_keys(self._children())
+        self.in_keys = in_keys
+        if self._all_keys is None:
+            self.out_keys = out_keys
+        else:
+            self._all_keys = out_keys
+            self.out_keys = [key for key in self.out_keys if key in out_keys]
+
+    def _children(self) -> list[Any]:
+        return list(self.module._modules.values())
+
+    def _watch_outputs(self) -> None:
+        """Nothing to watch: the sequence writes what is selected itself."""
+
+    # ---- running -------------------------------------------------------------------------------------------------
+
+    _direct = True
+
+    @dispatch(auto_batch_size=False)
+    def forward(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
+        """Run the modules on a container and return the result; tensors in its place are read by in key.
+
+        Args:
+            tensordict: the input.
+            tensordict_out: where the out keys go, whatever `inplace` says; the input does not change then.
+            **kwargs: none but the in keys.
+        """
+        return self._run(tensordict, tensordict_out, kwargs)
+
+    def _run(self, data: Any, out: Any = None, kwargs: Mapping[str, Any] | None = None) -> Any:
+        if kwargs:
+            raise ModuleError(
+                f"{type(self).__name__} takes no keyword arguments but `tensordict_out` and the in_keys "
+                f"{self.in_keys}; got {list(kwargs)}"
+            )
+        return self._perform(data, out, {})
+
+    def _perform(self, data: Any, out: Any, options: dict[str, Any]) -> Any:
+        """One call; the options are for what a subclass does with them."""
+        mode = SKIP.get()
+        if mode is not False and skips(data, self.in_keys, self.out_keys, mode):
+            return data
+        if out is not None or self._all_keys is not None or not (self.inplace is None or self.inplace is True):
+            return self._apart(data, out, options)
+        result = self._chain(data, options)
+        if self.inplace and result is not data:
+            data.update(_present(result, self.out_keys))
+            return data
+        return result
+
+    def _chain(self, data: Any, options: dict[str, Any]) -> Any:
+        modules: Any = self._modules["module"]
+        if self.partial_tolerant:
+            for module in modules._modules.values():
+                data = self._partial(module, data)
+            return data
+        hooked = _has_any_global_hook()
+        for module in modules._modules.values():
+            data = step(module, data) if hooked or not direct(module) else module._run(data)
+        return data
+
+    def _apart(self, data: Any, out: Any, options: dict[str, Any]) -> Any:
+        """Run on a shallow copy, then write the out keys, and the entries of the input where that is written."""
+        result = self._chain(data.copy(), options)
+        target = out if out is not None else data if self.inplace is None else self._target(data)
+        keys = list(self.out_keys)
+        if out is None and self.inplace is None:  # what the input has keeps pace with the modules
+            there = data.keys(True)
+            keys += [key for key in self.out_keys_source if key not in keys and key in there]
+        target.update(_present(result, keys))
+        return target
+
+    def _partial(self, module: Any, data: Any) -> Any:
+        there = data.keys(True)
+        if all(key in there for key in module.in_keys):
+            return step(module, data)
+        if data._stacked:
+            for member in data._parts():
+                if all(key in member.keys(True) for key in module.in_keys):
+                    result = step(module, member)
+                    if result is not member:
+                        member.update(_present(result, module.out_keys))
+        return data
+
+    # ---- a list of modules ---------------------------------------------------------------------------------------
+
+    def _pairs(self) -> Named:
+        return list(self.module._modules.items())
+
+    def _like(self, pairs: Named) -> Self:
+        """A sequence of other modules with the same options."""
+        named = isinstance(self.module, nn.ModuleDict)
+        modules: Any = dict(pairs) if named else [module for _, module in pairs]
+        return type(self)(modules, partial_tolerant=self.partial_tolerant, inplace=self.inplace)
+
+    def __len__(self) -> int:
+        return len(self.module)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._children())
+
+    @overload
+    def __getitem__(self, index: int | str) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | str | slice) -> Any:
+        """A module, or a sequence of the modules of a slice.
+
+        >>> model = TensorDictSequential({"first": TensorDictModule(abs, ["x"], ["y"])})
+        >>> model["first"] is model[0]
+        True
+        """
+        if isinstance(index, slice):
+            return self._like(self._pairs()[index])
+        return self.module._modules[self._name(index)]
+
+    def __setitem__(self, index: int | str, module: Any) -> None:
+        """Put another module in a place; a new name is appended."""
+        if isinstance(index, str) and isinstance(self.module, nn.ModuleDict):
+            self.module[index] = as_step(module)
+        else:
+            self.module._modules[self._name(index)] = as_step(module)
+        self._refresh()
+
+    def __delitem__(self, index: int | str) -> None:
+        """Take a module out."""
+        name = self._name(index)
+        del self.module[name if isinstance(self.module, nn.ModuleDict) else int(name)]
+        self._refresh()
+
+    def _name(self, index: int | str) -> str:
+        names: list[str] = list(self.module._modules)
+        if isinstance(index, str):
+            if index not in names:
+                raise KeyError(f"no module `{index}`{did_you_mean(index, names)}; the modules are {names}")
+            return index
+        if not -len(names) <= index < len(names):
+            raise IndexError(f"index {index} is out of range for a sequence of {len(names)} modules")
+        return names[index]
+
+    # ---- subsequences --------------------------------------------------------------------------------------------
+
+    def select_subsequence(self, in_keys: Iterable[Any] | None = None, out_keys: Iterable[Any] | None = None) -> Self:
+        """A sequence of the modules that can run from some keys and that others depend on; modules are not copied.
+
+        First a module stays when each of its in keys is in `in_keys` or is written by a module that stays before it;
+        of those, a module stays when it writes one of `out_keys` or an in key of a module that stays after it. Nested
+        sequences are filtered too.
+
+        Args:
+            in_keys: where to start; the in keys of the sequence when omitted.
+            out_keys: what to compute; the out keys of the sequence when omitted.
+
+        Raises:
+            ModuleError: (a `ValueError`) when no module stays.
+
+        >>> from tensorclass.nn import TensorDictModule, TensorDictSequential
+        >>> model = TensorDictSequential(
+        ...     TensorDictModule(abs, in_keys=["a"], out_keys=["b"]),
+        ...     TensorDictModule(abs, in_keys=["b"], out_keys=["c"]),
+        ...     TensorDictModule(abs, in_keys=["a"], out_keys=["e"]),
+        ... )
+        >>> model.select_subsequence(out_keys=["c"]).out_keys
+        ['b', 'c']
+        """
+        given = self.in_keys if in_keys is None else as_keys(in_keys, "in_keys")
+        wanted = self.out_keys if out_keys is None else as_keys(out_keys, "out_keys")
+        started = self._from(list(given))
+        found = None if started is None else started._towards(list(wanted))
+        if found is None:
+            raise ModuleError(
+                f"no modules are left: none leads from in_keys {given} to out_keys {wanted}; the sequence reads "
+                f"{self.in_keys} and writes {self.out_keys_source}"
+            )
+        return found._like(found._pairs()) if found is self else found
+
+    def _from(self, given: Keys) -> Self | None:
+        """The modules that can run from what is given, which grows by what they write."""
+        kept: Named = []
+        for name, module in self._pairs():
+            if isinstance(module, TensorDictSequential):
+                module = module._from(given)
+            elif not all(_provides(given, key) for key in module.in_keys):
+                module = None
+            if module is not None:
+                given += module.out_keys
+                kept.append((name, module))
+        return self._with(kept)
+
+    def _towards(self, wanted: Keys) -> Self | None:
+        """The modules that what is wanted depends on; it grows by what they read."""
+        kept: Named = []
+        for name, module in reversed(self._pairs()):
+            if isinstance(module, TensorDictSequential):
+                module = module._towards(wanted)
+            elif not any(_related(key, other) for key in module.out_keys for other in wanted):
+                module = None
+            if module is not None:
+                wanted += module.in_keys
+                kept.insert(0, (name, module))
+        return self._with(kept)
+
+    def _with(self, kept: Named) -> Self | None:
+        if len(kept) == len(self) and all(a is b for (_, a), (_, b) in zip(kept, self._pairs(), strict=True)):
+            return self
+        return self._like(kept) if kept else None
+
+
+def direct(module: Any) -> bool:
+    """Whether a module without hooks may be run past `nn.Module.__call__`."""
+    return (
+        isinstance(module, TensorDictModule)
+        and module._direct
+        and not (module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+        and not module._backward_pre_hooks
+    )
+
+
+def step(module: Any, data: Any) -> Any:
+    """One module of a sequence on its container."""
+    result = module(data)
+    if not isinstance(result, TensorCollection):
+        raise ModuleError(
+            f"{type(module).__name__} in a sequence returned {type(result).__name__}; it takes and returns a "
+            "container. Wrap a callable over tensors in a TensorDictModule with in_keys and out_keys"
+        )
+    return result
+
+
+def derived_keys(modules: Iterable[Any]) -> tuple[Keys, Keys]:
+    """What a sequence reads and writes; a key that is written twice stands where it is written last."""
+    reads: Keys = []
+    writes: Keys = []
+    for module in modules:
+        reads += [key for key in module.in_keys if key not in reads and not _provides(writes, key)]
+        writes = [key for key in writes if key not in module.out_keys] + list(dict.fromkeys(module.out_keys))
+    return reads, writes
+
+
+def _provides(keys: Keys, key: Any) -> bool:
+    """Whether a key, or a container around it, is among others."""
+    path = unravel_key_to_tuple(key)
+    return any(unravel_key_to_tuple(other) == path[: len(unravel_key_to_tuple(other))] for other in keys)
+
+
+def _related(key: Any, other: Any) -> bool:
+    return _provides([key], other) or _provides([other], key)
+
+
+def _present(data: Any, keys: Iterable[Any]) -> dict[Any, Any]:
+    there = data.keys(True)
+    return {key: data.get(key) for key in keys if key in there}
+
+
+def _held(modules: tuple[Any, ...]) -> nn.Module:
+    """The modules of the constructor, as a list or by name."""
+    if len(modules) == 1 and isinstance(modules[0], Mapping):
+        return nn.ModuleDict({name: as_step(module) for name, module in modules[0].items()})
+    if len(modules) == 1 and isinstance(modules[0], (list, tuple, nn.ModuleList)):
+        modules = tuple(modules[0])
+    return nn.ModuleList([as_step(module) for module in modules])
+
+
+def as_step(module: Any) -> nn.Module:
+    """What stands in a sequence for what the user gave.
+
+    Raises:
+        ModuleError: for what can't be called, and for classes.
+    """
+    if isinstance(module, type) and issubclass(module, nn.Module):
+        raise ModuleError(f"got the class {module.__name__}: make an instance of it, `{module.__name__}(...)`")
+    if isinstance(module, Mapping) or not callable(module):
+        raise ModuleError(
+            f"{type(module).__name__} {module!r} is no module: give keyed modules, functions over containers, one list "
+            "of them, or one dict from name to module"
+        )
+    if isinstance(module, TensorClassModule):
+        return TypedStep(module)
+    if isinstance(module, (TensorClassModuleBase, TensorClassSequential)):
+        return TensorClassModuleWrapper(module, inplace=True)
+    if isinstance(module, nn.Module) and TensorDictModuleBase.is_tdmodule_compatible(module):
+        return module
+    return WrapModule(module, in_keys=getattr(module, "in_keys", None), out_keys=getattr(module, "out_keys", None))

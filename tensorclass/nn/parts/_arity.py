@@ -1,0 +1,117 @@
+"""What a callable's signature says: how many arguments it takes, and which of them may be None."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Union, get_args, get_origin
+
+from torch import nn
+
+from ...errors import nearest
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def target_of(module: Callable[..., Any]) -> Callable[..., Any]:
+    """The function whose parameters count: `forward` of an `nn.Module`."""
+    return module.forward if isinstance(module, nn.Module) else module
+
+
+def signature_of(module: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of a callable; None for builtins and compiled code that have none.
+
+    >>> str(signature_of(nn.Linear(2, 3)))
+    '(input: torch.Tensor) -> torch.Tensor'
+    """
+    try:
+        return inspect.signature(target_of(module))
+    except (ValueError, TypeError):
+        return None
+
+
+def arity_problem(signature: inspect.Signature, count: int, names: Sequence[str] = ()) -> str | None:
+    """Why positional arguments, or keyword arguments of these names, do not fit; None when they do.
+
+    >>> arity_problem(inspect.signature(lambda query, key: 0), 2, ["query", "kee"])
+    'has no parameter `kee` (the nearest is `key`)'
+    """
+    try:
+        signature.bind(**dict.fromkeys(names)) if names else signature.bind(*range(count))
+    except TypeError as error:
+        return _takes_named(signature, names, error) if names else _takes(signature)
+    return None
+
+
+def _takes_named(signature: inspect.Signature, names: Sequence[str], error: TypeError) -> str:
+    unknown = next((name for name in names if name not in signature.parameters), None)
+    if unknown is None:
+        return f"can't be called by these keywords: {error}"
+    near = nearest(unknown, signature.parameters)
+    return f"has no parameter `{unknown}`" + (f" (the nearest is `{near}`)" if near else "")
+
+
+def _takes(signature: inspect.Signature) -> str:
+    parameters = signature.parameters.values()
+    named = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY and p.default is inspect.Parameter.empty]
+    if named:
+        return f"needs the keyword argument `{named[0].name}`, and in fields are passed by position"
+    positional = [p for p in parameters if p.kind in _POSITIONAL]
+    least = sum(p.default is inspect.Parameter.empty for p in positional)
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        return f"takes {least} or more arguments"
+    many = str(least) if least == len(positional) else f"{least} to {len(positional)}"
+    return f"takes {many} argument" + ("s" if many != "1" else "")
+
+
+def admits_none(module: Callable[..., Any], signature: inspect.Signature | None, place: int | str) -> bool:
+    """Whether the parameter at a position, or of a name, may be None: by its default or by its annotation."""
+    parameter = _parameter(signature, place)
+    if parameter is None:
+        return False
+    if parameter.default is None:
+        return True
+    annotation = parameter.annotation
+    if annotation is inspect.Parameter.empty:
+        return False
+    return _is_optional(_resolved(module, parameter.name, annotation))
+
+
+def _parameter(signature: inspect.Signature | None, position: int | str) -> inspect.Parameter | None:
+    if signature is None:
+        return None
+    if isinstance(position, str):
+        return signature.parameters.get(position)
+    parameters = list(signature.parameters.values())
+    positional = [p for p in parameters if p.kind in _POSITIONAL]
+    if position < len(positional):
+        return positional[position]
+    return next((p for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), None)
+
+
+def _resolved(module: Callable[..., Any], name: str, annotation: Any) -> Any:
+    """An annotation that is text, as the type that it names; the text itself when that can't be found."""
+    if not isinstance(annotation, str):
+        return annotation
+    function = target_of(module)
+    while isinstance(function, partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    try:
+        return typing.get_type_hints(function).get(name, annotation)
+    except Exception:  # evaluating the user's annotations may raise anything
+        return annotation
+
+
+def _is_optional(annotation: Any) -> bool:
+    if isinstance(annotation, str):
+        return "None" in annotation or "Optional[" in annotation
+    if annotation in (None, types.NoneType, Any, object):
+        return True
+    if get_origin(annotation) is typing.Annotated:
+        return _is_optional(get_args(annotation)[0])
+    return get_origin(annotation) in (Union, types.UnionType) and any(map(_is_optional, get_args(annotation)))

@@ -1,0 +1,127 @@
+"""What the build check finds: records with a code each, printed as a good compiler prints them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Literal, NamedTuple
+
+from ...errors import BuildError, few
+
+Severity = Literal["error", "warning", "note"]
+
+CODES: dict[str, str] = {
+    "E101": "a field is read that nothing before provides",
+    "E102": "a field is read with another dtype or type than it has",
+    "E103": "a field is read with another shape than it has",
+    "E104": "an optional field is read by a parameter that does not admit None",
+    "E105": "an input field is overwritten",
+    "E106": "a field is written twice",
+    "E107": "an output field is never written",
+    "E108": "a module rejects the inputs that it declares",
+    "E109": "a module changes a field in place",
+    "E110": "the callable does not take or return as many values as there are fields",
+    "E111": "a module writes another dtype or type than it declares",
+    "E112": "a module loses the batch dim",
+    "E113": "a module writes another number of dims than it declares",
+    "E114": "a module writes another size than it declares",
+    "E115": "a free dim of an output follows the batch size",
+    "E116": "a batch of one comes out in another shape",
+    "E117": "elements of a batch influence each other",
+    "W201": "a written field is never used",
+    "W202": "a field becomes float64 by promotion",
+    "W203": "one module with parameters or buffers stands in several places",
+    "W204": "batch norm is in training",
+    "N301": "an input dim or dtype is narrowed",
+    "N302": "a module is not probed",
+    "N303": "a module accepts one size only",
+    "N304": "a module rejects a batch of one",
+    "N305": "a free dim of an output follows the input",
+    "N306": "a declaration holds for some sizes only",
+}
+"""Every code and what it means; docs/errors.md has one heading for each."""
+
+_SEVERITIES: dict[str, Severity] = {"E": "error", "W": "warning", "N": "note"}
+_INDENT = "\n    "
+
+
+class PipelineWarning(UserWarning):
+    """A pipeline that works, and holds something that is probably not meant."""
+
+
+class Location(NamedTuple):
+    """The line of the user's program that declares a module."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        file = self.file
+        if os.path.isabs(file):
+            relative = os.path.relpath(file)
+            file = file if relative.startswith("..") else relative
+        return f"{file}:{self.line}"
+
+
+def location_of_caller() -> Location:
+    """The nearest line outside of this package; reads frames only, so it costs next to nothing."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_back is not None and _is_ours(frame):
+        frame = frame.f_back
+    return Location(frame.f_code.co_filename, frame.f_lineno) if frame is not None else Location("<unknown>", 0)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith("tensorclass.")
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding of the build check.
+
+    Args:
+        code: `E...` for errors, `W...` for warnings, `N...` for notes; docs/errors.md explains each.
+        message: What is wrong, in one line.
+        module: The index of the module in the pipeline; None for the pipeline itself.
+        name: The name of that module.
+        location: The line that declares it, and what stands there.
+        notes: More lines, such as what is available.
+        hint: What to do.
+
+    >>> print(Diagnostic("E101", "module 0 `head` reads `h`, which nothing before it provides", hint="write it"))
+    error[E101]: module 0 `head` reads `h`, which nothing before it provides
+        hint: write it
+    """
+
+    code: str
+    message: str
+    module: int | None = None
+    name: str | None = None
+    location: str = ""
+    notes: tuple[str, ...] = ()
+    hint: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """Whether the build fails ("error"), warns ("warning") or goes on ("note")."""
+        return _SEVERITIES[self.code[0]]
+
+    def __str__(self) -> str:
+        rows = [f"{self.severity}[{self.code}]: {self.message}"]
+        rows += [f"--> {self.location}"] if self.location else []
+        rows += self.notes
+        rows += [f"hint: {self.hint}"] if self.hint else []
+        return _INDENT.join(rows)
+
+
+def build_error(title: str, found: Iterable[Diagnostic]) -> BuildError:
+    """The one error of a build: every error and warning, in the order of the modules."""
+    diagnostics = tuple(found)
+    errors = [d for d in diagnostics if d.severity == "error"]
+    shown = [d for d in diagnostics if d.severity != "note"]
+    count = f"{len(errors)} error" + ("s" if len(errors) != 1 else "")
+    told = few(shown, " in `error.diagnostics`", "\n\n")
+    return BuildError(f"{title}: {count}\n\n{told}", diagnostics)

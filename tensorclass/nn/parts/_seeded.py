@@ -1,0 +1,56 @@
+"""Random draws from a generator of one's own, in code that takes none: in this thread, the global one untouched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...errors import UnsupportedOperationError
+
+
+class Seeded(TorchDispatchMode):
+    """While it is open, every random operation of this thread draws from a generator.
+
+    Args:
+        generator: Where the numbers come from, on the device of the tensors.
+
+    Raises:
+        UnsupportedOperationError: for a random operation of torch that has no `generator` argument.
+
+    >>> with Seeded(torch.Generator().manual_seed(0)):
+    ...     first = torch.distributions.Normal(0.0, 1.0).sample((2,))
+    >>> torch.equal(first, torch.normal(torch.zeros(2), 1.0, generator=torch.Generator().manual_seed(0)))
+    True
+    """
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # of torch
+        self.generator = generator
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # or torch imports its compiler, a second of it, for the first operation
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = dict(kwargs or {})
+        if torch.Tag.nondeterministic_seeded in func.tags and options.get("generator") is None:
+            func = _with_generator(func)
+            options["generator"] = self.generator
+        return func(*args, **options)
+
+
+def _with_generator(func: Any) -> Any:
+    """The overload of a random operation that takes a generator."""
+    if _takes_generator(func):
+        return func
+    name = "generator" if func._overloadname == "default" else f"{func._overloadname}_generator"
+    packet = func.overloadpacket
+    if name not in packet.overloads():
+        raise UnsupportedOperationError(f"{packet} can't draw from a generator; seed it with `torch.manual_seed`")
+    return getattr(packet, name)
+
+
+def _takes_generator(func: Any) -> bool:
+    return any(argument.name == "generator" for argument in func._schema.arguments)

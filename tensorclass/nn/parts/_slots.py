@@ -1,0 +1,165 @@
+"""What `in_fields` and `out_fields` are given: references to fields, and everything else refused with the right way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeGuard
+
+from torch import Tensor
+
+from ..._schema import FieldSpec, Schema
+from ...classes import FieldRef
+from ...core._keys import Path
+from ...errors import BuildError
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One in or out field of a module: a place in the state of a pipeline, known by its path."""
+
+    ref: FieldRef
+    within: str = ""
+    """The nested pipeline to which the place is private, as `inner/`; empty for a place of the whole pipeline."""
+
+    @property
+    def owner(self) -> type:
+        """The class on which the reference was written; it serves messages."""
+        return self.ref._owner
+
+    @property
+    def path(self) -> Path:
+        """Where the value stands; slots of different classes are the same place when their paths are equal."""
+        return (self.within + self.ref._path[0], *self.ref._path[1:]) if self.within else self.ref._path
+
+    @property
+    def spec(self) -> FieldSpec:
+        """What the field declares."""
+        return self.ref._spec
+
+    @property
+    def name(self) -> str:
+        """The path as text."""
+        return ".".join(self.ref._path)
+
+    @property
+    def label(self) -> str:
+        """The reference as the user wrote it."""
+        return f"{self.owner.__name__}.{self.name}"
+
+    @cached_property
+    def optional(self) -> bool:
+        """Whether reading the field, or a class on the way to it, may give None."""
+        return any(spec.optional for spec in specs_along(self.owner, self.ref._path))
+
+    @property
+    def needed(self) -> bool:
+        """Whether an instance of the owner can't be complete without the field."""
+        return self.spec.required or self.spec.produced
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.spec}"
+
+
+def specs_along(owner: Any, path: Sequence[str]) -> list[FieldSpec]:
+    """The declarations of every step of a path."""
+    found: list[FieldSpec] = []
+    for part in path:
+        spec: FieldSpec = fields_of(owner)[part]
+        found.append(spec)
+        owner = spec.nested
+    return found
+
+
+def has_path(owner: Any, path: Path) -> bool:
+    """Whether a class declares a path."""
+    for part in path:
+        spec = fields_of(owner).get(part) if owner is not None else None
+        if spec is None:
+            return False
+        owner = spec.nested
+    return True
+
+
+def is_tensorclass_type(value: object) -> TypeGuard[type]:
+    """Whether something is a class with declared fields."""
+    return isinstance(value, type) and getattr(value, "__tensorclass_schema__", None) is not None
+
+
+def fields_of(cls: Any) -> Mapping[str, FieldSpec]:
+    """The declared fields of a tensorclass."""
+    schema: Schema = cls.__tensorclass_schema__
+    return schema.fields
+
+
+def as_slots(value: object, role: str, *, droppable: bool = False) -> tuple[Slot | None, ...]:
+    """The slots of an argument: one reference, or a sequence of them.
+
+    Args:
+        value: What the user gave.
+        role: The name of the argument, for messages.
+        droppable: Whether None may stand for an output that is dropped.
+
+    Raises:
+        BuildError: for anything that is not a reference.
+    """
+    single = isinstance(value, FieldRef) or not isinstance(value, list | tuple)
+    items: Iterable[object] = (value,) if single else value  # type: ignore[assignment]  # a list or tuple by `single`
+    slots = tuple(_as_slot(item, role, droppable and not single) for item in items)
+    if droppable:
+        _refuse_useless(slots, role)
+    return slots
+
+
+def slots_of(value: object, role: str) -> list[Slot]:
+    """As `as_slots`, for arguments where nothing is dropped; at least one field."""
+    slots = [slot for slot in as_slots(value, role) if slot is not None]
+    if not slots:
+        raise BuildError(f"{role} names no field; name at least one")
+    return slots
+
+
+def _as_slot(item: object, role: str, droppable: bool) -> Slot | None:
+    if isinstance(item, FieldRef):
+        return Slot(item)
+    if item is None and droppable:
+        return None
+    raise BuildError(f"{role} takes references to fields, such as `Digits.image`; {_what_else(item)}")
+
+
+def _what_else(item: object) -> str:
+    if isinstance(item, str):
+        return (
+            f"got the string {item!r}: write the field on its class, for a class `Digits` as `Digits.{item or 'image'}`"
+        )
+    if is_tensorclass_type(item):
+        names = [f"{item.__name__}.{name}" for name in fields_of(item)]
+        return f"got the class {item.__name__}: name its fields, ({', '.join(names)})"
+    if isinstance(item, type):
+        return f"got the class {item.__name__}, which is no tensorclass: decorate it with `@tensorclass`"
+    if isinstance(item, Tensor):
+        return (
+            f"got a tensor of shape {list(item.shape)}: take the field off the class (`Digits.image`), not off an "
+            "instance (`batch.image`)"
+        )
+    if is_tensorclass_type(type(item)):
+        return f"got an instance of {type(item).__name__}: name fields of the class, as in `{_first_field(type(item))}`"
+    if isinstance(item, property):
+        return "got a property that is no field; name what it is computed from"
+    if item is None:
+        return "got None; in a sequence of out_fields None drops an output, and nothing else may be None"
+    return f"got {item!r} of type {type(item).__name__}"
+
+
+def _first_field(cls: type) -> str:
+    return f"{cls.__name__}.{next(iter(fields_of(cls)), '...')}"
+
+
+def _refuse_useless(slots: tuple[Slot | None, ...], role: str) -> None:
+    written = [slot.path for slot in slots if slot is not None]
+    if not written:
+        raise BuildError(f"{role} names no field, so the module would write nothing; name at least one field")
+    for path in written:
+        if written.count(path) > 1:
+            raise BuildError(f"{role} names `{'.'.join(path)}` twice; drop one of the outputs with None")

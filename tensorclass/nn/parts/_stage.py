@@ -1,0 +1,330 @@
+"""One typed module: any callable with the fields that it reads and writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeAlias, TypedDict, overload
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import Self, TypeVar, Unpack
+
+from ..._dims import why_no_name
+from ...core import TensorCollection
+from ...core._base import Has, Named
+from ...errors import BuildError
+from ._diagnostics import Location, location_of_caller
+from ._hooks import Hooked
+from ._how import How, as_device, by_keyword
+from ._results import build_alone, outputs, reraise
+from ._slots import Slot, as_slots, is_tensorclass_type
+
+Batch = TypeVar("Batch", contravariant=True, default=object)  # noqa: PLC0105  # users read this name in types
+N = TypeVar("N")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
+Several: TypeAlias = (
+    "list[Any] | Mapping[str, Any] | tuple[()] | tuple[Any, Any, Any, Any, Any, Any, Unpack[tuple[Any, ...]]]"
+)
+"""In fields that are not compared with parameters."""
+
+
+class Options(TypedDict, total=False):
+    """What else a typed module takes."""
+
+    name: str | None
+    update: bool
+    device: torch.device | str | int | None
+    checkpoint: bool
+
+
+WHOLE = "_on_fields"
+"""The method that a typed pipeline calls; it writes all fields of a class, whether they are read or not."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a sequence knows about one of its modules; the module itself is registered under `name`."""
+
+    name: str
+    reads: tuple[Slot, ...]
+    writes: tuple[Slot | None, ...]
+    update: bool
+    location: Location
+    function: Callable[..., Any] | None
+    """The callable, when it is no `nn.Module` and no method of one."""
+    method: str | None
+    """The method of the registered module that is called; None for the module itself."""
+    how: How
+    partial: bool = False
+    """Whether the module is skipped when an in field that it needs is None."""
+    skip_existing: bool = False
+    """Whether the module is skipped when its out fields are filled in already."""
+
+    @property
+    def written(self) -> tuple[Slot, ...]:
+        """The out fields without those that are dropped."""
+        return tuple(slot for slot in self.writes if slot is not None)
+
+
+class TensorClassModule(Hooked, Generic[Batch]):
+    """A callable with the fields of a batch that it reads and writes.
+
+    In a `TensorClassSequential` it is metadata only: the wrapped module itself is registered there. Called alone on a
+    batch, it returns an instance of the class of its out fields; when the batch is of that class already, a new
+    instance with the out fields filled in and everything else passed through.
+
+    Args:
+        module: An `nn.Module`, a function, a bound method or any other callable that takes the values of `in_fields`
+            by position, tensors of shape `[*batch, *event]`, and returns the value of `out_fields`: one value, a tuple
+            in their order, or a mapping with their last names as keys.
+        in_fields: What is read: `Digits.image`, a sequence of fields, or a mapping from the names of parameters to
+            fields, which are then passed by keyword. Checkers compare one field and tuples with the parameters.
+        out_fields: What is written; in a sequence, None drops an output.
+        name: The name in a sequence; by default the name of the function or class with its index.
+        update: Whether the module may overwrite fields of the input or of modules before it.
+        device: Where the module runs: it is moved there, as `nn.Module.to` does, and so are its inputs at each call.
+        checkpoint: Whether the module runs again in the backward pass instead of keeping its activations.
+
+    Raises:
+        BuildError: for arguments that are no callable or no fields.
+
+    >>> import torch
+    >>> from torch import Tensor, nn
+    >>> from tensorclass import TensorClass
+    >>> from tensorclass.typing import Float32
+    >>> class Image(TensorClass):
+    ...     pixels: Float32[Tensor, "64"]
+    >>> class Hidden(TensorClass):
+    ...     h: Float32[Tensor, "8"]
+    >>> encoder = TensorClassModule(nn.Linear(64, 8), in_fields=Image.pixels, out_fields=Hidden.h)
+    >>> encoder(Image(torch.zeros(5, 64))).h.shape
+    torch.Size([5, 8])
+    """
+
+    @overload
+    def __init__(
+        self: TensorClassModule[object], module: Callable[[A], Any], in_fields: tuple[A | None],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: TensorClassModule[object], module: Callable[[A, B], Any], in_fields: tuple[A | None, B | None],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: TensorClassModule[object], module: Callable[[A, B, C], Any],
+        in_fields: tuple[A | None, B | None, C | None],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: TensorClassModule[object], module: Callable[[A, B, C, D], Any],
+        in_fields: tuple[A | None, B | None, C | None, D | None],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: TensorClassModule[object], module: Callable[[A, B, C, D, E], Any],
+        in_fields: tuple[A | None, B | None, C | None, D | None, E | None],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: TensorClassModule[object], module: Callable[[A, B, C, D, E, F], Any],
+        in_fields: tuple[A | None, B | None, C | None, D | None, E | None, F | None],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: TensorClassModule[object], module: Callable[..., Any], in_fields: Several,
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: TensorClassModule[Has[N]], module: Callable[[Tensor], Any], in_fields: Named[N],
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: TensorClassModule[object], module: Callable[[A], Any], in_fields: A | None,
+        out_fields: Any, **options: Unpack[Options],
+    ) -> None: ...  # fmt: skip
+    def __init__(
+        self, module: Callable[..., Any], in_fields: Any, out_fields: Any, *, name: str | None = None,
+        update: bool = False, device: torch.device | str | int | None = None, checkpoint: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        _check_callable(module)
+        self.module = module
+        self.name = check_name(name)
+        self.update = update
+        self.location = location_of_caller()
+        fields, parameters = by_keyword(in_fields)
+        self._how = How(parameters, as_device(device), checkpoint)
+        self._reads = tuple(slot for slot in as_slots(fields, "in_fields") if slot is not None)
+        self._writes = self._declared = as_slots(out_fields, "out_fields", droppable=True)
+        if self._how.device is not None and isinstance(module, nn.Module):
+            module.to(self._how.device)
+
+    @property
+    def in_fields(self) -> tuple[Any, ...]:
+        """The references that are read."""
+        return tuple(slot.ref for slot in self._reads)
+
+    @property
+    def out_fields(self) -> tuple[Any, ...]:
+        """The references that are written; None where an output is dropped."""
+        return tuple(None if slot is None else slot.ref for slot in self._writes)
+
+    def select_out_fields(self, *fields: Any) -> Self:
+        """Drop every output but these, in place; `reset_out_fields` brings them back.
+
+        Raises:
+            BuildError: for a field that the module does not write.
+        """
+        wanted = as_slots(fields, "fields")
+        unknown = [str(slot) for slot in wanted if slot not in self._declared]
+        if unknown or not wanted:
+            raise BuildError(f"{self._label()} writes {fields_text(self._declared)}, not {unknown or 'no field'}")
+        self._writes = tuple(slot if slot in wanted else None for slot in self._declared)
+        return self
+
+    def reset_out_fields(self) -> Self:
+        """Keep every output again."""
+        self._writes = self._declared
+        return self
+
+    def forward(self, batch: Any) -> Any:
+        """Read the in fields of a batch, call the module, and build the class of the out fields.
+
+        Raises:
+            SchemaError: when an output does not fit its declaration.
+        """
+        if not is_tensorclass_type(type(batch)):
+            owner = self._reads[0].owner.__name__ if self._reads else "Batch"
+            call = f"{owner}.from_tensordict" if isinstance(batch, (Mapping, TensorCollection)) else owner
+            raise TypeError(
+                f"{self._label()} takes a batch that declares {', '.join(s.label for s in self._reads)}; got "
+                f"{type(batch).__name__}; make one with `{call}(...)`"
+            )
+        values = [_read(batch, slot, self._label()) for slot in self._reads]
+        try:
+            result = self._how.call(self.module, values)
+        except Exception as error:  # whatever the user's callable raises
+            reraise(error, self._label(), self._reads, values)
+        written = outputs(result, self._writes, self._label())
+        return build_alone(batch, self._writes, written, self._label())
+
+    def _stage_at(self, index: int) -> tuple[Stage, nn.Module | None]:
+        """The record for a place in a sequence, and the module to register there."""
+        owner = getattr(self.module, "__self__", None)
+        name = self.name or f"{default_name(self.module)}_{index}"
+        method = method_name(owner, self.module) if isinstance(owner, nn.Module) else None
+        registered = self.module if isinstance(self.module, nn.Module) else owner if method is not None else None
+        function = self.module if registered is None else None
+        stage = Stage(name, self._reads, self._writes, self.update, self.location, function, method, self._how)
+        return stage, registered
+
+    def _label(self) -> str:
+        return f"module `{self.name or default_name(self.module)}`"
+
+    def extra_repr(self) -> str:
+        """The fields, in the repr of the module."""
+        return f"{fields_text(self._reads)} -> {fields_text(self._writes)}"
+
+
+def fields_text(slots: tuple[Slot | None, ...]) -> str:
+    """Slots as the user wrote them."""
+    names = ["None" if slot is None else slot.label for slot in slots]
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+
+def as_module(stage: Stage, target: Callable[..., Any]) -> TensorClassModule:
+    """The typed module of a stage."""
+    how = stage.how
+    reads = [slot.ref for slot in stage.reads]
+    fields = dict(zip(how.parameters, reads, strict=True)) if how.parameters else reads
+    writes = [None if slot is None else slot.ref for slot in stage.writes]
+    module = TensorClassModule(
+        target, fields, writes, name=stage.name.rpartition(".")[2], update=stage.update, checkpoint=how.checkpoint
+    )
+    module._how, module.location = how, stage.location
+    return module
+
+
+def method_name(owner: nn.Module, method: Any) -> str:
+    """The attribute under which a module has a bound method; its own name may be another, as that of a lambda is.
+
+    Raises:
+        BuildError: when no attribute gives it.
+    """
+    known = [name for base in type(owner).__mro__ for name, value in vars(base).items() if value is method.__func__]
+    for name in (method.__name__, *known):
+        if not why_no_name(name) and getattr(owner, name, None) == method:
+            return str(name)
+    raise BuildError(
+        f"got a method of {type(owner).__name__} that no attribute of the module gives: a pipeline calls it by the "
+        "name of the attribute; define it in the class of the module"
+    )
+
+
+def default_name(module: object) -> str:
+    """A readable name for a callable: of the function, else of its class.
+
+    >>> default_name(nn.LayerNorm(3)), default_name(lambda x: x)
+    ('layer_norm', 'function')
+    """
+    while isinstance(module, partial):
+        module = module.func
+    name = getattr(module, "__name__", "") if not isinstance(module, nn.Module) else ""
+    if name == "<lambda>":
+        return "function"
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name or type(module).__name__).lower()
+    clean = re.sub(r"\W", "", snake).strip("_")
+    return clean if clean[:1].isalpha() else f"module{clean}"
+
+
+def _check_callable(module: object) -> None:
+    hint = "give an instance of an nn.Module, a function or any other callable"
+    if isinstance(module, type) and issubclass(module, nn.Module):
+        raise BuildError(f"got the class {module.__name__}: make an instance of it, `{module.__name__}(...)`")
+    if isinstance(module, TensorClassModule):
+        raise BuildError(
+            "got a TensorClassModule, which names its fields already; use it as it is, or wrap its `.module`"
+        )
+    if isinstance(module, Tensor) or not callable(module):
+        raise BuildError(f"got {type(module).__name__}, which can't be called; {hint}")
+
+
+def check_name(name: object) -> str | None:
+    """The name of a module in a sequence, or None."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or not name.isidentifier():
+        raise BuildError(f"name={name!r}: a module's name is one Python identifier, such as 'encoder'")
+    if hasattr(nn.Module, name):
+        raise BuildError(f"name={name!r} would hide `nn.Module.{name}`; take another name")
+    return name
+
+
+def _read(batch: Any, slot: Slot, label: str) -> Any:
+    value = batch
+    for part in slot.path:
+        if value is None:
+            return None
+        if part not in type(value).__tensorclass_schema__.fields:
+            raise TypeError(
+                f"{label} reads {slot}, which {type(batch).__name__} does not have; give it a batch of "
+                f"{slot.owner.__name__}"
+            )
+        value = getattr(value, part)
+    return value

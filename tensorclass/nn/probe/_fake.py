@@ -1,0 +1,227 @@
+"""Fake tensors: shapes and dtypes without values. The one file that touches torch's private API for them.
+
+`FakeTensorMode` imports another second of torch when it is first made, so nothing here runs at import. Where a torch
+release has moved it, `Unavailable` is raised and the check stays with the declarations.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Distribution
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ._quiet import Assuming
+
+_PRIVATE = "torch._subclasses.fake_tensor"
+_COMPILER = "torch._dynamo"
+logger = logging.getLogger("tensorclass")
+
+# torch compares the dtypes of these operands in its kernels only, and fake tensors run no kernel.
+_SAME = (
+    "mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "addr", "dot", "vdot", "convolution", "_trilinear",
+    "_addmm_activation",
+)  # fmt: skip
+_NORMS = ("batch_norm", "layer_norm", "group_norm")
+_FLOATING = (
+    "_softmax", "_log_softmax", "_safe_softmax", "gelu", "silu", "mish", "elu", "leaky_relu", "hardswish",
+    "hardsigmoid", "hardtanh", "softplus", "rrelu", "softshrink", "hardshrink", "avg_pool2d", "avg_pool3d",
+    "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "grid_sampler_2d", "upsample_nearest1d", "upsample_nearest2d",
+    "upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d",
+)  # fmt: skip
+_BLIND = (
+    ".numpy() is not supported", "data pointer", "FakeTensor", "fake tensor", "'Meta' backend", "meta tensor",
+    "data-dependent", "symbolic", "torch.ops.load_library", "functorch transforms don't yet support",
+)  # fmt: skip
+
+
+class Unavailable(Exception):
+    """This torch has no fake tensors where we look for them."""
+
+
+class _Here(threading.local):
+    """Whether fake tensors run in this thread."""
+
+    running = False
+
+
+_HERE = _Here()
+
+
+def _told(record: logging.LogRecord) -> bool:
+    """Whether torch logs what its fake tensors can't do: not about ours, which are asked what they can do."""
+    return not _HERE.running
+
+
+def _private() -> Any:
+    """Torch's module of fake tensors, and its compiler, which the first operation on one imports.
+
+    The import turns the validation of distributions off in the whole process, for good; here it stays as it was.
+    """
+    if _COMPILER not in sys.modules:
+        before, start = Distribution._validate_args, time.perf_counter()
+        importlib.import_module(_COMPILER)
+        Distribution.set_default_validate_args(before)
+        seconds = time.perf_counter() - start
+        logger.info(
+            "the first probe of the process imported %s in %.1f s; `probe=False` does without", _COMPILER, seconds
+        )
+    module = importlib.import_module(_PRIVATE)
+    logging.getLogger(_PRIVATE).addFilter(_told)
+    return module
+
+
+class FakeTensors:
+    """Makes fake tensors, and fake copies of real ones; one instance for one build.
+
+    Raises:
+        Unavailable: when torch's private API is not what we know.
+    """
+
+    real = False
+
+    def __init__(self) -> None:
+        try:
+            self._private: Any = _private()
+            self._mode: Any = self._private.FakeTensorMode(allow_non_fake_inputs=True)
+        except (ImportError, AttributeError, TypeError) as error:
+            raise Unavailable(str(error)) from error
+        self._fakes: dict[int, tuple[Tensor, Tensor]] = {}
+        self._guard = Guard(self)
+
+    def close(self) -> None:
+        """Let go of the real tensors."""
+        self._fakes.clear()
+
+    def tensor(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+        """A fake tensor of a shape."""
+        with self._mode:
+            return torch.empty(tuple(shape), dtype=dtype, device=device)
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        """The fake twin of a real tensor, the same each time; a fake one is its own."""
+        if self.is_fake(tensor):
+            return tensor
+        known = self._fakes.get(id(tensor))
+        if known is None:
+            known = self._fakes[id(tensor)] = (tensor, self._twin(tensor))
+        return known[1]
+
+    def _twin(self, tensor: Tensor) -> Tensor:
+        if type(tensor) not in (Tensor, nn.Parameter) or tensor.layout != torch.strided or tensor.is_quantized:
+            fake: Tensor = self._mode.from_tensor(tensor)
+            return fake
+        with self._mode:
+            # Made by shape: a twin made by torch may keep small values as a "constant", and write to the real tensor.
+            fake = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+            if isinstance(tensor, nn.Parameter):
+                return nn.Parameter(fake, requires_grad=tensor.requires_grad)
+            return fake.requires_grad_(tensor.requires_grad)
+
+    def is_fake(self, value: object) -> bool:
+        """Whether a value is a fake tensor."""
+        return isinstance(value, self._private.FakeTensor)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Operations inside make fake tensors, and their operands are compared as real kernels would."""
+        _HERE.running = True
+        try:
+            with self._mode, self._guard, FewSteps():
+                yield
+        finally:
+            _HERE.running = False
+
+    def is_blind(self, error: BaseException) -> bool:
+        """Whether an error says that values were needed, and not that the module is wrong."""
+        if isinstance(error, Warning):
+            return True  # a warning that is an error, here as in a real call
+        kinds = ("DataDependentOutputException", "DynamicOutputShapeException", "UnsupportedFakeTensorException")
+        private = tuple(getattr(self._private, name, Unavailable) for name in kinds)
+        found: BaseException | None = error
+        while found is not None:
+            if isinstance(found, private) or any(text in str(found) for text in _BLIND):
+                return True
+            found = found.__cause__ or found.__context__
+        return False
+
+
+class Guard(TorchDispatchMode):
+    """The dispatch mode that comes before the fake tensors."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, fakes: FakeTensors) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # of torch
+        self.fakes = fakes
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(getattr(func, "overloadpacket", None), "__name__", "")
+        if name and name != "lift_fresh":
+            compare_operands(name, args)
+            args = tuple(self._faked(arg) for arg in args)
+            kwargs = {key: self._faked(value) for key, value in (kwargs or {}).items()}
+        return func(*args, **(kwargs or {}))
+
+    def _faked(self, value: Any) -> Any:
+        """Real tensors that a callable reaches past its copy, such as globals, are replaced too."""
+        if isinstance(value, Tensor):
+            return self.fakes.copy(value)
+        return [self._faked(item) for item in value] if type(value) is list else value
+
+
+class FewSteps(Assuming):
+    """Recurrent layers run over two steps instead of all, each of which would cost Python a millisecond."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        # Nine arguments that end in `batch_first`; a packed sequence has other ones.
+        if name not in ("gru", "lstm", "rnn_tanh", "rnn_relu") or len(args) != 9 or type(args[-1]) is not bool:
+            return super().__torch_function__(func, types, args, kwargs)
+        x, time = args[0], int(args[-1])
+        steps = x.shape[time] if x.ndim == 3 else 0
+        if steps < 3:
+            return func(*args)
+        output, *state = func(x.narrow(time, 0, 2), *args[1:])
+        shape = [steps if dim == time else size for dim, size in enumerate(output.shape)]
+        return output.narrow(time, 0, 1).expand(shape), *state
+
+
+def compare_operands(name: str, args: Sequence[Any]) -> None:
+    """Raise what a real kernel raises for operands of wrong dtypes.
+
+    Raises:
+        RuntimeError: for dtypes that the operation does not take.
+    """
+    dtypes = [arg.dtype for arg in args if isinstance(arg, Tensor)]
+    if not dtypes:
+        return
+    if name in _SAME and len(set(dtypes)) > 1:
+        raise RuntimeError(f"expected operands of one dtype, got {_names(dtypes)} ({name})")
+    if any(norm in name for norm in _NORMS) and "backward" not in name:
+        mixed = dtypes[0] in (torch.float16, torch.bfloat16)
+        if not dtypes[0].is_floating_point or (not mixed and len(set(dtypes)) > 1):
+            raise RuntimeError(f"expected floating point operands of one dtype, got {_names(dtypes)} ({name})")
+    if name in _FLOATING and not (dtypes[0].is_floating_point or dtypes[0].is_complex):
+        raise RuntimeError(f'"{name}" not implemented for {_names(dtypes[:1])}')
+    if name == "relu" and dtypes[0] == torch.bool:
+        raise RuntimeError("relu is not implemented for bool")
+    if name == "nll_loss_forward" and dtypes[1] not in (torch.int64, torch.uint8):
+        raise RuntimeError(f"expected int64 targets, got {_names(dtypes[1:2])}")
+
+
+def _names(dtypes: Sequence[torch.dtype]) -> str:
+    return " and ".join(dict.fromkeys(str(dtype).removeprefix("torch.") for dtype in dtypes))

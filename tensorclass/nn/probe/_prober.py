@@ -1,0 +1,390 @@
+"""Step 2 of the build check: every callable runs on fake tensors, and what it makes is held against its declaration.
+
+A sweep runs the whole pipeline once, for batches of two, three and one, with other sizes of the open dims each time.
+What a module rejects is looked into before it is an error: other sizes, dtypes and ranks of the open inputs are tried,
+and a copy is run on real values, since fake tensors have gaps of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._schema import MISSING, FieldSpec, Polynomial
+from ...core._keys import Path
+from ..check._declared import Probed, Report, Seen, Use
+from ..check._unify import Clash, Rest
+from ..parts._diagnostics import Diagnostic
+from ..parts._results import TENSORS
+from ..parts._slots import fields_of
+from ..parts._stage import Stage
+from ._copy import Uncopyable
+from ._effects import OPT_OUT
+from ._fake import FakeTensors, Unavailable
+from ._quiet import quiet
+from ._run import Outcome, RealTensors, Tensors, as_real
+from ._search import Again, Searcher, Sweep, Unknown, device_of, parameter_count
+from ._sizes import BATCHES, Sizes, dtype_for
+from ._words import useful_line
+
+_ATTEMPTS = 24
+_REAL_PARAMETERS, _REAL_VALUES = 1 << 26, 1 << 24
+
+
+def probe(
+    report: Report, stages: Sequence[Stage], targets: Sequence[Callable[..., Any]], output: type, *, real: bool = False
+) -> Report:
+    """The report of step 1 with what probing adds.
+
+    Args:
+        report: What the declarations say.
+        stages: The modules.
+        targets: What each stage calls.
+        output: The class that the pipeline returns.
+        real: Whether copies run on real tensors instead of fake ones.
+    """
+    try:
+        tensors: Tensors = RealTensors(device_of(targets)) if real else FakeTensors()
+    except Unavailable as reason:
+        note = Diagnostic(
+            "N302", "no module is probed: this torch has no fake tensors as we know them", notes=(str(reason),)
+        )
+        return replace(report, diagnostics=(*report.diagnostics, note))
+    with quiet():
+        prober = Prober(report, stages, targets, output, tensors)
+        try:
+            return prober.run()
+        finally:
+            prober.close()
+            tensors.close()
+
+
+def relearn(report: Report, probed: Probed | None) -> Report:
+    """The report of a copy with what probing found out about the original."""
+    if probed is None:
+        return report
+    for name, size in probed.narrowed.items():
+        with suppress(Clash):
+            report.state.unifier.unify((Polynomial.of(name),), (Polynomial.of(size),))
+    return replace(report, diagnostics=_sorted(report, probed), probed=probed)
+
+
+def _sorted(report: Report, probed: Probed) -> tuple[Diagnostic, ...]:
+    """All findings, in the order of the modules, without those that a probe has answered."""
+    found = [d for d in report.diagnostics if d not in probed.answered]
+    found += probed.diagnostics
+    return tuple(sorted(found, key=lambda d: len(report.reads) if d.module is None else d.module))
+
+
+class Prober(Searcher):
+    """Probes one pipeline."""
+
+    def run(self) -> Report:
+        """All sweeps, then everything that they showed."""
+        sweeps = self.sweeps()
+        for index in sorted(self.once & sweeps[0].given.keys()):
+            self._once(sweeps[0], index)
+        for index in range(len(self.stages)):
+            self._tell(index, sweeps)
+        seen = tuple(self._seen(sweeps[0], index) for index in range(len(self.stages)))
+        blind = {index: reason for sweep in sweeps[:1] for index, reason in sweep.blind.items()}
+        probed = Probed(tuple(self.found), tuple(self.answered), dict(self.narrowed), seen, blind)
+        return replace(self.report, diagnostics=_sorted(self.report, probed), probed=probed)
+
+    def sweeps(self) -> list[Sweep]:
+        """The sweeps of the last attempt: the one in which nothing new was learned about the inputs."""
+        for attempt in range(_ATTEMPTS + 1):
+            self.searching = attempt < _ATTEMPTS
+            try:
+                return [self._sweep(number) for number in range(len(BATCHES))]
+            except Again:
+                self.answered.clear()
+        raise AssertionError("a sweep that does not search has an end")
+
+    def _sweep(self, number: int) -> Sweep:
+        sizes = Sizes(self.unifier, self.plan, number, small=self.tensors.real)
+        sweep = Sweep(number, sizes, self.isolator(self.tensors))
+        for place in self.report.inputs.values():
+            if place.spec.kind in TENSORS:  # so that names get their numbers in the order of the input class
+                sweep.sizes.shape(place.terms)
+        for index in range(len(self.stages)):
+            self._step(sweep, index)
+        return sweep
+
+    # ---- one module in one sweep ---------------------------------------------------------------------------------
+
+    def _step(self, sweep: Sweep, index: int) -> None:
+        """Run a module; what it writes wrongly, or can't be seen to write, goes on as it is declared."""
+        outcome = Outcome()
+        if self.reach[index].refused:
+            sweep.blind[index] = f"`{self.reach[index].refused}` says `{OPT_OUT} = False`"
+        elif index not in self.blocked:
+            try:
+                sweep.given[index] = tuple(
+                    self._value(sweep, use.slot.path) for use in self.report.reads[index] if use is not None
+                )
+                kept = self.live[index] | self.report.inputs.keys()
+                held = {path: value for path, value in sweep.values.items() if path in kept or path[:1] in kept}
+                sweep.live[index] = held
+                outcome = outcome if index in self.once else self._outcome(sweep, index)
+            except Again:
+                raise
+            except (Unknown, Uncopyable) as reason:
+                sweep.blind[index] = str(reason)
+            except Exception as error:  # what the probe itself can't handle must not stop a build
+                sweep.blind[index] = f"the probe failed ({type(error).__name__}: {useful_line(error)})"
+        sweep.outcomes[index] = outcome
+        usable = outcome.values if not outcome.findings else None
+        for position, use in enumerate(self.report.writes[index]):
+            if use is not None:
+                value = usable[position] if usable is not None else self._declared(sweep, use)
+                self._write(sweep, use.slot.path, value)
+
+    def _outcome(self, sweep: Sweep, index: int) -> Outcome:
+        values = sweep.given[index]
+        outcome = self._run(index, sweep.batch, values, sweep.sizes, self.tensors, sweep.live[index], sweep.isolator)
+        if outcome.error is not None and self.tensors.is_blind(outcome.error):
+            raise Unknown(f"it needs values ({useful_line(outcome.error)})")
+        if (outcome.error is not None or outcome.findings) and not self._really(sweep, index, outcome):
+            raise Unknown("fake tensors do not show what it does")
+        if self.searching and sweep.batch != 1 and index not in self.hints:
+            self._search(sweep, index, outcome)
+        if outcome.error is None and sweep.number == 0:
+            self._without(sweep, index)
+        return outcome
+
+    def _once(self, sweep: Sweep, index: int) -> None:
+        """The one run of a module that may be felt outside: nothing is tried again, and nothing searched for."""
+        terms = [
+            t for use in self.report.reads[index] if use is not None for t in self.unifier.resolve(use.place.terms)
+        ]
+        guessed = [name for t in terms for name in ([t.name] if isinstance(t, Rest) else t.names)]
+        try:
+            outcome = self._run(
+                index, sweep.batch, sweep.given[index], sweep.sizes.copy(self.plan), self.tensors, sweep.live[index],
+                sweep.isolator,
+            )  # fmt: skip
+        except Uncopyable as reason:
+            sweep.blind[index] = str(reason)
+            return
+        if outcome.error is not None and self.tensors.is_blind(outcome.error):
+            sweep.blind[index] = f"it needs values ({useful_line(outcome.error)})"
+        elif outcome.error is not None and sweep.sizes.guessed.intersection(guessed):
+            outside = self.reach[index].outside
+            sweep.blind[index] = f"it reaches {outside}, so it is run once, and rejects the sizes that were tried"
+        sweep.outcomes[index] = outcome
+
+    def _really(self, sweep: Sweep, index: int, outcome: Outcome) -> bool:
+        """Whether a copy does the same with real values; too large a module is believed."""
+        values = sweep.given[index]
+        held = sum(value.numel() for value in values if isinstance(value, Tensor))
+        if self.tensors.real or held > _REAL_VALUES or parameter_count(self.targets[index]) > _REAL_PARAMETERS:
+            return True
+        tensors = RealTensors(self.device)
+        made = [as_real(value, tensors) for value in values]
+        paths = [use.slot.path for use in self.report.reads[index] if use is not None]
+        again = self._run(
+            index, sweep.batch, made, sweep.sizes.copy(self.plan), tensors, dict(zip(paths, made, strict=True))
+        )
+        if again.error is not None and tensors.is_blind(again.error):
+            return False
+        if again.error is not None and outcome.error is not None:
+            outcome.error = again.error if useful_line(again.error) else outcome.error
+        codes = {finding.code for finding in outcome.findings}
+        inherited = codes == {"E109"}  # a view of another field can't be seen with values made anew
+        return (again.error is not None) == (outcome.error is not None) and (
+            inherited or codes == {finding.code for finding in again.findings} or not codes
+        )
+
+    def _without(self, sweep: Sweep, index: int) -> None:
+        """An optional in field whose absence passes is guarded, whatever the signature says."""
+        for d in [d for d in self.report.diagnostics if d.code == "E104" and d.module == index]:
+            for position, use in enumerate(self.report.reads[index]):
+                if use is None or not use.place.optional or f"parameter {position} " not in d.message:
+                    continue
+                values = list(sweep.given[index])
+                values[position] = None
+                absent = self._run(index, sweep.batch, values, sweep.sizes.copy(self.plan), self.tensors)
+                if absent.error is None and not absent.findings:
+                    self.answered.append(d)
+
+    # ---- values --------------------------------------------------------------------------------------------------
+
+    def _value(self, sweep: Sweep, path: Path) -> Any:
+        for length in range(len(path), 0, -1):
+            if path[:length] in sweep.values:
+                value = sweep.values[path[:length]]
+                for name in path[length:] if value is not MISSING else ():
+                    value = getattr(value, name)
+                break
+        else:
+            place = self.report.inputs.get(path)
+            value = MISSING if place is None else self._made(sweep, path, place.spec)
+            sweep.values[path] = value
+        if value is MISSING:
+            raise Unknown(f"it reads `{'.'.join(path)}`, of which there is no example")
+        return value
+
+    def _made(self, sweep: Sweep, path: Path, spec: FieldSpec) -> Any:
+        """An input field: a tensor of its shape here, an instance of its class, its default."""
+        if spec.kind in TENSORS:
+            place = self.report.inputs[path]
+            shape = sweep.sizes.shape(place.terms)
+            dtype = self.plan.dtypes.get(path) or dtype_for(place.dtype)
+            batch = (sweep.batch,) if spec.kind == "tensor" else ()
+            return self.tensors.tensor((*batch, *shape), dtype, self.device)
+        if spec.nested is not None:
+            return self._instance(sweep, path, spec.nested)
+        if spec.default_factory is not MISSING:
+            return spec.default_factory()
+        return spec.default if spec.kind == "value" else MISSING
+
+    def _instance(self, sweep: Sweep, path: Path, cls: Any) -> Any:
+        values = {}
+        for name, spec in fields_of(cls).items():
+            if spec.init and not spec.produced and (*path, name) in self.report.inputs:
+                try:
+                    values[name] = self._value(sweep, (*path, name))
+                except Unknown:
+                    if spec.required:
+                        raise
+        with self.tensors.running():
+            return cls(**values, batch_size=[sweep.batch])
+
+    def _declared(self, sweep: Sweep, use: Use) -> Any:
+        spec = use.slot.spec
+        if spec.kind not in TENSORS:
+            return MISSING
+        batch = (sweep.batch,) if spec.kind == "tensor" else ()
+        return self.tensors.tensor(
+            (*batch, *sweep.sizes.shape(use.place.terms)), dtype_for(use.place.dtype), self.device
+        )
+
+    def _write(self, sweep: Sweep, path: Path, value: Any) -> None:
+        for other in [p for p in sweep.values if p[: len(path)] == path or path[: len(p)] == p]:
+            del sweep.values[other]
+        sweep.values[path] = value
+
+    # ---- findings ------------------------------------------------------------------------------------------------
+
+    def _tell(self, index: int, sweeps: Sequence[Sweep]) -> None:
+        """What one module did in all sweeps, as diagnostics."""
+        reason = next((sweep.blind[index] for sweep in sweeps if index in sweep.blind), None)
+        if reason is not None:
+            hint = (
+                "" if self.tensors.real else 'its outputs are compared on the first call; `probe="run"` runs a copy now'
+            )
+            self.found.append(self.words.diagnostic(index, "N302", f"is not probed: {reason}", (), hint))
+            return
+        shown = sweeps[: 1 if index in self.once else 2]
+        for sweep in shown:
+            outcome = sweep.outcomes[index]
+            given = self._given(sweep, index)
+            if outcome.error is not None:
+                self.found.append(self.words.rejected(index, outcome.error, given, self.hints.get(index, "")))
+                return
+            if outcome.findings:
+                sometimes = any(not other.outcomes[index].findings for other in shown)
+                for finding in outcome.findings:
+                    if sometimes and finding.code in ("E113", "E114"):
+                        self.found.append(self.words.sometimes(index, finding, given))
+                        continue
+                    dim = finding.dim or 0
+                    text = self._expression(index, finding.position, dim, sweeps) if finding.code == "E114" else ""
+                    self.found.append(self.words.finding(index, finding, given, sweep.batch, text))
+                return
+        self._follows(index, sweeps)
+        self._promoted(index, sweeps[0])
+        if index in sweeps[0].given:
+            self._halved(index, sweeps[0])
+        self._alone(index, sweeps)
+
+    def _alone(self, index: int, sweeps: Sequence[Sweep]) -> None:
+        outcome, given = sweeps[2].outcomes[index], self._given(sweeps[2], index)
+        if outcome.error is not None:
+            message = f"rejects a batch of one: {useful_line(outcome.error)}"
+            self.found.append(self.words.diagnostic(index, "N304", message, (given,)))
+        for finding in outcome.findings[:1]:
+            normal = self._shapes(index, finding.position, sweeps)
+            self.found.append(self.words.single(index, finding, normal, given))
+
+    def _follows(self, index: int, sweeps: Sequence[Sweep]) -> None:
+        """Dims that only outputs have must be constants: nothing else could tell what they are."""
+        first, second = sweeps[0].sizes, sweeps[1].sizes
+        for name, (stage, position, dim) in first.bound.items():
+            if stage == index and name in second.bound and first.known[name] != second.known[name]:
+                shapes = self._shapes(index, position, sweeps)
+                sizes = [shape[dim] if shape is not None and dim < len(shape) else None for shape in shapes]
+                batch = sizes == list(BATCHES)
+                text = self._expression(index, position, dim, sweeps)
+                self.found.append(self.words.follows(index, position, dim, shapes, text, batch))
+
+    def _promoted(self, index: int, sweep: Sweep) -> None:
+        given = [value.dtype for value in sweep.given.get(index, ()) if isinstance(value, Tensor)]
+        for use, value in zip(self.report.writes[index], sweep.outcomes[index].values or (), strict=False):
+            if use is None or not isinstance(value, Tensor) or torch.float64 in given or use.place.dtype is None:
+                continue
+            if value.dtype == torch.float64 and use.place.dtype.exact is None and use.slot.spec.kind in TENSORS:
+                message = f"writes `{use.slot.name}` as float64, and reads nothing of that dtype"
+                hint = "a float64 tensor or a numpy value took part; convert it, or declare Float64"
+                self.found.append(self.words.diagnostic(index, "W202", message, (f"declared {use.slot}",), hint))
+
+    def _given(self, sweep: Sweep, index: int) -> str:
+        return self.words.given(self.report.reads[index], sweep.given[index]) if index in sweep.given else ""
+
+    def _shapes(self, index: int, position: int, sweeps: Sequence[Sweep]) -> list[tuple[int, ...] | None]:
+        """The event shape of one output in each sweep, as it was really made."""
+        found: list[tuple[int, ...] | None] = []
+        use = self.report.writes[index][position]
+        batch = 1 if use is not None and use.slot.spec.kind == "tensor" else 0
+        for sweep in sweeps:
+            values = sweep.outcomes[index].values
+            value = values[position] if values is not None else None
+            found.append(tuple(value.shape[batch:]) if isinstance(value, Tensor) else None)
+        return found
+
+    def _expression(self, index: int, position: int, dim: int, sweeps: Sequence[Sweep]) -> str:
+        """How a size follows from what the module reads; one more run has odd sizes, which halving tells apart."""
+        rows = [(shape, sweep.given[index]) for shape, sweep in
+                zip(self._shapes(index, position, sweeps), sweeps, strict=True) if index in sweep.given]  # fmt: skip
+        first = sweeps[0]
+        values, outcome = self._at_odd_sizes(first, index)
+        made = outcome.values
+        if made is not None and isinstance(made[position], Tensor):
+            rows.append((_event(self.report.writes[index][position], made[position]), tuple(values)))
+        usable = [(shape[dim], given) for shape, given in rows if shape is not None and dim < len(shape)]
+        reads = self.report.reads[index]
+        seen = [[_event(use, given[i]) for _, given in usable] for i, use in enumerate(reads)]
+        return self.words.expression(reads, seen, [size for size, _ in usable])
+
+    def _at_odd_sizes(self, sweep: Sweep, index: int) -> tuple[list[Any], Outcome]:
+        if index in self.once:
+            return [], Outcome()
+        odd = {name: size + 5 for name, size in sweep.sizes.known.items() if name in sweep.sizes.guessed}
+        return self.run_at(sweep, index, self.plan.with_(odd))
+
+    def _halved(self, index: int, sweep: Sweep) -> None:
+        """`h//2` and `(h+1)//2` are the same for the even sizes of the sweeps."""
+        if not any(use is not None and "//" in str(use.slot.spec.dims) for use in self.report.writes[index]):
+            return
+        values, outcome = self._at_odd_sizes(sweep, index)
+        for finding in outcome.findings:
+            if finding.code in ("E113", "E114"):
+                given = self.words.given(self.report.reads[index], values)
+                self.found.append(self.words.sometimes(index, finding, given))
+
+    def _seen(self, sweep: Sweep, index: int) -> tuple[Seen | None, ...]:
+        values = sweep.outcomes[index].values or (None,) * len(self.report.writes[index])
+        return tuple(Seen(v.dtype, _event(u, v) or ()) if isinstance(v, Tensor) else None
+                     for u, v in zip(self.report.writes[index], values, strict=True))  # fmt: skip
+
+
+def _event(use: Use | None, value: Any) -> tuple[int, ...] | None:
+    if not isinstance(value, Tensor):
+        return None
+    return tuple(value.shape[1:] if use is None or use.slot.spec.kind == "tensor" else value.shape)

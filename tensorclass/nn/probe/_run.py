@@ -1,0 +1,196 @@
+"""One callable, run on a copy and on values that nobody misses; what comes back is held against its declaration."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from ...core._keys import Path
+from ...errors import MissingKeyError, UnsupportedOperationError
+from ..check._declared import Use
+from ..parts._results import TENSORS, describe, outputs
+from ..parts._seeded import Seeded
+from ..parts._slots import is_tensorclass_type
+from ..parts._stage import Stage
+from ._copy import Isolator
+from ._quiet import Assuming
+from ._sizes import Sizes, Wrong
+
+
+class Tensors(Protocol):
+    """Where tensors come from: fake ones, or real ones for `probe="run"`."""
+
+    real: bool
+
+    def tensor(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor: ...
+    def copy(self, tensor: Tensor) -> Tensor: ...
+    def running(self) -> Any: ...
+    def is_blind(self, error: BaseException) -> bool: ...
+    def close(self) -> None: ...
+
+
+class RealTensors:
+    """Real tensors: random floats, zeros for everything that may be an index; the same ones each time.
+
+    Args:
+        device: Where modules draw, from a generator of their own.
+    """
+
+    real = True
+
+    def __init__(self, device: torch.device) -> None:
+        self._generators: dict[torch.device, torch.Generator] = {}
+        self._drawing = Seeded(self.generator(device))
+
+    def generator(self, device: torch.device) -> torch.Generator:
+        """The generator of a device, seeded."""
+        if device not in self._generators:
+            self._generators[device] = torch.Generator(device).manual_seed(0)
+        return self._generators[device]
+
+    def tensor(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+        """A real tensor of a shape."""
+        if dtype.is_floating_point or dtype.is_complex:
+            return torch.rand(tuple(shape), device=device, generator=self.generator(device)).to(dtype)
+        return torch.zeros(tuple(shape), dtype=dtype, device=device)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        """A clone that requires grad where the original does."""
+        twin = tensor.detach().clone()
+        if isinstance(tensor, torch.nn.Parameter):
+            return torch.nn.Parameter(twin, requires_grad=tensor.requires_grad)
+        return twin.requires_grad_(tensor.requires_grad)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Operations draw from a generator of their own."""
+        with Assuming(), self._drawing:
+            yield
+
+    def is_blind(self, error: BaseException) -> bool:
+        """Real values are never missing; what draws from the global generator only is not run."""
+        return isinstance(error, (UnsupportedOperationError, Warning))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with one run, before it is put into words.
+
+    `position` is the in or out field, `dim` the event dim, `expected` and `given` what the words need.
+    """
+
+    code: str
+    position: int = 0
+    dim: int | None = None
+    expected: Any = None
+    given: Any = None
+
+
+@dataclass
+class Outcome:
+    """What one run of one module showed."""
+
+    findings: list[Finding] = field(default_factory=list)
+    values: tuple[Any, ...] | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that a run of one stage needs."""
+
+    index: int
+    stage: Stage
+    target: Callable[..., Any]
+    writes: tuple[Use | None, ...]
+    batch: int
+
+    def __call__(
+        self, tensors: Tensors, reads: Sequence[Any], sizes: Sizes, live: Mapping[Path, Any], isolator: Isolator | None
+    ) -> Outcome:
+        """Run a copy of the callable.
+
+        Args:
+            tensors: Where new tensors come from.
+            reads: The values of the in fields.
+            sizes: The numbers of the dims; what outputs show is bound there.
+            live: Values that must not change.
+            isolator: Makes the copy; a new one by default.
+        """
+        made = isolator or Isolator(tensors.copy, functools.partial(empty, tensors))
+        target = made.copy(self.target)
+        with tensors.running():
+            before = {path: _state(value) for path, value in live.items()}
+            try:
+                result = self._call(target, reads)
+            except Exception as error:  # whatever the user's callable raises
+                return Outcome(error=error)
+            return self._judge(result, sizes, [p for p, value in live.items() if _state(value) != before[p]])
+
+    def _call(self, target: Callable[..., Any], reads: Sequence[Any]) -> Any:
+        how = getattr(self.stage, "how", None)
+        return target(*reads) if how is None else how.call(target, reads)
+
+    def _judge(self, result: Any, sizes: Sizes, changed: list[Path]) -> Outcome:
+        outcome = Outcome([Finding("E109", given=path) for path in changed])
+        label = f"module {self.index} `{self.stage.name}`"
+        try:
+            outcome.values = outputs(result, self.stage.writes, label)
+        except (TypeError, MissingKeyError) as error:
+            outcome.findings.append(Finding("E110", given=str(error).removeprefix(f"{label} ").strip('"')))
+            return outcome
+        for position, (use, value) in enumerate(zip(self.writes, outcome.values, strict=True)):
+            if use is not None:
+                found = self._compare(use, value, position, sizes)
+                outcome.findings += [] if found is None else [found]
+        return outcome
+
+    def _compare(self, use: Use, value: Any, position: int, sizes: Sizes) -> Finding | None:
+        spec = use.slot.spec
+        if value is None and spec.optional:
+            return None
+        if spec.kind not in TENSORS:
+            wrong = spec.nested is not None and not isinstance(value, spec.nested)
+            return Finding("E111", position, given=describe(value)) if wrong else None
+        if not isinstance(value, Tensor):
+            return Finding("E111", position, given=describe(value))
+        if use.place.dtype is not None and not use.place.dtype.accepts(value.dtype):
+            return Finding("E111", position, given=str(value.dtype).removeprefix("torch."))
+        shape = tuple(value.shape)
+        if spec.kind == "tensor" and shape[:1] != (self.batch,):
+            return Finding("E112", position, given=shape)
+        shape = shape[1:] if spec.kind == "tensor" else shape
+        try:
+            sizes.compare(use.place.terms, shape, (self.index, position))
+        except Wrong as wrong_shape:
+            code = "E113" if wrong_shape.dim is None else "E114"
+            return Finding(code, position, wrong_shape.dim, wrong_shape.expected, shape)
+        return None
+
+
+def empty(tensors: Tensors, shape: Sequence[int], dtype: torch.dtype, device: Any) -> Tensor:
+    return tensors.tensor(shape, dtype, torch.device(device))
+
+
+def _state(value: Any) -> Any:
+    """What changes when a tensor is written in place; views share it with what they look at."""
+    return (value._version, value.shape, value.dtype) if isinstance(value, Tensor) else None
+
+
+def as_real(value: Any, tensors: RealTensors) -> Any:
+    """A real value of the shape of a fake one."""
+    if isinstance(value, Tensor):
+        return tensors.tensor(value.shape, value.dtype, value.device)
+    if is_tensorclass_type(type(value)):
+        applied: Any = value
+        return applied.apply(lambda leaf: tensors.tensor(leaf.shape, leaf.dtype, leaf.device))
+    return value

@@ -1,0 +1,240 @@
+"""The numbers that stand for dims while a pipeline is probed, and the search for those that a module accepts."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from ..._schema import DTypeFamily, Polynomial
+from ...core._keys import Path
+from ..check._unify import Rest, Terms, Unifier
+
+BATCHES = (2, 3, 1)
+# Different sizes in every sweep and for every dim, so that a dim taken for another one shows. Multiples of 16, because
+# modules halve, and prime sizes would be rejected for no reason; odd ones, because declared sizes are powers of two.
+_FIRST, _STEP = (48, 112, 176), 32
+_OTHERS = (8, 48, 64, 96, 128, 224)
+_PREFERRED = (torch.float32, torch.int64, torch.bool, torch.uint8, torch.complex64)
+_MOST = 32
+
+
+@dataclass
+class Plan:
+    """What earlier attempts have learned about the inputs: sizes to choose from, ranks of open shapes, dtypes."""
+
+    sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    ranks: dict[str, int] = field(default_factory=dict)
+    dtypes: dict[Path, torch.dtype] = field(default_factory=dict)
+
+    def with_(self, sizes: Mapping[str, int], ranks: Mapping[str, int] = types.MappingProxyType({})) -> Plan:
+        """The same with some sizes and ranks set."""
+        chosen = {name: (size,) for name, size in sizes.items()}
+        return Plan({**self.sizes, **chosen}, {**self.ranks, **ranks}, self.dtypes)
+
+
+class Wrong(Exception):
+    """A shape that is not the declared one: at which event dim (None for the rank), and what was expected."""
+
+    def __init__(self, dim: int | None, expected: int) -> None:
+        super().__init__(dim, expected)
+        self.dim, self.expected = dim, expected
+
+
+class Sizes:
+    """Numbers for the variables of a pipeline in one sweep.
+
+    A variable that an input has gets the next number of the ladder; one that only outputs have is `bound` by what a
+    module makes. `small` halves the ladder, for real tensors.
+    """
+
+    def __init__(self, unifier: Unifier, plan: Plan, sweep: int, *, small: bool = False) -> None:
+        self.unifier = unifier
+        self.plan = plan
+        self.sweep = sweep
+        self.known: dict[str, int] = {}
+        self.rests: dict[str, tuple[int, ...]] = {}
+        self.guessed: set[str] = set()
+        """Variables of inputs: their numbers are ours."""
+        self.bound: dict[str, tuple[int, int, int]] = {}
+        """Variables of outputs: the stage, out field and event dim that gave the number."""
+        self.small = small
+        self._ladder = itertools.count(_FIRST[sweep] // (1 + small), _STEP // (1 + small))
+        self._solve_waiting()
+
+    def copy(self, plan: Plan) -> Sizes:
+        """The same numbers but for those that another plan sets."""
+        new = Sizes(self.unifier, plan, self.sweep, small=self.small)
+        new.known = {**self.known, **{n: s[0] for n, s in plan.sizes.items() if n in self.guessed}}
+        new.rests = {n: s for n, s in self.rests.items() if plan is self.plan or n not in self.guessed}
+        new.guessed, new.bound = set(self.guessed), dict(self.bound)
+        return new
+
+    def shape(self, terms: Terms) -> tuple[int, ...]:
+        """The shape that dims have here; variables without a number get one."""
+        found: list[int] = []
+        for term in self.unifier.resolve(terms):
+            found += self._rest(term.name) if isinstance(term, Rest) else [self._evaluate(term)]
+        return tuple(found)
+
+    def _rest(self, name: str) -> tuple[int, ...]:
+        if name not in self.rests:
+            self.guessed.add(name)
+            self.rests[name] = tuple(self._guess(f"{name}#{i}") for i in range(self.plan.ranks.get(name, 1)))
+        return self.rests[name]
+
+    def _guess(self, name: str) -> int:
+        if name not in self.known:
+            choices = self.plan.sizes.get(name)
+            self.known[name] = choices[self.sweep % len(choices)] if choices else next(self._ladder)
+            self.guessed.add(name)
+        return self.known[name]
+
+    def _evaluate(self, size: Polynomial) -> int:
+        for name in size.names:
+            self._guess(name)
+        return max(size.evaluate(self.known), 0)
+
+    def _solve_waiting(self) -> None:
+        """Numbers for names that an equation ties, such as `a*b` read as 64."""
+        for zero in self.unifier.waiting:
+            names = zero.substitute(self.known).names
+            if len(names) == 2:
+                solved = (_root(zero.substitute({**self.known, names[0]: n}), names[0], n) for n in range(2, 257))
+                found = list(itertools.islice((pair for pair in solved if pair), 1 + self.sweep))
+                self.known.update(found[-1] if found else {})
+
+    def compare(self, terms: Terms, shape: Sequence[int], origin: tuple[int, int]) -> None:
+        """Hold a shape against dims; variables without a number take what stands there.
+
+        Raises:
+            Wrong: naming the first dim that differs.
+        """
+        wanted = self.unifier.resolve(terms)
+        rest = next((i for i, term in enumerate(wanted) if isinstance(term, Rest)), None)
+        if len(shape) < len(wanted) - (rest is not None) or (rest is None and len(shape) > len(wanted)):
+            raise Wrong(None, len(wanted) - (rest is not None))
+        tail = len(wanted) - (len(wanted) if rest is None else rest + 1)
+        for position, size in enumerate(shape):
+            if rest is not None and rest <= position < len(shape) - tail:
+                continue
+            term = wanted[position if rest is None or position < rest else position - len(shape)]
+            assert isinstance(term, Polynomial)
+            self._agree(term, size, position, origin)
+        if rest is not None:
+            self._agree_rest(wanted[rest], tuple(shape[rest : len(shape) - tail]), rest)
+
+    def _agree(self, size: Polynomial, actual: int, position: int, origin: tuple[int, int]) -> None:
+        known = size.substitute(self.known)
+        if known.constant is not None:
+            if known.constant != actual:
+                raise Wrong(position, known.constant)
+            return
+        solved = known.solve_for_single_linear(actual)
+        if solved is not None and solved[1].denominator == 1:
+            self.known[solved[0]] = int(solved[1])
+            self.bound[solved[0]] = (*origin, position)
+
+    def _agree_rest(self, rest: Any, actual: tuple[int, ...], position: int) -> None:
+        known = self.rests.setdefault(rest.name, actual)
+        for offset, (have, want) in enumerate(zip(actual, known, strict=False)):
+            if have != want:
+                raise Wrong(position + offset, want)
+        if len(actual) != len(known):
+            raise Wrong(None, position + len(known))
+
+
+def _root(zero: Polynomial, name: str, value: int) -> dict[str, int] | None:
+    solved = zero.solve_for_single_linear(0)
+    if solved is None or solved[1].denominator != 1 or solved[1] < 1:
+        return None
+    return {name: value, solved[0]: int(solved[1])}
+
+
+def dtype_for(family: DTypeFamily | None) -> torch.dtype:
+    """A dtype of a family: the one that users mean most often."""
+    if family is None or family.dtypes is None:
+        return torch.float32
+    return next((dtype for dtype in _PREFERRED if dtype in family.dtypes), min(family.dtypes, key=str))
+
+
+def dtypes_of(family: DTypeFamily | None) -> list[torch.dtype]:
+    """What to try for a family, the most usual first."""
+    return [dtype for dtype in _PREFERRED if family is None or family.accepts(dtype)]
+
+
+# ---- what a module accepts ---------------------------------------------------------------------------------------
+
+
+def interesting(target: Any) -> list[int]:
+    """Sizes that a callable may insist on: of its parameters, its integer attributes, and constants of its code."""
+    found = dict.fromkeys(size for size in _sizes_in(target, set()) if 2 <= size <= 1 << 16)
+    small = [size for size in found if size <= 256][:12]
+    products = {a * b: None for a, b in itertools.combinations_with_replacement(small, 2)}
+    return list(found)[:_MOST] + [size for size in products if size not in found][:_MOST]
+
+
+def _sizes_in(value: Any, seen: set[int]) -> Iterator[int]:
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, Tensor):
+        yield from () if is_lazy(value) else value.shape
+    elif isinstance(value, nn.Module):
+        for tensor in itertools.chain(value.parameters(), value.buffers()):
+            yield from _sizes_in(tensor, seen)
+        for module in value.modules():
+            yield from _integers(vars(module).values())
+    elif isinstance(value, types.FunctionType):
+        for cell in value.__closure__ or ():
+            with suppress(ValueError):  # an empty cell
+                yield from _sizes_in(cell.cell_contents, seen)
+        named = (value.__globals__.get(name) for name in value.__code__.co_names)
+        for found in (*named, *(value.__defaults__ or ())):
+            if isinstance(found, (nn.Module, Tensor, int)):
+                yield from _sizes_in(found, seen)
+        yield from _integers(value.__code__.co_consts)
+    elif isinstance(value, functools.partial):
+        for part in (value.func, *value.args, *value.keywords.values()):
+            yield from _sizes_in(part, seen)
+    elif isinstance(value, (types.MethodType, types.BuiltinMethodType)):
+        yield from _sizes_in(value.__self__, seen)
+    else:
+        yield from _integers((value,))
+
+
+def _integers(values: Iterable[Any]) -> Iterator[int]:
+    for value in values:
+        if type(value) is int:
+            yield value
+        elif isinstance(value, (tuple, list)) and len(value) <= 8:
+            yield from (item for item in value if type(item) is int)
+
+
+def accepted(variables: Sequence[str], sizes: Sequence[int], works: Callable[[dict[str, int]], bool]) -> dict[str, int]:
+    """Sizes for some of the variables with which a module works; none found is an empty dict."""
+    single = ({name: size} for name in variables for size in (*sizes, *_OTHERS))
+    alike = (dict.fromkeys(variables, size) for size in (*sizes, *_OTHERS)) if len(variables) > 1 else iter(())
+    pairs = (
+        {a: s, b: t}
+        for a, b in itertools.combinations(variables, 2)
+        for s, t in itertools.product(sizes[:8], repeat=2)
+        if s != t
+    )
+    tries = itertools.islice(itertools.chain(single, alike, pairs), 300)
+    return next((sizes for sizes in tries if works(sizes)), {})
+
+
+def alternatives(name: str, found: Mapping[str, int], works: Callable[[dict[str, int]], bool]) -> list[int]:
+    """Other sizes of one variable that are accepted too; none makes the one that was found the only one."""
+    size = found[name]
+    others = dict.fromkeys((size + 1, 2 * size, size // 2, *_OTHERS))
+    return [other for other in others if other not in (0, 1, size) and works({**found, name: other})]

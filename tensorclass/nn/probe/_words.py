@@ -1,0 +1,230 @@
+"""What a probe found, in words: one diagnostic for each finding."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path as File
+from typing import Any
+
+from torch import Tensor
+
+from ...errors import SchemaError
+from ..check._declared import Report, Use
+from ..check._known import INPUT, Place
+from ..parts._diagnostics import Diagnostic, Location
+from ..parts._stage import Stage
+from ._run import Finding
+
+Shapes = Sequence[tuple[int, ...] | None]
+"""What one out field was in each sweep."""
+
+
+class Words:
+    """Writes the diagnostics of a pipeline."""
+
+    def __init__(self, report: Report, stages: Sequence[Stage]) -> None:
+        self.report = report
+        self.stages = stages
+        self.unifier = report.state.unifier
+
+    def who(self, index: int) -> str:
+        """A module in a message."""
+        return f"module {index} `{self.stages[index].name}`"
+
+    def made_by(self, place: Place) -> str:
+        """Where a value comes from."""
+        if place.writer == INPUT:
+            return f"a field of the input {place.owner.__name__}"
+        return f"made by {self.who(place.writer)}, {self.stages[place.writer].location}"
+
+    def given(self, uses: Sequence[Use | None], values: Sequence[Any]) -> str:
+        """What a module was run with."""
+        return "given " + (", ".join(_given(u, v) for u, v in zip(uses, values, strict=True) if u) or "nothing")
+
+    def diagnostic(self, index: int, code: str, message: str, notes: Sequence[str] = (), hint: str = "") -> Diagnostic:
+        """One record, with the line that declares the module."""
+        stage = self.stages[index]
+        return Diagnostic(
+            code, f"{self.who(index)} {message}", index, stage.name, str(stage.location), tuple(notes), hint
+        )
+
+    def rejected(self, index: int, error: Exception, given: str, hint: str) -> Diagnostic:
+        """E108; E111 for a class-to-class module that returns another class than it declares."""
+        problem = next(iter(error.problems), None) if isinstance(error, SchemaError) else None
+        if problem is not None and problem.path == "the output":
+            message = f"returns {problem.given}, declared {problem.declared}"
+            return self.diagnostic(index, "E111", message, (given,), problem.hint)
+        notes = (given, f"{type(error).__name__}: {useful_line(error)}", *user_line(error, self.stages[index].location))
+        return self.diagnostic(
+            index, "E108", "rejects the inputs it declares", notes,
+            hint or "declare the shapes and dtypes that the module takes, or change the module",
+        )  # fmt: skip
+
+    def finding(self, index: int, found: Finding, given: str, batch: int, expression: str) -> Diagnostic:
+        """One thing that a module returned and did not declare, or changed and should not have."""
+        use = self.report.writes[index][found.position] if self.report.writes[index] else None
+        if found.code == "E109":
+            return self._in_place(index, found, given)
+        if found.code == "E110" or use is None:
+            return self.diagnostic(
+                index, "E110", str(found.given), (given,),
+                "name an out field for each value that the module returns, and None for one to drop",
+            )  # fmt: skip
+        dims, now = use.place.spec.dims, self.unifier.text(use.place.terms)
+        declared = f"declared {use.slot}" + (f' (here "{now}")' if dims and dims.names and now != str(dims) else "")
+        writes = f"writes `{use.slot.name}`"
+        if found.code == "E111":
+            hint = _dtype_hint(use, found.given)
+            return self.diagnostic(index, "E111", f"{writes} as {found.given}", (declared, given), hint)
+        if found.code == "E112":
+            return self._batch(index, found, writes, (declared, given), batch)
+        produced = f"produced {list(found.given)}"
+        if found.code == "E113":
+            counts = f"{len(found.given)} event dims, declared {found.expected}"
+            hint = "declare the shape of one element, without batch dims, as the module makes it"
+            return self.diagnostic(index, "E113", f"{writes} with {counts}", (f"{declared}, {produced}", given), hint)
+        token = _token(use, found.dim, len(found.given))
+        message = f"{writes} with event dim {found.dim} = {found.given[found.dim or 0]}, declared {token}"
+        message += f" = {found.expected}" if token != str(found.expected) else ""
+        return self.diagnostic(index, "E114", message, (f"{declared}, {produced}", given), expression)
+
+    def _in_place(self, index: int, found: Finding, given: str) -> Diagnostic:
+        name = ".".join(found.given)
+        whose = "the input" if found.given in self.report.inputs else "the pipeline"
+        return self.diagnostic(
+            index, "E109", f"changes `{name}` of {whose} in place", (given,),
+            "work on a copy (`x.clone()`), or use the operation that makes a new tensor (`inplace=False`, no last `_`)",
+        )  # fmt: skip
+
+    def _batch(self, index: int, found: Finding, writes: str, notes: tuple[str, ...], batch: int) -> Diagnostic:
+        shape = list(found.given)
+        if not self.report.reads[index]:
+            hint = "it has no in field to take the batch size from: let it read one, or declare a `Shared` field"
+            return self.diagnostic(index, "E112", f"{writes} without the batch dim: shape {shape}", notes[:1], hint)
+        hint = "a mean, sum, squeeze or flatten may have taken it; name the dims it works on, counted from the end"
+        if batch in shape[1:]:
+            hint = (
+                f"dim {shape.index(batch)} looks like the batch; the batch comes first (`batch_first=True`, `movedim`)"
+            )
+        elif shape and shape[0] and shape[0] % batch == 0 and batch > 1:
+            hint = "the batch was flattened into other dims; `flatten(1)` keeps it, and so does `flatten(-2)`"
+        message = f"{writes} without the batch dim: shape {shape} for a batch of {batch}"
+        return self.diagnostic(index, "E112", message, notes, hint)
+
+    def follows(self, index: int, position: int, dim: int, shapes: Shapes, expression: str, batch: bool) -> Diagnostic:
+        """E115 and N305: a dim that only outputs have, and that is no constant."""
+        use = self.report.writes[index][position]
+        assert use is not None
+        token = _token(use, dim, len(shapes[0] or ()))
+        sizes = ", ".join(str(shape[dim]) for shape in shapes if shape is not None and dim < len(shape))
+        what = f"writes `{use.slot.name}` with event dim {dim} that follows the"
+        notes = (f"declared {use.slot}", f"`{token}` is {sizes} for three inputs")
+        if batch:
+            hint = "shapes (B,) and (B, 1) were broadcast against each other; give both the same dims"
+            return self.diagnostic(index, "E115", f"{what} batch size", notes, hint)
+        return self.diagnostic(index, "N305", f"{what} input", notes, expression)
+
+    def single(self, index: int, found: Finding, normal: Shapes, given: str) -> Diagnostic:
+        """E116."""
+        use = self.report.writes[index][found.position] if found.code != "E110" else None
+        many = normal[0]
+        shapes = f"shape {[2, *many] if many is not None else '?'} for a batch of 2"
+        alone = f"{list(found.given) if found.code == 'E112' else found.given} for a batch of 1"
+        name = f"`{use.slot.name}`" if use is not None else "its outputs"
+        return self.diagnostic(
+            index, "E116", f"writes {name} in another shape for a batch of one: {shapes}, {alone}", (given,),
+            "a `squeeze()` without a dim takes the batch too; name the dim, `squeeze(-1)`",
+        )  # fmt: skip
+
+    def sometimes(self, index: int, found: Finding, given: str) -> Diagnostic:
+        """N306."""
+        use = self.report.writes[index][found.position]
+        assert use is not None
+        message = f"writes `{use.slot.name}` as declared for some sizes of its input only"
+        notes = (f"declared {use.slot}, produced {list(found.given)}", given)
+        hint = "narrow the dims of the input to those that the module is made for"
+        return self.diagnostic(index, "N306", message, notes, hint)
+
+    def expression(self, uses: Sequence[Use | None], seen: Sequence[Shapes], wanted: Sequence[int]) -> str:
+        """How a produced size follows from what was read, as a hint; `seen` are the shapes of each in field."""
+        if len(set(wanted)) == 1 and len(wanted) > 1:
+            return f"it is {wanted[0]} for every input; declare {wanted[0]}, or change the module"
+        dims = dict(self._read_dims(uses, seen))
+        varying = {name: rows for name, rows in dims.items() if len(set(rows)) > 1 and len(rows) == len(wanted)}
+        for text in _candidates(varying, wanted):
+            return f"declare it as `{text}`, or change the module"
+        names = " and ".join(dict.fromkeys(varying)) or "what the module reads"
+        table = "; ".join(
+            ", ".join(f"{name}={rows[i]}" for name, rows in varying.items()) + f" gives {size}"
+            for i, size in enumerate(wanted)
+        )
+        return f"it depends on {names} ({table})" if varying else f"it depends on {names}"
+
+    def _read_dims(self, uses: Sequence[Use | None], seen: Sequence[Shapes]) -> Iterator[tuple[str, tuple[int, ...]]]:
+        for use, shapes in zip(uses, seen, strict=True):
+            tokens = use.slot.spec.dims.tokens if use is not None and use.slot.spec.dims is not None else ()
+            rows = [shape for shape in shapes if shape is not None]
+            for position, token in enumerate(tokens):
+                if all(len(shape) == len(tokens) for shape in rows):
+                    yield str(token), tuple(shape[position] for shape in rows)
+
+
+def _candidates(dims: Mapping[str, tuple[int, ...]], wanted: Sequence[int]) -> Iterator[str]:
+    """Simple expressions over the dims that were read which give the sizes that were produced."""
+    for name, rows in dims.items():
+        text = name if name.isidentifier() else f"({name})"
+        for factor in range(1, 17):
+            for offset in sorted(range(-16, 17), key=abs):
+                shifted = [factor * row + offset for row in rows]
+                if shifted == list(wanted):
+                    yield f"{f'{factor}*' if factor > 1 else ''}{text}{offset:+d}".removesuffix("+0")
+                if factor > 1 and [(row + offset) // factor for row in rows] == list(wanted):
+                    yield f"({text}{offset:+d})//{factor}" if offset else f"{text}//{factor}"
+    names = list(dims)
+    for i, one in enumerate(names):
+        for other in names[i:]:
+            products = [a * b for a, b in zip(dims[one], dims[other], strict=True)]
+            factor = wanted[0] // products[0]
+            if factor and [factor * product for product in products] == list(wanted):
+                yield f"{factor}*{one}*{other}".removeprefix("1*")
+            if [a + b for a, b in zip(dims[one], dims[other], strict=True)] == list(wanted):
+                yield f"{one}+{other}"
+
+
+def _given(use: Use, value: Any) -> str:
+    shape = f" = {list(value.shape)}" if isinstance(value, Tensor) else ""
+    return f"{use.slot.name}: {use.slot.spec}{shape}"
+
+
+def _token(use: Use, dim: int | None, rank: int) -> str:
+    tokens = use.slot.spec.dims.tokens if use.slot.spec.dims is not None else ()
+    position = dim or 0
+    return str(tokens[position]) if len(tokens) == rank and position < rank else "..."
+
+
+def _dtype_hint(use: Use, given: str) -> str:
+    exact = use.place.dtype.exact if use.place.dtype is not None else None
+    if use.slot.spec.dtype is None or exact is None or " " in given or not given.islower():
+        return "return a value of the declared type, or declare the type that the module returns"
+    return f"convert with `.to({exact})` in the module, or declare {given.capitalize()}"
+
+
+def useful_line(error: BaseException) -> str:
+    """The one line of torch's text that says what is wrong."""
+    rows = [row.strip() for row in str(error).splitlines()]
+    rows = [row for row in rows if row and not row.startswith(("Exception raised from", "While executing", "("))]
+    line = rows[0] if rows else ""
+    return line if len(line) <= 200 else line[:197] + "..."
+
+
+def user_line(error: BaseException, declared: Location) -> list[str]:
+    """Where in the user's own code it was raised, when that is not the line that declares the module."""
+    packages = File(traceback.__file__).parent
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = File(frame.filename)
+        ours = "site-packages" in file.parts or packages in file.parents or File(__file__).parents[2] in file.parents
+        if not ours and not frame.filename.startswith("<") and frame.lineno:
+            place = Location(frame.filename, frame.lineno)
+            return [] if place == declared else [f"raised at {place}"]
+    return []

@@ -1,0 +1,286 @@
+"""Class-to-class modules: a batch of one class in, a batch of another out; chained with `>>`, and their keyed form."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin, get_type_hints
+
+from torch import nn
+
+from ...core import TensorCollection
+from ...errors import BuildError, Problem, SchemaError
+from ..parts._diagnostics import location_of_caller
+from ..parts._dispatch import dispatch
+from ..parts._hooks import Hooked
+from ..parts._how import How
+from ..parts._keyed_base import Keys, TensorDictModuleBase
+from ..parts._results import describe, fill
+from ..parts._slots import Slot, fields_of, is_tensorclass_type
+from ..parts._stage import WHOLE, Stage, default_name
+
+if TYPE_CHECKING:
+    from ._sequential import TensorClassSequential
+
+In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
+Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
+New = TypeVar("New")
+
+
+class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
+    """A module from a batch of one class to a batch of another.
+
+    A subclass says both classes, `TensorClassModuleBase[In, Out]` or in the annotations of `forward`, and is held to
+    them at every call. `a >> b` runs one after the other: checkers and the constructor see whether they fit, where a
+    module that takes a class takes its subclasses too. In a `TensorClassSequential` the module reads every field of
+    `In` and writes every field of `Out`; in a `TensorDictSequential` it stands under the names of the fields.
+
+    >>> import torch
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass
+    >>> from tensorclass.typing import Float32
+    >>> class Image(TensorClass):
+    ...     pixels: Float32[Tensor, "4"]
+    >>> class Mean(TensorClass):
+    ...     value: Float32[Tensor, ""]
+    >>> class Average(TensorClassModuleBase[Image, Mean]):
+    ...     def forward(self, batch: Image) -> Mean:
+    ...         return Mean(batch.pixels.mean(-1), batch_size=batch.batch_size)
+    >>> Average()(Image(torch.ones(3, 4))).value
+    tensor([1., 1., 1.])
+    """
+
+    input_type: type[Any]
+    """The class that the module takes; absent when nothing says it."""
+    output_type: type[Any]
+    """The class that it returns; absent when nothing says it."""
+    _ends: ClassVar[tuple[Any, Any]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            origin: Any = get_origin(base)
+            if isinstance(origin, type) and issubclass(origin, TensorClassModuleBase):
+                given = dict(zip(getattr(origin, "__parameters__", ()), get_args(base), strict=False))
+                cls._ends = (given.get(origin._ends[0], origin._ends[0]), given.get(origin._ends[1], origin._ends[1]))
+        for name, end in zip(("input_type", "output_type"), cls._ends, strict=True):
+            if not isinstance(end, (TypeVar, str)):
+                setattr(cls, name, end)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not (hasattr(type(self), "input_type") and hasattr(type(self), "output_type")):
+            self._read_annotations()
+
+    def _read_annotations(self) -> None:
+        """The classes from the annotations of `forward`, where the type arguments don't say them."""
+        try:
+            hints = list(get_type_hints(type(self).forward).items())
+        except NameError:  # a class that is local to a function: nothing to go by
+            return
+        returned = [hint for name, hint in hints if name == "return"]
+        taken = [hint for name, hint in hints if name != "return"]
+        for name, found in (("input_type", taken), ("output_type", returned)):
+            if found and not hasattr(type(self), name) and isinstance(_origin(found[0]), type):
+                setattr(self, name, found[0])
+
+    @abstractmethod
+    def forward(self, x: In, /) -> Out:
+        """Compute a batch of the output class."""
+
+    def __call__(self, x: In, /) -> Out:
+        """Run the module, with its hooks, and hold input and output to their classes.
+
+        Raises:
+            SchemaError: (a `TypeError`) for a batch of another class, given or returned.
+        """
+        self._hold("input_type", x, "takes")
+        result: Out = super().__call__(x)
+        self._hold("output_type", result, "returned")
+        return result
+
+    def _hold(self, end: str, value: Any, role: str) -> None:
+        declared = _origin(getattr(self, end, object))
+        if not isinstance(value, declared):
+            self._refuse(declared, value, role)
+
+    def _refuse(self, declared: type, value: object, role: str) -> None:
+        taken = role == "takes"
+        hint = f"return a {declared.__name__}, or declare what is returned"
+        if taken:
+            hint = f"build one from it, `{declared.__name__}(...)`"
+            if isinstance(value, TensorCollection):
+                hint = f"`{declared.__name__}.from_tensordict(...)`, or call `module.as_td_module()` on keys"
+        problem = Problem("the input" if taken else "the output", declared.__name__, describe(value), hint)
+        said = "takes" if taken else "declares"
+        what = f"{type(self).__name__} {said} {declared.__name__}, and {'got' if taken else 'returned'} {problem.given}"
+        raise SchemaError(f"{what}: {hint}", [problem], type(self).__name__)
+
+    def __rshift__(self, other: TensorClassModuleBase[Out, New] | TensorClassSequential[Out, New]) -> Chain[In, New]:
+        """This module, then another one or a pipeline, which takes what this one returns.
+
+        Raises:
+            BuildError: when it does not.
+        """
+        return Chain(self, other)
+
+    def __rrshift__(self, other: TensorClassSequential[New, In]) -> Chain[New, Out]:
+        """A pipeline, then this module."""
+        return Chain(other, self)
+
+    def as_td_module(self, *, inplace: bool = False) -> TensorClassModuleWrapper:
+        """The keyed form, which takes and returns containers under the names of the fields.
+
+        Args:
+            inplace: write the fields of the output to the container that is given, as other keyed modules do; else
+                return a new `TensorDict` of them.
+
+        Raises:
+            BuildError: (a `ValueError`) when input and output are not both tensorclasses.
+        """
+        return TensorClassModuleWrapper(self, inplace=inplace)
+
+    # ---- in a typed pipeline -------------------------------------------------------------------------------------
+
+    def _stage_at(self, index: int) -> tuple[Stage, nn.Module | None]:
+        """The record for a place in a typed pipeline: all fields of one class in, all of the other out."""
+        taken, returned = ends_of(self, tensorclasses=True)
+        reads = tuple(Slot(getattr(taken, name)) for name in fields_of(taken))
+        writes = tuple(Slot(getattr(returned, name)) for name in fields_of(returned))
+        name = f"{default_name(self)}_{index}"
+        return Stage(name, reads, writes, True, location_of_caller(), None, WHOLE, How()), self
+
+    def _on_fields(self, *values: Any) -> Any:
+        """The values of the output's fields for those of the input's, in order."""
+        taken: Any = self.input_type
+        given = dict(zip(fields_of(taken), values, strict=True))
+        specs = fields_of(taken)
+        batch = taken(**{name: value for name, value in given.items() if specs[name].init})
+        later = {name: value for name, value in given.items() if not specs[name].init}
+        result: Any = self(fill(batch, later) if later else batch)
+        found = tuple(getattr(result, name) for name in fields_of(self.output_type))
+        return found[0] if len(found) == 1 else found
+
+
+TensorClassModuleBase._ends = (In, Out)  # in the class, a checker takes them for types
+
+
+class Chain(TensorClassModuleBase[In, Out]):
+    """Class-to-class modules one after the other; what `a >> b` makes."""
+
+    def __init__(self, *modules: Any) -> None:
+        super().__init__()
+        parts = [part for module in modules for part in _parts(module)]
+        for before, after in pairwise(parts):
+            have, want = ends_of(before)[1], ends_of(after)[0]
+            if not issubclass(_origin(have), _origin(want)):
+                names = f"`{type(before).__name__}` returns {have.__name__}, `{type(after).__name__}` takes"
+                raise BuildError(f"{names} {want.__name__}; chain a module between them that makes a {want.__name__}")
+        self.input_type, self.output_type = ends_of(parts[0])[0], ends_of(parts[-1])[1]
+        for number, part in enumerate(parts):
+            self.add_module(str(number), part)
+
+    def forward(self, x: In, /) -> Out:
+        """Run the modules in order."""
+        value: Any = x
+        for module in self._modules.values():
+            value = module(value)  # type: ignore[misc]  # never None
+        result: Out = value
+        return result
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+
+class TensorClassModuleWrapper(TensorDictModuleBase):
+    """A class-to-class module in its keyed form: containers in and out, under the names of the fields.
+
+    Args:
+        module: a `TensorClassModuleBase` or a typed pipeline.
+        inplace: write the output to the container that is given; else return a new `TensorDict` of the output's fields.
+
+    Raises:
+        BuildError: (a `ValueError`) when input and output are not both tensorclasses.
+
+    >>> import torch
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass, TensorDict
+    >>> class Image(TensorClass):
+    ...     pixels: Tensor
+    >>> class Invert(TensorClassModuleBase[Image, Image]):
+    ...     def forward(self, batch: Image) -> Image:
+    ...         return Image(1 - batch.pixels, batch_size=batch.batch_size)
+    >>> keyed = Invert().as_td_module()
+    >>> keyed.in_keys, keyed(TensorDict(pixels=torch.ones(2), other=torch.ones(2), batch_size=[2]))
+    (['pixels'], TensorDict(batch_size=[2], fields={pixels: f32[]}))
+    """
+
+    def __init__(self, module: Any, *, inplace: bool = False) -> None:
+        super().__init__()
+        taken, returned = ends_of(module, tensorclasses=True)
+        self.tc_module = module
+        self.inplace = inplace
+        self.in_keys = leaf_keys(taken)
+        self.out_keys = leaf_keys(returned)
+
+    @dispatch
+    def forward(self, tensordict: Any) -> Any:
+        """Read the input class from a container, call the module, return the fields of its output.
+
+        Raises:
+            SchemaError: when the container does not hold what the input class declares.
+        """
+        taken: Any = ends_of(self.tc_module)[0]
+        batch = tensordict
+        if not isinstance(tensordict, _origin(taken)):
+            held = tensordict.select(*fields_of(taken), strict=False)
+            # A container without batch dims, as `dispatch` makes it, says nothing: the shapes do.
+            batch = taken.from_tensordict(held) if held.batch_dims else taken.from_dict(held.to_dict())
+        result = self.tc_module(batch)
+        keyed = result.select(*(key for key in self.out_keys_source if result.get(key) is not None))
+        return tensordict.update(keyed) if self.inplace else keyed
+
+
+def ends_of(module: Any, *, tensorclasses: bool = False) -> tuple[Any, Any]:
+    """What a class-to-class module or a typed pipeline takes and returns.
+
+    Raises:
+        BuildError: when nothing says it, or when they must be tensorclasses and are not.
+    """
+    pairs = (("input_type", "input_class"), ("output_type", "output_class"))
+    taken, returned = (getattr(module, name, None) or getattr(module, other, None) for name, other in pairs)
+    title = f"{type(module).__name__}: "
+    if taken is None or returned is None:
+        raise BuildError(
+            f"{title}nothing says what it takes and returns; write `class {type(module).__name__}("
+            "TensorClassModuleBase[In, Out])`, or annotate the argument and the result of `forward`"
+        )
+    wrong = [end for end in (taken, returned) if tensorclasses and not is_tensorclass_type(_origin(end))]
+    if wrong:
+        raise BuildError(f"{title}input and output are tensorclasses here, and {wrong[0]} is none")
+    return taken, returned
+
+
+def leaf_keys(cls: Any, prefix: tuple[str, ...] = (), seen: tuple[Any, ...] = ()) -> Keys:
+    """The fields of a class as keys, those of nested classes one by one."""
+    keys: Keys = []
+    for name, spec in fields_of(cls).items():
+        path = (*prefix, name)
+        nested: Any = spec.nested
+        if nested is not None and nested not in (cls, *seen):
+            keys += leaf_keys(nested, path, (cls, *seen))
+        else:
+            keys.append(path if prefix else name)
+    return keys
+
+
+def _parts(module: Any) -> list[Any]:
+    return list(module) if isinstance(module, Chain) else [module]
+
+
+def _origin(cls: Any) -> Any:
+    return get_origin(cls) or cls

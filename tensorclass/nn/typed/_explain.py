@@ -1,0 +1,219 @@
+"""What a pipeline holds after every module: fields, dtypes, shapes, memory; from what the build check knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import nn
+
+from ..._schema import Polynomial
+from ...core._keys import Path
+from ...errors import ModuleError, did_you_mean
+from ..check._declared import Report, Seen
+from ..check._known import INPUT, Place, overlap
+from ..check._unify import Rest, Terms, Unifier, plain_name
+from ..parts._results import TENSORS
+from ..parts._slots import fields_of
+from ..parts._stage import Stage
+
+Size = int | str
+
+
+@dataclass(frozen=True)
+class Value:
+    """One field: its dtype or type as text, its shape with batch dims, its bytes where all sizes are known."""
+
+    name: str
+    dtype: str
+    shape: tuple[Size, ...] | None
+    nbytes: int | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """The input, a module or the output: what it writes, and what is held once it has run."""
+
+    title: str
+    writes: tuple[Value, ...]
+    held: tuple[Value, ...]
+    parameters: int = 0
+    """Bytes of the parameters and buffers of the module."""
+
+    @property
+    def nbytes(self) -> int | None:
+        """The bytes of what is held; None when a size or dtype is not known."""
+        return _total(self.held)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The state of a pipeline after every module; printed, it is a table."""
+
+    title: str
+    steps: tuple[Step, ...]
+
+    @property
+    def peak(self) -> int | None:
+        """The most bytes that are held after a module; activations that autograd keeps are not counted."""
+        totals = [step.nbytes for step in self.steps]
+        return None if None in totals else max(total for total in totals if total is not None)
+
+    def __str__(self) -> str:
+        rows = [("", "writes", "dtype", "shape", "memory", "held after")]
+        for step in self.steps:
+            held = f"{_bytes(step.nbytes)}: {', '.join(value.name for value in step.held) or 'nothing'}"
+            cells = [(v.name, v.dtype, _shape(v.shape), _bytes(v.nbytes)) for v in step.writes] or [("", "", "", "")]
+            rows += [
+                (step.title if n == 0 else "", *cell, held if n == len(cells) - 1 else "")
+                for n, cell in enumerate(cells)
+            ]
+        widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[5]]).rstrip() for row in rows]
+        weights = _bytes(sum(step.parameters for step in self.steps))
+        return "\n".join(
+            [self.title, "", *lines, "", f"parameters and buffers {weights}, most held {_bytes(self.peak)}"]
+        )
+
+    __repr__ = __str__
+
+
+def explain(
+    stages: Sequence[Stage], targets: Sequence[object], report: Report, input: type, output: type,
+    batch_size: Sequence[int], sizes: Mapping[str, int],
+) -> Explanation:  # fmt: skip
+    """The explanation of a pipeline for a batch size and the sizes of named dims.
+
+    Raises:
+        ModuleError: for a size whose name no dim of the pipeline has.
+    """
+    places = [*report.inputs.values(), *(use.place for uses in report.writes for use in uses if use is not None)]
+    _refuse_unknown(report.state.unifier, places, sizes)
+    seen, fixed = _probed(report)
+    values = {id(p): _value(p, report.state.unifier, batch_size, sizes, fixed, seen.get(id(p))) for p in places}
+    titles = [f"input {input.__name__}", *(f"{i} {stage.name}" for i, stage in enumerate(stages))]
+    last = _last_uses(stages, report, output)
+    weights, counted = [0], set[int]()
+    for target in targets:
+        owner = getattr(target, "__self__", target)
+        weights.append(_weights(owner, counted) if isinstance(owner, nn.Module) else 0)
+    steps = []
+    for number, title in enumerate(titles, INPUT):
+        made = [place for place in places if place.writer == number]
+        held = [place for place in places if place.writer <= number < last.get(id(place), place.writer)]
+        steps.append(Step(
+            title, tuple(values[id(p)] for p in made if p.spec.nested is None),
+            tuple(values[id(p)] for p in held if p.spec.nested is None), weights[number + 1],
+        ))  # fmt: skip
+    size = f"batch size {list(batch_size)}" if batch_size else "one element"
+    return Explanation(f"{input.__name__} -> {output.__name__}, {size}", tuple(steps))
+
+
+def _probed(report: Report) -> tuple[dict[int, Seen], dict[str, int]]:
+    """What the probes of the build saw of every place, and the sizes that outputs have whatever the input is."""
+    unifier, seen, fixed = report.state.unifier, dict[int, Seen](), dict[str, int]()
+    open_ = {n for place in report.inputs.values() for term in unifier.resolve(place.terms) for n in _names(term)}
+    following = {d.module for d in report.diagnostics if d.code == "N305"}
+    for index, uses in enumerate(report.writes if report.probed is not None else ()):
+        assert report.probed is not None
+        for use, found in zip(uses, report.probed.seen[index] or (None,) * len(uses), strict=False):
+            if use is None or found is None or index in following:
+                continue
+            seen[id(use.place)] = found
+            terms = unifier.resolve(use.place.terms)
+            for term, size in zip(terms, found.shape, strict=False) if len(terms) == len(found.shape) else ():
+                names = set(_names(term)) - open_
+                if len(names) == 1 and term == Polynomial.of(*names):
+                    fixed[names.pop()] = size
+    return seen, fixed
+
+
+def _names(term: Polynomial | Rest) -> tuple[str, ...]:
+    return () if isinstance(term, Rest) else term.names
+
+
+def _last_uses(stages: Sequence[Stage], report: Report, output: type) -> dict[int, int]:
+    """The last module that needs each place; the output counts as one module more."""
+    state: dict[Path, Place] = dict(report.inputs)
+    last: dict[int, int] = {}
+    for index, stage in enumerate(stages):
+        for slot in stage.reads:
+            last.update({id(place): index for path, place in state.items() if overlap(path, slot.path)})
+        for use in report.writes[index]:
+            if use is not None:
+                state = {path: place for path, place in state.items() if not overlap(path, use.slot.path)}
+                state[use.slot.path] = use.place
+    last.update({id(place): len(stages) for path, place in state.items() if path[0] in fields_of(output)})
+    return last
+
+
+def _value(
+    place: Place, unifier: Unifier, batch: Sequence[int], sizes: Mapping[str, int], fixed: Mapping[str, int],
+    seen: Seen | None,
+) -> Value:  # fmt: skip
+    if place.spec.kind not in TENSORS or place.dtype is None:
+        return Value(place.name, place.spec.type_text, None, 0 if place.spec.kind == "value" else None)
+    exact = place.dtype.exact or (seen.dtype if seen is not None else None)
+    dtype = str(place.dtype) if exact is None else str(exact).removeprefix("torch.")
+    event = _event(unifier.resolve(place.terms), sizes, fixed)
+    shape = (*(batch if place.spec.kind == "tensor" else ()), *event)
+    known = [size for size in shape if isinstance(size, int)]
+    nbytes = prod(known) * exact.itemsize if exact is not None and len(known) == len(shape) else None
+    return Value(place.name, dtype, shape, nbytes)
+
+
+def _event(terms: Terms, sizes: Mapping[str, int], fixed: Mapping[str, int]) -> list[Size]:
+    found: list[Size] = []
+    for term in terms:
+        if isinstance(term, Rest):
+            found.append("...")
+            continue
+        given = {n: sizes.get(plain_name(n), fixed.get(n, Polynomial.of(plain_name(n)))) for n in term.names}
+        size = term.substitute({name: Polynomial.of(value) for name, value in given.items()})
+        found.append(str(size) if size.constant is None else int(size.constant))
+    return found
+
+
+def _refuse_unknown(unifier: Unifier, places: Sequence[Place], sizes: Mapping[str, int]) -> None:
+    terms = [term for place in places for term in unifier.resolve(place.terms) if not isinstance(term, Rest)]
+    names = {plain_name(name) for term in terms for name in term.names} - {"_"}
+    for name, size in sizes.items():
+        if name not in names:
+            raise ModuleError(f"no dim of the pipeline is called `{name}`{did_you_mean(name, names)}; {_named(names)}")
+        if not isinstance(size, int) or size < 0:
+            raise ModuleError(f"{name}={size!r}: the size of a dim is a number")
+
+
+def _named(names: set[str]) -> str:
+    return f"the open dims are {', '.join(sorted(names))}" if names else "all its dims are known"
+
+
+def _weights(module: nn.Module, seen: set[int]) -> int:
+    total = 0
+    for tensor in [*module.parameters(), *module.buffers()]:
+        if id(tensor) not in seen and not torch.nn.parameter.is_lazy(tensor):
+            total += tensor.numel() * tensor.element_size()
+        seen.add(id(tensor))
+    return total
+
+
+def _total(values: Sequence[Value]) -> int | None:
+    known = [value.nbytes for value in values]
+    return None if None in known else sum(size for size in known if size is not None)
+
+
+def _shape(shape: tuple[Size, ...] | None) -> str:
+    return "" if shape is None else f"[{', '.join(map(str, shape))}]"
+
+
+def _bytes(count: int | None) -> str:
+    if count is None:
+        return "?"
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"

@@ -1,0 +1,333 @@
+"""Writes the forward of a pipeline: local variables, each dropped at its last use, one construction of the output.
+
+A pipeline of two modules becomes
+
+    def forward(self, batch):
+        if not isinstance(batch, Input): self._refuse(batch)
+        M = self._modules
+        v0 = batch.image
+        v1 = M['linear_0'](v0)
+        v0 = None
+        ...
+        return Output(logits=v1, digit=v2, batch_size=batch._batch_size, names=batch._names)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn
+
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from ...classes._compile import compile_function
+from ...core._keys import Path
+from ..check._narrowing import narrowing
+from ..parts._how import moved
+from ..parts._results import TENSORS, fill, outputs, single
+from ..parts._slots import Slot, fields_of, has_path, specs_along
+from ..parts._stage import Stage
+
+
+class Call(NamedTuple):
+    """What a line of the generated code calls, so that an error there can be explained."""
+
+    stage: int
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """The generated forward and what its lines call."""
+
+    run: Callable[[Any, Any], Any]
+    calls: dict[int, Call]
+    source: str
+    stages: Sequence[Stage]
+
+
+@dataclass
+class Writer:
+    """Writes one forward; `checked` adds the comparison of the first call."""
+
+    stages: Sequence[Stage]
+    input: type
+    output: type
+    gates: Sequence[Sequence[int]]
+    narrowed: Sequence[str]
+    checked: bool = False
+    lines: list[str] = field(default_factory=list)
+    names: dict[str, Any] = field(default_factory=dict)
+    calls: dict[int, Call] = field(default_factory=dict)
+    state: dict[Path, str] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+    written: set[Path] = field(default_factory=set)
+    owners: dict[str, tuple[Any, int]] = field(default_factory=dict)
+    """For each variable the class of its value, when that is an instance, and the depth of its path."""
+    conditional: set[Path] = field(default_factory=set)
+
+    def source(self) -> str:
+        """The text: one pass finds the last use of each variable, the second writes."""
+        self._body()
+        last = self.last
+        self.lines, self.calls, self.state, self.last, self.written = [], {}, {}, {}, set()
+        self.conditional = set()
+        self._body(last)
+        return "\n".join(["def forward(self, batch):", *("    " + line for line in self.lines)]) + "\n"
+
+    def _body(self, last: dict[str, int] | None = None) -> None:
+        self.names.update(Input=self.input, Output=self.output)
+        self.lines += ["if not isinstance(batch, Input): self._refuse(batch)", *self.narrowed]
+        self.lines.append("M = self._modules")
+        for inner in dict.fromkeys(stage.name.rpartition(".")[0] for stage in self.stages):
+            if inner:  # its modules are called one by one, so that its own hooks would stay silent
+                owner = module_source(inner)
+                self.lines.append(f"if {owner}._forward_hooks or {owner}._forward_pre_hooks: hooked({inner!r})")
+        for index, stage in enumerate(self.stages):
+            self._stage(index, stage)
+            self._drop(index, last)
+        self.lines.append(f"return {self._result(len(self.stages))}")
+
+    # ---- one module ----------------------------------------------------------------------------------------------
+
+    def _stage(self, index: int, stage: Stage) -> None:
+        arguments = [self._load(index, position, slot) for position, slot in enumerate(stage.reads)]
+        tests = [f"{arguments[position]} is not None" for position in self.gates[index]]
+        filled = stage.skip_existing and not stage.update
+        filled = filled and all(
+            fillable(s, self.input, self.output) and s.path not in self.written for s in stage.written
+        )
+        before = [self._before(slot, index, filled) for slot in stage.writes] if tests or filled else []
+        targets = [self._target(slot, index) for slot in stage.writes]
+        if filled:
+            kept = [target for slot, target in zip(stage.writes, targets, strict=True) if slot is not None]
+            tests.append(f"({' or '.join(f'{name} is None' for name in kept)})")
+        self.lines += [f"{target} = {value}" for target, value in zip(targets, before, strict=False)]
+        start = len(self.lines) + bool(tests)
+        if tests:
+            self.lines.append(f"if {' and '.join(tests)}:")
+        self._call(index, stage, arguments, targets)
+        if tests:
+            self.lines[start:] = ["    " + line for line in self.lines[start:]]
+            self.conditional.update(slot.path for slot in stage.written)
+
+    def _call(self, index: int, stage: Stage, arguments: list[str], targets: list[str]) -> None:
+        self.names |= {f"W{index}": stage.writes, f"L{index}": f"module {index} `{stage.name}`"}
+        self.names[f"D{index}"] = stage.how.device
+        call = stage.how.source(self._callee(index, stage), arguments, f"D{index}")
+        self.calls[len(self.lines) + 3] = Call(index, tuple(arguments))
+        if len(targets) == 1:
+            self.lines.append(f"{targets[0]} = {call}")
+            if self._is_tensor(stage.writes[0]):
+                self.lines.append(
+                    f"if type({targets[0]}) is not Tensor: {targets[0]} = single({targets[0]}, W{index}[0], L{index})"
+                )
+        else:
+            self.lines += [f"result = {call}", f"{', '.join(targets)} = outputs(result, W{index}, L{index})"]
+            self.lines.append("result = None")
+        if self.checked:
+            self.lines += [f"seen.wrote({index}, {position}, {target})" for position, target in enumerate(targets)]
+
+    def _callee(self, index: int, stage: Stage) -> str:
+        if stage.function is not None:
+            self.names[f"f{index}"] = stage.function
+            return f"f{index}"
+        return module_source(stage.name) + (f".{stage.method}" if stage.method is not None else "")
+
+    def _before(self, slot: Slot | None, index: int, filled: bool) -> str:
+        """What an out field is when its module is skipped: what it was."""
+        if slot is None:
+            return "None"
+        if filled:
+            return f"existing(batch, {slot.path!r})"
+        known = slot.path in self.state or self._in_input(slot.path) or self._enclosing(slot.path) != "batch"
+        return self._load(index, None, slot) if known else "None"
+
+    def _load(self, index: int, position: int | None, slot: Slot) -> str:
+        """The variable of an in field; a field of the input gets one where it is first read."""
+        known = self.state.get(slot.path)
+        if known is None:
+            base = self._enclosing(slot.path)
+            owner = self.input if base == "batch" else self._owner_of(base)
+            start = 0 if base == "batch" else self._depth_of(base)
+            known = f"v{len(self.last)}"
+            self.lines.append(f"{known} = {attribute(base, slot.path[start:], owner)}")
+            self.state[slot.path] = known
+            self._use(base, index)
+            if self.checked and base == "batch" and position is not None:
+                self.lines.append(f"seen.read({index}, {position}, {known})")
+        self._use(known, index)
+        return known
+
+    def _target(self, slot: Slot | None, index: int) -> str:
+        if slot is None:
+            name = f"v{len(self.last)}"
+            self._use(name, index)
+            return name
+        for path in [p for p in self.state if p[: len(slot.path)] == slot.path or slot.path[: len(p)] == p]:
+            del self.state[path]
+        name = f"v{len(self.last)}"
+        self.state[slot.path] = name
+        self.written.add(slot.path)
+        self.owners[name] = (slot.spec.nested, len(slot.path))
+        self._use(name, index)
+        return name
+
+    def _use(self, name: str, index: int) -> None:
+        if name != "batch":
+            self.last[name] = index
+
+    def _drop(self, index: int, last: dict[str, int] | None) -> None:
+        if last is None:
+            return
+        dead = [name for name, use in last.items() if use == index]
+        if dead:
+            self.lines.append(f"{' = '.join(dead)} = None")
+
+    def _is_tensor(self, slot: Slot | None) -> bool:
+        return slot is not None and slot.spec.kind in TENSORS
+
+    def _enclosing(self, path: Path) -> str:
+        """The variable of the nested instance that a field is read from; the batch itself by default."""
+        found = (self.state[path[:n]] for n in range(len(path) - 1, 0, -1) if path[:n] in self.state)
+        return next(found, "batch")
+
+    def _owner_of(self, variable: str) -> Any:
+        return self.owners[variable][0]
+
+    def _depth_of(self, variable: str) -> int:
+        return self.owners[variable][1]
+
+    # ---- the output ----------------------------------------------------------------------------------------------
+
+    def _result(self, end: int) -> str:
+        if self.output is self.input:
+            return self._filled((), "batch", end)
+        return self._constructed(self.output, "Output", (), end, ", names=batch._names")
+
+    def _filled(self, prefix: Path, base: str, end: int) -> str:
+        """The input with the written fields filled in."""
+        entries = []
+        for name in fields_of(specs_along(self.input, prefix)[-1].nested if prefix else self.input):
+            path = (*prefix, name)
+            if path in self.written:
+                entries.append(f"{name!r}: {self._final(path, end)}")
+            elif any(other[: len(path)] == path for other in self.written):
+                entries.append(f"{name!r}: {self._filled(path, f'{base}.{name}', end)}")
+        return self._fill(base, entries)
+
+    def _fill(self, base: str, entries: list[str]) -> str:
+        """Fields that a skipped module did not write stay what they were."""
+        values = f"{{{', '.join(entries)}}}"
+        return f"fill({base}, {f'present({values})' if self.conditional else values})"
+
+    def _constructed(self, cls: Any, alias: str, prefix: Path, end: int, extra: str = "") -> str:
+        given: list[tuple[str, str]] = []
+        later: list[tuple[str, str]] = []
+        for name, spec in fields_of(cls).items():
+            value = self._value((*prefix, name), spec.nested, end)
+            if value is not None:
+                (given if spec.init else later).append((name, value))
+        arguments = "".join(f"{name}={value}, " for name, value in given)
+        made = f"{alias}({arguments}batch_size=batch._batch_size{extra})"
+        return self._fill(made, [f"{n!r}: {v}" for n, v in later]) if later else made
+
+    def _value(self, path: Path, nested: type | None, end: int) -> str | None:
+        """The source of an output field; None when the constructor's default is meant."""
+        known = self._final(path, end)
+        if known is not None:
+            return known
+        if nested is not None and any(other[: len(path)] == path for other in self.written):
+            alias = f"N{len(self.names)}"  # not made of the names: `a.b_c` and `a_b.c` are two
+            self.names[alias] = nested
+            return self._constructed(nested, alias, path, end)
+        return attribute("batch", path, self.input) if self._in_input(path) else None
+
+    def _final(self, path: Path, end: int) -> str | None:
+        if path in self.state:
+            self._use(self.state[path], end)
+            return self.state[path]
+        base = self._enclosing(path)
+        if base == "batch":
+            return None
+        self._use(base, end)
+        return attribute(base, path[self._depth_of(base) :], self._owner_of(base))
+
+    def _in_input(self, path: Path) -> bool:
+        return has_path(self.input, path) and not any(spec.produced for spec in specs_along(self.input, path))
+
+
+def fillable(slot: Slot, input: type, output: type) -> bool:
+    """Whether a batch may come with a value for a field that a module writes."""
+    if slot.within or not has_path(input, slot.path):
+        return False
+    spec = specs_along(input, slot.path)[-1]
+    return spec.optional or (spec.produced and output is input)
+
+
+def module_source(name: str) -> str:
+    """The source of a registered module; every dot is a module that holds the next."""
+    return "M" + "._modules".join(f"[{part!r}]" for part in name.split("."))
+
+
+def hooked(name: str) -> NoReturn:
+    """A hook of a nested pipeline would be passed over."""
+    raise RuntimeError(
+        f"the nested pipeline `{name}` has forward hooks, which would not run: its modules are called one by one as "
+        "modules of the outer pipeline; register the hooks on them"
+    )
+
+
+def existing(batch: Any, path: Path) -> Any:
+    """The value at a path of a batch, None where nothing has been written."""
+    for part in path:
+        spec = type(batch).__tensorclass_schema__.fields[part]
+        batch = None if spec.produced and part not in batch._store._live() else getattr(batch, part)
+        if batch is None:
+            break
+    return batch
+
+
+def present(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields that were written."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def attribute(base: str, path: Path, owner: Any) -> str:
+    """The source that reads a path; a class on the way that is None gives None."""
+    specs = specs_along(owner, path)
+    if any(spec.optional for spec in specs[:-1]):
+        return f"dig({base}, {path!r})"
+    return ".".join([base, *path])
+
+
+def dig(value: Any, path: Path) -> Any:
+    """Read a path through fields that may be None."""
+    for part in path:
+        if value is None:
+            return None
+        value = getattr(value, part)
+    return value
+
+
+HELPERS = (Tensor, single, outputs, fill, dig, hooked, moved, existing, present, checkpoint)
+"""What generated code refers to, by these names."""
+
+
+def generate(stages: Sequence[Stage], input: type, output: type, report: Any, seen: Any = None) -> Program:
+    """The forward of a pipeline, compiled.
+
+    Args:
+        stages: The modules in order.
+        input: The class that it takes.
+        output: The class that it returns.
+        report: What the build check found; narrowed inputs are enforced.
+        seen: Compares values with declarations, for the first call.
+    """
+    checks, names = narrowing(report)
+    writer = Writer(stages, input, output, report.gates, checks, seen is not None)
+    writer.names.update(names, seen=seen)
+    source = writer.source()
+    run = compile_function(source, "forward", output, writer.names, globals())
+    return Program(run, writer.calls, source, stages)

@@ -1,0 +1,596 @@
+"""A pipeline of typed modules: checked when it is built, one generated forward when it is called."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypedDict, TypeVar, overload
+
+import torch
+from torch import nn
+from torch.compiler import is_compiling
+from typing_extensions import Self, Unpack
+
+from ...core._modes import Setting
+from ...errors import BuildError, defined_again
+from ..check._declared import Report, check
+from ..check._first import FirstCall
+from ..check._order import Node, topological
+from ..parts._diagnostics import Diagnostic, PipelineWarning, build_error
+from ..parts._hooks import Hooked
+from ..parts._keyed_base import TensorDictModuleBase
+from ..parts._results import reraise
+from ..parts._skipping import skip_existing
+from ..parts._slots import Slot, is_tensorclass_type, slots_of
+from ..parts._stage import Batch, Stage, TensorClassModule, as_module, check_name, default_name, fields_text
+from ..probe._influence import influences
+from ..probe._prober import probe, relearn
+from ._class_module import TensorClassModuleBase
+from ._drawing import Format, draw, graph_of
+from ._explain import Explanation, explain
+from ._forward import Program, fillable, generate
+from ._over_fields import over_fields
+from ._subsequence import finals, inlined, known_slots, leaves, needed, needs, passed, picked, reachable, skipping
+
+In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
+Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
+State = TypeVar("State")
+Probing = bool | Literal["run"]
+PROBING: Setting[bool] = Setting("probing", True)
+"""Whether pipelines that are built in a block may probe; `tensorclass check --no-probe` says no."""
+
+
+class Ordered(TypedDict, total=False):
+    """The options of a pipeline whose modules run in the order in which they are given."""
+
+    probe: Probing
+    partial: bool
+    skip_existing: bool
+    name: str | None
+
+
+class Options(Ordered, total=False):
+    """The options of a pipeline."""
+
+    sort: bool
+
+
+class TensorClassSequential(Hooked, Generic[In, Out]):
+    """Typed modules in order, from a batch of one class to a batch of another.
+
+    The declared fields are followed through the modules when the pipeline is built: unmet reads, dtypes, shapes with
+    their symbolic dims, arity, double writes and unwritten outputs are reported together, before there is data. The
+    wrapped `nn.Module`s are registered directly, so parameters, `state_dict`, hooks, `train()` and `to()` are those of
+    an `nn.Sequential`. The input is never changed.
+
+    Args:
+        modules: `TensorClassModule`s in the order in which they run; another pipeline stands for its modules, and what
+            it writes and does not return stays private to it.
+        input: The tensorclass that the pipeline takes.
+        output: The tensorclass that it returns; by default `input`, with the `produced()` fields filled in.
+        probe: Whether every module is tried on fake tensors too: `True`, `False` for the declarations alone, or
+            `"run"` to run copies of the modules on real ones.
+        sort: Whether the modules may be listed in any order, and are put into one in which they can run.
+        partial: Whether a module is skipped when an in field is None that its parameter does not admit. What depends on
+            it is skipped too, and may only stand in optional or `produced()` fields of the output.
+        skip_existing: Whether a module is skipped when the batch has its out fields already: optional fields of the
+            input, and `produced()` ones where the output is the same class. A module with `update=True` always runs.
+        name: The name of the pipeline as a module of another one.
+
+    Raises:
+        BuildError: with every finding of the check in `.diagnostics`; docs/errors.md explains the codes.
+
+    >>> import torch
+    >>> from torch import Tensor, nn
+    >>> from tensorclass import TensorClass
+    >>> from tensorclass.typing import Float32, Int64
+    >>> class Image(TensorClass):
+    ...     pixels: Float32[Tensor, "64"]
+    >>> class Prediction(TensorClass):
+    ...     logits: Float32[Tensor, "classes"]
+    ...     digit: Int64[Tensor, ""]
+    >>> classifier = TensorClassSequential(
+    ...     TensorClassModule(nn.Linear(64, 10), in_fields=Image.pixels, out_fields=Prediction.logits),
+    ...     TensorClassModule(lambda z: z.argmax(-1), in_fields=Prediction.logits, out_fields=Prediction.digit),
+    ...     input=Image,
+    ...     output=Prediction,
+    ... )
+    >>> classifier(Image(torch.zeros(5, 64))).digit.shape
+    torch.Size([5])
+    """
+
+    _made: ClassVar[tuple[str, ...]] = ("_run", "_program", "_report", "_skipping", "diagnostics")
+    """What `_build` sets."""
+    input_class: type[Any]
+    output_class: type[Any]
+    diagnostics: tuple[Diagnostic, ...]
+    """Everything that the build check found, warnings and notes included."""
+
+    @overload
+    def __init__(
+        self, first: First[In], /, *modules: Member, input: type[In], output: type[Out], **options: Unpack[Ordered]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: TensorClassSequential[State, State], first: First[State], /, *modules: Member,
+        input: type[State], **options: Unpack[Ordered],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, *modules: Member, sort: bool, input: type[In], output: type[Out], **options: Unpack[Ordered]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: TensorClassSequential[State, State], *modules: Member, sort: bool,
+        input: type[State], **options: Unpack[Ordered],
+    ) -> None: ...  # fmt: skip
+    def __init__(
+        self, *modules: Member, input: type[Any], output: type[Any] | None = None, probe: Probing = True,
+        sort: bool = False, partial: bool = False, skip_existing: bool = False, name: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._name = check_name(name)
+        self._probe = _as_probing(probe)
+        self.input_class = _as_class(input, "input")
+        self.output_class = self._declared_output = input if output is None else _as_class(output, "output")
+        members = _as_members(over_fields(modules, self.input_class, self.output_class))
+        self._members: tuple[tuple[str, int, int], ...] = ()
+        self._stages: tuple[Stage, ...] = ()
+        for index in self._order(members) if sort else range(len(members)):
+            self._add(members[index], partial, skip_existing)
+        self._fresh = True
+        self._build(self._check(), warn=True)
+
+    def _order(self, members: Sequence[Typed]) -> list[int]:
+        nodes = []
+        for index, member in enumerate(members):
+            name, stages, _ = _stages_of(member, index)
+            writes = {s.path: s for stage in stages for s in stage.written if not s.within}
+            update, location = any(stage.update for stage in stages), stages[0].location
+            nodes.append(Node(name, location, tuple(needs(stages, ())), tuple(writes.values()), update))
+        return topological(nodes, self.input_class, self._title())
+
+    def _add(self, member: Typed, partial: bool, skip_existing: bool) -> None:
+        """Register what holds parameters under its name, and take up the stages."""
+        index, start = len(self._members), len(self._stages)
+        name, stages, registered = _stages_of(member, index)
+        twin = next((i for i, (other, _, _) in enumerate(self._members) if other == name), None)
+        if twin is not None:
+            where = f"({stages[0].location})"
+            raise BuildError(f"modules {twin} and {index} are both named `{name}` {where}; give one another `name=`")
+        if hasattr(self, name):
+            raise BuildError(f"name={name!r} would hide an attribute of the pipeline; take another name")
+        if registered is not None:
+            self.add_module(name, registered)
+        self._members += ((name, start, start + len(stages)),)
+        self._stages += tuple(
+            replace(s, partial=s.partial or partial, skip_existing=s.skip_existing or skip_existing) for s in stages
+        )
+
+    def _declared(self) -> Report:
+        targets = [self._target(stage) for stage in self._stages]
+        return check(self._stages, targets, self.input_class, self.output_class)
+
+    def _check(self) -> Report:
+        report = self._declared()
+        if self._probe is False or not PROBING.get():
+            return report
+        targets = [self._target(stage) for stage in self._stages]
+        return probe(report, self._stages, targets, self.output_class, real=self._probe == "run")
+
+    def check(self, *, values: bool = False) -> Report:
+        """Check the pipeline again as it is now: its submodules may have been replaced or trained.
+
+        Args:
+            values: Whether copies of the modules are also run on real values, to see whether one element of the batch
+                influences another.
+
+        Raises:
+            BuildError: with every finding in `.diagnostics`.
+        """
+        report = self._check()
+        if values and not any(d.severity == "error" for d in report.diagnostics):
+            targets = [self._target(stage) for stage in self._stages]
+            found = influences(report, self._stages, targets, self.output_class)
+            report = replace(report, diagnostics=(*report.diagnostics, *found))
+        self._build(report, warn=True)
+        return report
+
+    def _build(self, report: Report, warn: bool) -> None:
+        self.diagnostics = report.diagnostics
+        if any(d.severity == "error" for d in report.diagnostics):
+            raise build_error(f"the pipeline {self._title()} is wrong", report.diagnostics)
+        for diagnostic in report.diagnostics:
+            if warn and diagnostic.severity == "warning" and diagnostic.module is not None:
+                file, line = self._stages[diagnostic.module].location
+                warnings.warn_explicit(str(diagnostic), PipelineWarning, file, line)
+        self._report = report
+        self._program = self._generate()
+        self._may_skip = any(fillable(slot, self.input_class, self.output_class) for slot in self._written())
+        # Written here, because torch.compile can't follow the writing.
+        self._skipping: dict[Any, Program] = {True: self._generate(skip=True)} if self._may_skip else {}
+        self._run = self._program.run
+
+    def _generate(self, seen: FirstCall | None = None, skip: Any = False) -> Program:
+        stages = self._stages if skip is False else [skipping(stage, skip) for stage in self._stages]
+        return generate(stages, self.input_class, self.output_class, self._report, seen)
+
+    def _program_now(self) -> Program:
+        """The program under `set_skip_existing`."""
+        mode = skip_existing()
+        key = mode if isinstance(mode, bool) else tuple(mode)
+        if key is False:
+            return self._program
+        if key not in self._skipping:
+            self._skipping[key] = self._generate(skip=key)
+        return self._skipping[key]
+
+    # ---- calling -------------------------------------------------------------------------------------------------
+
+    if TYPE_CHECKING:
+
+        def __call__(self, batch: In) -> Out:
+            """Run the pipeline on a batch."""
+            ...
+
+    def forward(self, batch: Any) -> Any:
+        """Run the modules on a batch and return a new instance of the output class.
+
+        Raises:
+            TypeError: for a batch that is not of the input class.
+            SchemaError: when a module returns what it does not declare; intermediate fields are compared with their
+                declarations on the first call, the output on every call.
+        """
+        if not is_compiling() and self._fresh and not (self._may_skip and skip_existing()):
+            return self._first(batch)
+        if self._may_skip:
+            return self._run_in_mode(batch)
+        try:
+            return self._run(self, batch)
+        except Exception as error:  # whatever the user's modules raise
+            self._blame(error, self._program)
+            raise
+
+    def _run_in_mode(self, batch: Any) -> Any:
+        program = self._program_now()
+        try:
+            return program.run(self, batch)
+        except Exception as error:  # whatever the user's modules raise
+            self._blame(error, program)
+            raise
+
+    def _first(self, batch: Any) -> Any:
+        """The first call compares what every module returns with what it declares."""
+        size = getattr(batch, "batch_size", torch.Size())
+        program = self._generate(FirstCall(self._report, self._stages, size))
+        try:
+            result = program.run(self, batch)
+        except Exception as error:  # whatever the user's modules raise
+            self._blame(error, program)
+            raise
+        self._fresh = False
+        return result
+
+    def _blame(self, error: Exception, program: Program) -> None:
+        """Name the module in which an error arose; the frame of the generated code knows which, and its arguments."""
+        found = _frame_of(error.__traceback__, program)
+        if found is None or found[1] not in program.calls:
+            return
+        frame, line = found
+        position, names = program.calls[line]
+        stage = program.stages[position]
+        index = next(i for i, own in enumerate(self._stages) if own.name == stage.name)
+        values = [frame.f_locals.get(name) for name in names]
+        reraise(error, f"module {index} `{stage.name}` ({stage.location})", stage.reads, values)
+
+    def _refuse(self, batch: object) -> None:
+        given = type(batch).__name__
+        name = self.input_class.__name__
+        hint = f"{name}.from_tensordict(...)" if hasattr(batch, "keys") else f"{name}(...)"
+        again = defined_again(type(batch), self.input_class)
+        if again:
+            raise TypeError(f"the pipeline {self._title()} takes a {name}; {again}, and build the pipeline anew")
+        raise TypeError(f"the pipeline {self._title()} takes a {name}, got {given}; make one with `{hint}`")
+
+    # ---- what it is made of --------------------------------------------------------------------------------------
+
+    def _target(self, stage: Stage) -> Callable[..., Any]:
+        """What a stage calls now: a submodule may have been replaced."""
+        if stage.function is not None:
+            return stage.function
+        module = self.get_submodule(stage.name)
+        target: Callable[..., Any] = module if stage.method is None else getattr(module, stage.method)
+        return target
+
+    def _written(self) -> list[Slot]:
+        return [slot for stage in self._stages for slot in stage.written if not slot.within]
+
+    @property
+    def in_fields(self) -> tuple[Any, ...]:
+        """References to the fields of a batch that the modules read."""
+        return tuple(slot.ref for slot in passed(self.input_class, needs(self._stages, ())))
+
+    @property
+    def out_fields(self) -> tuple[Any, ...]:
+        """References to the fields that the modules write, private ones of nested pipelines left out."""
+        return tuple({slot.path: slot.ref for slot in self._written()}.values())
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return (self[index] for index in range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> Member: ...
+    @overload
+    def __getitem__(self, index: slice) -> TensorClassSequential[Any, Any]: ...
+    def __getitem__(self, index: Any) -> Any:
+        """The typed module or nested pipeline at an index, or a pipeline of the modules of a slice.
+
+        A slice takes the input class when that has all that its modules read, else a class of just the fields that
+        they and the output need; it returns the output class when it gives all of it, else a class of the fields that
+        the modules after it need. Modules are shared, so `p[:2]` and `p[2:]` in a row do what `p` does.
+        """
+        if isinstance(index, slice):
+            return self._slice(index)
+        if not isinstance(index, int) or isinstance(index, bool):
+            raise TypeError(f"a pipeline is indexed by the number of a module or a slice, got {index!r:.200}")
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"module {index} of a pipeline with {len(self)} modules")
+        name, start, _ = self._members[index]
+        stage = self._stages[start]
+        whole = self._modules.get(name)
+        if isinstance(whole, (TensorClassModuleBase, TensorClassSequential)):
+            return whole
+        return as_module(stage, self._target(stage))
+
+    def _slice(self, index: slice) -> TensorClassSequential[Any, Any]:
+        chosen = range(len(self))[index]
+        if not chosen or chosen.step != 1:
+            raise IndexError(f"{index} picks no row of modules of a pipeline with {len(self)}")
+        start, stop = self._members[chosen[0]][1], self._members[chosen[-1]][2]
+        wanted = needs(self._stages[stop:], self._ends()) if stop < len(self._stages) else None
+        return self._part(range(start, stop), wanted)
+
+    def _ends(self) -> list[Slot]:
+        """The fields of the output that the whole pipeline gives."""
+        paths = {slot.path for slot in [*passed(self.input_class, leaves(self.input_class)), *self._written()]}
+        return [slot for slot in leaves(self.output_class) if slot.path in paths]
+
+    def select_subsequence(self, *, in_fields: Any = None, out_fields: Any = None) -> TensorClassSequential[Any, Any]:
+        """A pipeline of the modules that can run from some fields, and that others depend on; it shares the modules.
+
+        Args:
+            in_fields: A field or a sequence of them, of the input or intermediate: only modules stay that can run from
+                these alone. The part takes the input class when that has all that it reads, else a class of the fields.
+            out_fields: A field or a sequence of them: only modules stay that these depend on. The part returns a class
+                of these fields; by default the output class, when it still makes all of it.
+
+        Raises:
+            BuildError: for fields that the pipeline does not know, and when no module is left.
+        """
+        kept: Sequence[int] = range(len(self._stages))
+        wanted: list[Slot] | None = None
+        starts: list[Slot] = []
+        given = [*leaves(self.input_class), *self._written()]
+        if in_fields is not None:
+            starts = slots_of(in_fields, "in_fields")
+            known_slots(self._title(), starts, [*given, *needs(self._stages, ())], "in_fields")
+            kept = reachable(self._stages, kept, starts)
+        if out_fields is not None:
+            wanted = slots_of(out_fields, "out_fields")
+            known_slots(self._title(), wanted, given, "out_fields")
+            kept = needed(self._stages, kept, wanted)
+        if not kept:
+            first = ", ".join(slot.label for slot in starts) or "the input"
+            last = ", ".join(slot.label for slot in wanted or ()) or "the output"
+            raise BuildError(f"no module of {self._title()} leads from {first} to {last}")
+        brought = needs([self._stages[index] for index in kept], self._ends())
+        if wanted is None and len(passed(self.input_class, brought)) < len(brought):
+            wanted = finals(self._stages, kept, self.output_class)
+        return self._part(kept, wanted)
+
+    def _part(self, kept: Sequence[int], wanted: Sequence[Slot] | None) -> TensorClassSequential[Any, Any]:
+        """A pipeline of some of the stages; nested pipelines that are whole stay what they are."""
+        stages = [self._stages[index] for index in kept]
+        part = TensorClassSequential.__new__(TensorClassSequential)
+        nn.Module.__init__(part)
+        names = ("_probe", "_name", "training")
+        part.__dict__.update({name: self.__dict__[name] for name in names}, _fresh=True, _members=(), _stages=())
+        for name, start, stop in self._members:
+            chosen = [index for index in kept if start <= index < stop]
+            part._adopt(self, name, chosen, len(chosen) == stop - start)
+        part.output_class = part._declared_output = self.output_class if wanted is None else picked(wanted)
+        missing = needs(stages, self._ends() if wanted is None else wanted)
+        inside = len(passed(self.input_class, missing)) == len(missing)
+        part.input_class = self.input_class if inside else picked(missing)
+        part._build(part._declared(), warn=False)  # probed as modules of this pipeline; `part.check()` probes it anew
+        return part
+
+    def _adopt(self, other: Self, name: str, kept: Sequence[int], whole: bool) -> None:
+        start = len(self._stages)
+        self._stages += tuple(other._stages[index] for index in kept)
+        if whole and name in other._modules:
+            self.add_module(name, other.get_submodule(name))
+        for stage in self._stages[start:]:
+            owner, _, last = stage.name.rpartition(".")
+            if not whole and stage.function is None:
+                holder: nn.Module = self
+                for step in owner.split(".") if owner else ():
+                    if step not in holder._modules:
+                        holder.add_module(step, nn.Module())
+                    holder = holder.get_submodule(step)
+                holder.add_module(last, other.get_submodule(stage.name))
+        spans = [(start, len(self._stages))] if whole else [(i, i + 1) for i in range(start, len(self._stages))]
+        self._members += tuple((name, *span) for span in spans)
+
+    def select_out_fields(self, *fields: Any) -> TensorClassSequential[In, Any]:
+        """Return a class of these fields only, in place; every module still runs. `reset_out_fields` undoes it.
+
+        Args:
+            fields: Fields of the output, of the input, or intermediate ones.
+
+        Raises:
+            BuildError: for fields that the pipeline does not know.
+        """
+        wanted = slots_of(fields, "fields")
+        known_slots(self._title(), wanted, [*leaves(self.input_class), *self._written()], "select_out_fields")
+        return self._return(picked(wanted))
+
+    def reset_out_fields(self) -> Self:
+        """Return the output class of the constructor again."""
+        return self._return(self._declared_output)
+
+    def _return(self, output: type[Any]) -> Self:
+        before, self.output_class = self.output_class, output
+        try:
+            self._build(self._check(), warn=False)
+        except BuildError:
+            self.output_class = before
+            raise
+        return self
+
+    def graph(self, format: Format = "mermaid") -> str:
+        """The pipeline as a drawing: modules are nodes, fields are edges.
+
+        Args:
+            format: "mermaid" is text that GitHub, MkDocs and most notebooks draw from a code block of that language;
+                "svg" is a picture, "html" a page with the picture and the table of `explain()`; both stand alone.
+        """
+        kinds = [default_name(self._target(stage)) for stage in self._stages]
+        return draw(
+            graph_of(self._stages, kinds, self.input_class, self.output_class), self._stages, self.explain(), format
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<div style='overflow:auto'>{self.graph('svg')}</div>"
+
+    def explain(self, batch_size: int | Sequence[int] = (), **sizes: int) -> Explanation:
+        """What the pipeline holds after every module: fields, dtypes, shapes, memory.
+
+        Args:
+            batch_size: The batch dims; without them, what one element takes.
+            sizes: Sizes of named dims, as `h=48`.
+
+        Raises:
+            ModuleError: for a size whose name no dim of the pipeline has.
+        """
+        batch = (batch_size,) if isinstance(batch_size, int) else tuple(batch_size)
+        targets = [self._target(stage) for stage in self._stages]
+        return explain(self._stages, targets, self._report, self.input_class, self.output_class, batch, sizes)
+
+    def _title(self) -> str:
+        return f"{self.input_class.__name__} -> {self.output_class.__name__}"
+
+    def __repr__(self) -> str:
+        rows = [f"TensorClassSequential({self._title()}"]
+        for index, stage in enumerate(self._stages):
+            target = self.get_submodule(stage.name) if stage.function is None else stage.name
+            text = repr(target).replace("\n", "\n    ") if stage.function is None else "function"
+            rows.append(f"  ({index}) {stage.name}: {fields_text(stage.reads)} -> {fields_text(stage.writes)}  {text}")
+        return "\n".join([*rows, ")"])
+
+    # ---- copies and checkpoints ----------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the generated code and what the check knows, which are made again."""
+        state = {name: value for name, value in self.__dict__.items() if name not in self._made}
+        return {**state, "_probed": self._report.probed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch does not annotate it
+        probed = self.__dict__.pop("_probed")
+        # A copy is not probed again, and the user has seen the warnings when the pipeline was built.
+        self._build(relearn(self._declared(), probed), warn=False)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        """Take the keys of an `nn.Sequential` too: numbers for names, module by module."""
+        renamed = self._names_for_numbers({m[1] for k in state_dict if (m := _numbered(prefix, k))})
+        for key in list(state_dict):
+            match = _numbered(prefix, key)
+            if match and match[1] in renamed:
+                state_dict[f"{prefix}{renamed[match[1]]}{match[2]}"] = state_dict.pop(key)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+    def _names_for_numbers(self, numbers: set[str]) -> dict[str, str]:
+        """The module for each number: by its place in the pipeline, else by order among those with parameters."""
+        stateful = {
+            str(i): name for i, (name, _, _) in enumerate(self._members) if name in self._modules and _keys(self, name)
+        }
+        if numbers <= stateful.keys():
+            return stateful
+        ordered = sorted(numbers, key=int)
+        return dict(zip(ordered, stateful.values(), strict=True)) if len(ordered) == len(stateful) else {}
+
+
+def _keys(pipeline: nn.Module, name: str) -> bool:
+    module = pipeline.get_submodule(name)
+    return bool(module.state_dict())
+
+
+def _numbered(prefix: str, key: str) -> re.Match[str] | None:
+    return re.fullmatch(rf"{re.escape(prefix)}(\d+)(\..+)", key)
+
+
+def _stages_of(member: Typed, index: int) -> tuple[str, list[Stage], nn.Module | None]:
+    """The name of a member, its stages, and what is registered under the name."""
+    if isinstance(member, TensorClassSequential):
+        name = member._name or f"pipeline_{index}"
+        return name, inlined(member._stages, name, member.output_class), member
+    stage, registered = member._stage_at(index)
+    return stage.name, [stage], registered
+
+
+def _frame_of(traceback: TracebackType | None, program: Program) -> tuple[FrameType, int] | None:
+    """The frame of the generated code in a traceback, and its line."""
+    while traceback is not None:
+        if traceback.tb_frame.f_code is program.run.__code__:
+            return traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next
+    return None
+
+
+def _as_probing(probe: object) -> Probing:
+    if isinstance(probe, bool):
+        return probe
+    if probe == "run":
+        return "run"
+    raise BuildError(f'probe= takes True, False or "run"; got {probe!r}')
+
+
+def _as_class(cls: object, role: str) -> type[Any]:
+    if is_tensorclass_type(cls):
+        return cls
+    what = f"the class {cls.__name__}" if isinstance(cls, type) else f"{type(cls).__name__} {cls!r:.60}"
+    raise BuildError(f"{role}= takes a tensorclass, the class itself; got {what}")
+
+
+def _as_members(modules: tuple[object, ...]) -> tuple[Typed, ...]:
+    if not modules:
+        raise BuildError("a pipeline needs at least one TensorClassModule")
+    for index, module in enumerate(modules):
+        if isinstance(module, (TensorClassModule, TensorClassModuleBase, TensorClassSequential)):
+            continue
+        if is_tensorclass_type(module):
+            raise BuildError(
+                f"module {index} is the class {module.__name__}; classes are given as `input=` and `output=`"
+            )
+        raise BuildError(
+            f"module {index} is a {type(module).__name__}, not a TensorClassModule: say which fields it reads and "
+            "writes, `TensorClassModule(module, in_fields=..., out_fields=...)`"
+        )
+    return modules  # type: ignore[return-value]  # each was tested above
+
+
+Typed = TensorClassModule[Any] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any]
+"""What a pipeline holds."""
+Member = Typed | TensorDictModuleBase
+"""What a pipeline is made of."""
+First = (
+    TensorClassModule[Batch] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any] | TensorDictModuleBase
+)
+"""What a pipeline begins with."""

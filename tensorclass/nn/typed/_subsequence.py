@@ -1,0 +1,191 @@
+"""Parts of a pipeline: which modules some fields need, and the classes that a part takes and returns."""
+
+from __future__ import annotations
+
+import copyreg
+import types
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..._schema import field
+from ...classes import TensorClass
+from ...core._caches import Classes
+from ...core._keys import Path
+from ...errors import BuildError, nearest
+from ..parts._slots import Slot, fields_of, has_path, specs_along
+from ..parts._stage import Stage
+
+
+def inlined(stages: Iterable[Stage], name: str, output: type) -> list[Stage]:
+    """The modules of a nested pipeline as modules of the outer one.
+
+    What the nested pipeline writes and does not return is private to it: other modules neither see nor overwrite it.
+    """
+    private: set[Path] = set()
+    found = []
+    for stage in stages:
+        reads = tuple(_inside(slot, name) if slot.within or _covers(private, slot) else slot for slot in stage.reads)
+        hidden = {s.path for s in stage.written if s.within or s.path[0] not in fields_of(output)}
+        private |= hidden
+        writes = tuple(_inside(s, name) if s is not None and s.path in hidden else s for s in stage.writes)
+        found.append(replace(stage, name=f"{name}.{stage.name}", reads=reads, writes=writes))
+    return found
+
+
+def _inside(slot: Slot, name: str) -> Slot:
+    return Slot(slot.ref, f"{name}/{slot.within}")
+
+
+def _covers(paths: Iterable[Path], slot: Slot) -> bool:
+    return any(slot.path[: len(path)] == path for path in paths)
+
+
+def skipping(stage: Stage, mode: Any) -> Stage:
+    """A stage under `set_skip_existing`: True, or the keys that may be there already."""
+    skips = mode is True or all(".".join(s.path) in mode or s.path in mode for s in stage.written)
+    return replace(stage, skip_existing=stage.skip_existing or skips)
+
+
+# ---- what depends on what ------------------------------------------------------------------------------------------
+
+
+def leaves(cls: Any, prefix: Path = ()) -> list[Slot]:
+    """Every field of a class that is no nested class."""
+    found = []
+    ref = cls
+    for part in prefix:
+        ref = getattr(ref, part)
+    for name, spec in fields_of(specs_along(cls, prefix)[-1].nested if prefix else cls).items():
+        path = (*prefix, name)
+        recursive = spec.nested in {s.nested for s in specs_along(cls, path)[:-1]} | {cls}
+        nested = spec.nested is not None and not recursive
+        found += leaves(cls, path) if nested else [Slot(getattr(ref, name))]
+    return found
+
+
+def needs(stages: Iterable[Stage], wanted: Iterable[Slot]) -> list[Slot]:
+    """The fields that modules, and whoever wants fields after them, take from before, in the order of use."""
+    written: set[Path] = set()
+    found: dict[Path, Slot] = {}
+    for stage in stages:
+        for slot in stage.reads:
+            if not _covers(written, slot):
+                found.setdefault(slot.path, slot)
+        written.update(slot.path for slot in stage.written)
+    for slot in wanted:
+        if not _covers(written, slot) and not _covers(found, slot):
+            found[slot.path] = slot
+    return list(found.values())
+
+
+def passed(input: type, slots: Iterable[Slot]) -> list[Slot]:
+    """The fields that a batch of the input class brings along."""
+    return [s for s in slots if has_path(input, s.path) and not any(p.produced for p in specs_along(input, s.path))]
+
+
+def reachable(stages: Sequence[Stage], kept: Iterable[int], available: Iterable[Slot]) -> list[int]:
+    """The modules that can run from some fields alone."""
+    known = {slot.path for slot in available}
+    found = []
+    for index in kept:
+        if all(_covers(known, slot) or slot.optional for slot in stages[index].reads):
+            found.append(index)
+            known.update(slot.path for slot in stages[index].written)
+    return found
+
+
+def needed(stages: Sequence[Stage], kept: Sequence[int], wanted: Iterable[Slot]) -> list[int]:
+    """The modules that some fields depend on."""
+    open_ = {slot.path for slot in wanted}
+    found = []
+    for index in reversed(kept):
+        written = {slot.path for slot in stages[index].written}
+        if any(path[: len(other)] == other or other[: len(path)] == path for path in written for other in open_):
+            found.append(index)
+            conditional = stages[index].partial or stages[index].skip_existing
+            open_ = (open_ if conditional else open_ - written) | {slot.path for slot in stages[index].reads}
+    return found[::-1]
+
+
+def finals(stages: Sequence[Stage], kept: Sequence[int], output: type) -> list[Slot]:
+    """What a part of a pipeline is for: fields of the output, and fields that no module of the part reads."""
+    last = {slot.path: (index, slot) for index in kept for slot in stages[index].written if not slot.within}
+    found = []
+    for path, (writer, slot) in last.items():
+        readers = [
+            i for i in range(writer + 1, len(stages)) if any(r.path[: len(path)] == path for r in stages[i].reads)
+        ]
+        if path[0] in fields_of(output) or set(readers) - set(kept) or not readers:
+            found.append(slot)
+    return found
+
+
+def known_slots(value: object, slots: Sequence[Slot], known: Iterable[Slot], role: str) -> None:
+    """Hold fields that a user named against those that there are.
+
+    Raises:
+        BuildError: naming the nearest field.
+    """
+    paths = {slot.path for slot in known}
+    for slot in slots:
+        if not any(slot.path == path or slot.path[: len(path)] == path for path in paths):
+            near = nearest(slot.name, [".".join(path) for path in paths])
+            raise BuildError(
+                f"{role} names {slot}, which is no field of {value}"
+                + (f"; did you mean `{near}`?" if near else f"; its fields are {sorted('.'.join(p) for p in paths)}")
+            )
+
+
+# ---- classes of some fields ----------------------------------------------------------------------------------------
+
+
+class Picked(type(TensorClass)):  # type: ignore[misc]  # mypy takes no computed base class
+    """The class of picked classes: it pickles them, and their instances, by the fields that they were picked from."""
+
+    _picked: tuple[tuple[Slot, ...], Path]
+
+
+_PICKED = Classes()
+
+
+def picked(slots: Iterable[Slot]) -> Any:
+    """The class of some fields: their owner when they are all that it declares, else a new one, the same each time."""
+    chosen = tuple({slot.path: slot for slot in slots}.values())
+    owners = {slot.owner for slot in chosen}
+    for owner in owners:
+        fields = fields_of(owner)
+        if {s.path for s in chosen} == {(name,) for name in fields} and all(spec.init for spec in fields.values()):
+            return owner
+    request = tuple((slot.owner, slot.ref._path, slot.within) for slot in chosen)
+    return _PICKED.get(request, lambda: _pick((chosen, ()), {slot.path: slot for slot in chosen}))
+
+
+def _pick(recipe: tuple[tuple[Slot, ...], Path], by_path: dict[Path, Slot]) -> Any:
+    first = next(iter(by_path.values()))
+    annotations: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    for name in dict.fromkeys(path[0] for path in by_path):
+        whole = by_path.get((name,))
+        below = {path[1:]: slot for path, slot in by_path.items() if path[0] == name and len(path) > 1}
+        if whole is None:
+            annotations[name] = _pick((recipe[0], (*recipe[1], name)), below)
+            continue
+        spec = whole.spec
+        annotations[name] = spec.declared
+        values[name] = field(join=spec.join, fill=spec.fill, doc=spec.doc)  # type: ignore[arg-type]  # join is one of the policies
+        if spec.optional:
+            values[name] = field(default=None, kw_only=True, join=spec.join, fill=spec.fill, doc=spec.doc)  # type: ignore[arg-type]  # as above
+    owner = first.owner.__name__
+    title = f"{owner}_{'_'.join(annotations)}"
+    space = {"__annotations__": annotations, "__module__": first.owner.__module__, "_picked": recipe, **values}
+    space["__tensorclass_sources__"] = tuple({slot.owner for slot in by_path.values()})
+    return types.new_class(title, (TensorClass,), {"metaclass": Picked, "shadow": True}, lambda ns: ns.update(space))
+
+
+def _again(slots: tuple[Slot, ...], path: Path) -> Any:
+    cls = picked(slots)
+    return specs_along(cls, path)[-1].nested if path else cls
+
+
+copyreg.pickle(Picked, lambda cls: (_again, cls._picked))

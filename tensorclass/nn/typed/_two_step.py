@@ -1,0 +1,112 @@
+"""`module(in_fields=..., out_fields=...)`: fields first, callable second, so that a checker compares the two.
+
+Checkers see `Digits.image` as the type of its value. For the out fields two steps are needed: with one call, a checker
+widens their type until the callable fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+from torch import Tensor
+from typing_extensions import TypeVarTuple, Unpack
+
+from ...core._base import Named
+from ..parts._how import by_keyword
+from ..parts._slots import as_slots
+from ..parts._stage import A, Options, Several, TensorClassModule
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+# Out fields with None in them: the callable returns more than it keeps.
+Dropping = (
+    tuple[None, Any]
+    | tuple[Any, None]
+    | tuple[None, Any, Any]
+    | tuple[Any, None, Any]
+    | tuple[Any, Any, None]
+    | tuple[None, None, Any]
+    | tuple[None, Any, None]
+    | tuple[Any, None, None]
+)
+
+
+# With stubs a reference to a tensor has a type of its own, which no callable returns.
+Tensors = TypeVar("Tensors", Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor])
+Mixed = (
+    tuple[Named[Any], Any]
+    | tuple[Any, Named[Any]]
+    | tuple[Named[Any], Any, Any]
+    | tuple[Any, Named[Any], Any]
+    | tuple[Any, Any, Named[Any]]
+)
+
+
+class Typed(Generic[Fn]):
+    """Fields that wait for their callable; what `module(...)` returns."""
+
+    def __init__(self, in_fields: Any, out_fields: Any, options: Options) -> None:
+        as_slots(by_keyword(in_fields)[0], "in_fields")
+        as_slots(out_fields, "out_fields", droppable=True)
+        self._fields, self._options = (in_fields, out_fields), options
+
+    def __call__(self, function: Fn) -> TensorClassModule:
+        """The typed module of a callable."""
+        return TensorClassModule(function, *self._fields, **self._options)
+
+
+@overload
+def module(
+    *, in_fields: Any, out_fields: Dropping | list[Any], **options: Unpack[Options]
+) -> Typed[Callable[..., Any]]: ...
+@overload
+def module(*, in_fields: Several, out_fields: Tensors, **options: Unpack[Options]) -> Typed[Callable[..., Tensors]]: ...
+@overload
+def module(  # pyright: ignore[reportOverlappingOverload]  # a tuple is several fields, and fits the next overload too
+    *, in_fields: tuple[Unpack[Ts]], out_fields: Tensors, **options: Unpack[Options]
+) -> Typed[Callable[[Unpack[Ts]], Tensors]]: ...
+@overload
+def module(  # type: ignore[overload-overlap]  # as above
+    *, in_fields: A, out_fields: Tensors, **options: Unpack[Options]
+) -> Typed[Callable[[A], Tensors]]: ...
+@overload
+def module(*, in_fields: Any, out_fields: Mixed, **options: Unpack[Options]) -> Typed[Callable[..., Any]]: ...
+@overload
+def module(*, in_fields: Several, out_fields: R, **options: Unpack[Options]) -> Typed[Callable[..., R]]: ...
+@overload
+def module(
+    *, in_fields: tuple[Unpack[Ts]], out_fields: R, **options: Unpack[Options]
+) -> Typed[Callable[[Unpack[Ts]], R]]: ...
+@overload
+def module(*, in_fields: A, out_fields: R, **options: Unpack[Options]) -> Typed[Callable[[A], R]]: ...
+def module(*, in_fields: Any, out_fields: Any, **options: Unpack[Options]) -> Any:
+    """A typed module in two steps: `module(in_fields=..., out_fields=...)(callable)`, also as a decorator.
+
+    A checker compares the parameters and the return type of the callable with the types of the fields; give several
+    fields as a tuple for that.
+
+    Args:
+        in_fields: What the callable reads; a field, a tuple of fields, or a mapping from parameters to fields.
+        out_fields: What it writes; None in a tuple drops an output.
+        options: `name`, `update`, `device` and `checkpoint`, as `TensorClassModule` has them.
+
+    Raises:
+        BuildError: for arguments that are no fields.
+
+    >>> import torch
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass
+    >>> from tensorclass.typing import Float32, Int64
+    >>> class Prediction(TensorClass):
+    ...     logits: Float32[Tensor, "10"]
+    ...     digit: Int64[Tensor, ""] | None = None
+    >>> @module(in_fields=Prediction.logits, out_fields=Prediction.digit)
+    ... def most_likely(logits: Tensor) -> Tensor:
+    ...     return logits.argmax(-1)
+    >>> most_likely(Prediction(torch.eye(10))).digit[3]
+    tensor(3)
+    """
+    return Typed(in_fields, out_fields, options)

@@ -1,0 +1,271 @@
+"""Access by key, writes to frozen classes, and operations that break declared dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mypy import nodes
+from mypy.plugin import AttributeContext, MethodContext, MethodSigContext
+from mypy.subtypes import is_subtype
+from mypy.typeops import make_simplified_union, try_getting_str_literals
+from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, get_proper_type
+
+from ..._dims import FAMILY_DTYPES
+from ._codes import CAST, FROZEN, UNKNOWN_KEY, VALUE
+from ._facts import (
+    EXTRAS,
+    MADE_OF,
+    Found,
+    Missing,
+    at_path,
+    batch_instance,
+    field_type,
+    fields_of,
+    option,
+    parameters,
+)
+from ._given import Checker
+from ._refs import reference
+from ._shapes import tensor_facts, torch_name
+from ._source import source_of
+
+READS = ("__getitem__", "get", "pop")
+KEYED = (*READS, "__setitem__", "__delitem__", "set", "set_", "rename_key_", "select", "get_item_shape")
+UPDATES = ("update", "update_")
+ALWAYS_WRITE = ("set", "update", "pop", "popitem", "clear", "__setitem__", "__delitem__", "refine_names")
+NO_WRITES = (
+    "auto_device_", "clear_device_", "clear_refs_for_compile_", "detach_", "lock_", "pin_memory_",
+    "requires_grad_", "share_memory_", "unlock_",
+)  # fmt: skip
+_IN_PLACE = ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__", "__iand__", "__ior__", "__ixor__")
+_DIVISIONS = ("__truediv__", "__rtruediv__", "div", "true_divide")
+_FLOATING = ("exp", "sqrt", "rsqrt", "log", "sin", "cos", "tanh", "sigmoid", "mean", "reciprocal")
+_SCALED = ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "add", "sub", "mul")
+_TO = {"double": "float64", "half": "float16", "bfloat16": "bfloat16", "float": "float32"}
+METHODS = {
+    *KEYED,
+    *UPDATES,
+    *_IN_PLACE,
+    *_DIVISIONS,
+    *_FLOATING,
+    *_SCALED,
+    *_TO,
+    *ALWAYS_WRITE,
+    "to",
+    "replace",
+    "stack",
+    "pick",
+    "merge",
+    "cat",
+}
+
+
+def wants(name: str) -> bool:
+    """Whether a method of a container is looked at."""
+    return name in METHODS or (name.endswith("_") and not name.startswith("_"))
+
+
+def called(ctx: MethodContext, name: str) -> Type:
+    """A method call on a typed instance."""
+    owner = batch_instance(ctx.type)
+    if owner is None:
+        return ctx.default_return_type
+    writes = name in ALWAYS_WRITE or name in _IN_PLACE
+    if writes or (name.endswith("_") and not name.startswith("_") and name not in NO_WRITES):
+        refuse_frozen(ctx.api, owner, name, ctx.context)
+    if name in KEYED:
+        return _keyed(ctx, owner, name)
+    if name in UPDATES:
+        _updated(ctx, owner)
+    elif name == "replace":
+        given = zip(ctx.callee_arg_names, ctx.args, strict=True)
+        Checker(ctx.api, owner.type).check({name: values[0] for name, values in given if name and len(values) == 1})
+    else:
+        _cast(ctx, owner, name)
+    return ctx.default_return_type
+
+
+def refuse_frozen(api: Any, owner: Instance, what: str, where: nodes.Context) -> bool:
+    """Report a write to an instance of a frozen class; whether it is one."""
+    frozen = bool(owner.type.metadata.get("dataclass", {}).get("frozen") or option(owner.type, "frozen"))
+    if frozen:
+        text = f"{owner.type.name} is frozen, so that {what} raises; make a changed copy with replace(...)"
+        api.fail(text, where, code=FROZEN)
+    return frozen
+
+
+def attribute(ctx: AttributeContext, name: str) -> Type:
+    """Writes and deletions of attributes: `batch.batch_size = ...` of a frozen class, `del` of a required field."""
+    owner = batch_instance(ctx.type)
+    if owner is None:
+        return ctx.default_attr_type
+    if not ctx.is_lvalue and ctx.context in source_of(ctx.api).deleted:
+        field, typ = fields_of(owner.type).get(name), field_type(owner, name)
+        if refuse_frozen(ctx.api, owner, f"deleting {name}", ctx.context):
+            return ctx.default_attr_type
+        if field is not None and not field.produced and typ is not None and not _takes_none(typ):
+            text = f'"{name}" of {owner.type.name} is required and can\'t be deleted'
+            ctx.api.fail(text, ctx.context, code=UNKNOWN_KEY)
+    elif ctx.is_lvalue and name in EXTRAS:
+        refuse_frozen(ctx.api, owner, f"setting {name}", ctx.context)
+    return ctx.default_attr_type
+
+
+def replaced(ctx: MethodSigContext) -> FunctionLike:
+    """`batch.replace(label=...)` takes the fields, each with its type."""
+    owner = batch_instance(ctx.type)
+    takes = None if owner is None else owner.type.get_method("__mypy-replace")
+    typ = None if takes is None else get_proper_type(takes.type)
+    if owner is None or not isinstance(typ, CallableType) or owner.args:
+        return ctx.default_signature
+    rows = [(n, t) for n, t in zip(typ.arg_names, typ.arg_types, strict=True) if n is not None and n not in EXTRAS]
+    rows += [(name, typ) for name, typ, _ in parameters(owner)] if MADE_OF in owner.type.names else []
+    first = ctx.default_signature.arg_types[0]
+    return ctx.default_signature.copy_modified(
+        arg_types=[first, *(t for _, t in rows)],
+        arg_kinds=[nodes.ARG_STAR, *(nodes.ARG_NAMED_OPT for _ in rows)],
+        arg_names=[None, *(n for n, _ in rows)],
+    )
+
+
+# ---- keys ------------------------------------------------------------------------------------------------------------
+
+
+def _keyed(ctx: MethodContext, owner: Instance, name: str) -> Type:
+    keys = ctx.args[0] if ctx.args else []
+    if name == "select" and any(
+        formal and n == "strict" for formal, n in zip(ctx.args, ctx.callee_arg_names, strict=False)
+    ):
+        return ctx.default_return_type
+    found: list[Found | None] = []
+    for key, typ in zip(keys, ctx.arg_types[0] if ctx.args else [], strict=True):
+        for path in _paths(ctx.api, key, typ):
+            place = at_path(owner, path)
+            if isinstance(place, Missing):
+                if not (name in ("get", "pop") and len(ctx.args) > 1 and ctx.args[1]):
+                    ctx.api.fail(str(place), key, code=UNKNOWN_KEY)
+                place = None
+            found.append(place)
+            if place is not None and name in ("__setitem__", "set") and len(ctx.args) > 1 and ctx.args[1]:
+                _written(ctx, owner, path, place, ctx.args[1][0], ctx.arg_types[1][0])
+    if name not in READS or not found or (name == "pop") or any(ctx.args[2:]):
+        return ctx.default_return_type
+    places = [place for place in found if place is not None]
+    if len(places) != len(found) or any(place.declared.kind in ("per_element", "ragged") for place in places):
+        return ctx.default_return_type
+    types: list[Type] = [place.type for place in places]
+    if name == "get" and any(place.declared.produced or _takes_none(place.type) for place in places):
+        types += ctx.arg_types[1] if len(ctx.arg_types) > 1 else []  # what is absent gives the default
+    return make_simplified_union(types) if len(types) > 1 else types[0]
+
+
+def _paths(api: Any, key: nodes.Expression, typ: Type) -> list[tuple[str, ...]]:
+    """The paths that a key stands for; none when they are not known."""
+    ref = reference(api, key)
+    if ref is not None:
+        return [ref.path]
+    if isinstance(key, nodes.TupleExpr):
+        parts = [item.value for item in key.items if isinstance(item, nodes.StrExpr)]
+        return [tuple(parts)] if parts and len(parts) == len(key.items) else []
+    literals = try_getting_str_literals(key, typ)
+    return [(literal,) for literal in literals or ()]
+
+
+def _written(
+    ctx: MethodContext, owner: Instance, path: tuple[str, ...], place: Found, value: nodes.Expression, typ: Type
+) -> None:
+    value = source_of(ctx.api).assigned.get(ctx.context, value)  # type: ignore[call-overload]  # a node
+    if is_certainly_wrong(place, typ):
+        text = f'"{".".join(path)}" of {owner.type.name} is declared {place.type}, given is {typ}'
+        ctx.api.fail(text.replace("torch._tensor.Tensor", "Tensor").replace("builtins.", ""), ctx.context, code=VALUE)
+    elif len(path) == 1:
+        Checker(ctx.api, owner.type).check({path[0]: value})
+
+
+def is_certainly_wrong(place: Found, typ: Type) -> bool:
+    """Whether a value raises: the run time converts numbers and text, and makes tensors of numbers and arrays."""
+    given = get_proper_type(typ)
+    if place.declared.kind in ("per_element", "ragged") or is_subtype(given, place.type):
+        return False
+    if isinstance(given, NoneType):
+        return True
+    if not isinstance(given, Instance):
+        return False
+    tensor = place.declared.kind in ("tensor", "shared")
+    wrong = ("builtins.str", "builtins.dict") if tensor else ("torch._tensor.Tensor",)
+    return given.type.fullname in wrong or batch_instance(given) is not None
+
+
+def _updated(ctx: MethodContext, owner: Instance) -> None:
+    """The keys of `update({...})` and `update(label=...)`."""
+    pairs: list[tuple[str, nodes.Expression]] = []
+    for values, names, formal in zip(ctx.args, ctx.arg_names, ctx.callee_arg_names, strict=False):
+        if formal == "kwargs":
+            pairs += [(name, value) for name, value in zip(names, values, strict=True) if name is not None]
+    source = source_of(ctx.api)
+    mapping = source.follow(ctx.args[0][0]) if ctx.args and ctx.args[0] else None
+    for key, value in mapping.items if isinstance(mapping, nodes.DictExpr) else ():
+        literal = None if key is None else source.follow(key)
+        if isinstance(literal, nodes.StrExpr):
+            pairs.append((literal.value, value))
+    for name, value in pairs:
+        place = at_path(owner, (name,))
+        if isinstance(place, Missing):
+            ctx.api.fail(str(place), value, code=UNKNOWN_KEY)
+    Checker(ctx.api, owner.type).check(dict(pairs))
+
+
+# ---- dtypes ----------------------------------------------------------------------------------------------------------
+
+
+def _takes_none(typ: Type) -> bool:
+    return is_subtype(NoneType(), typ)
+
+
+def _required(owner: Instance) -> Iterator[tuple[str, frozenset[str]]]:
+    """The tensor fields that every instance holds and whose dtypes are declared."""
+    for name, field in fields_of(owner.type).items():
+        typ = field_type(owner, name)
+        if field.kind == "tensor" and field.dtypes and not field.produced and typ is not None and not _takes_none(typ):
+            yield name, field.dtypes
+
+
+def _cast(ctx: MethodContext, owner: Instance, name: str) -> None:
+    if name in _TO or name == "to":
+        target = _target(ctx, _TO.get(name))
+        broken = [] if target is None else [
+            f for f, dtypes in _required(owner) if dtypes & _INEXACT and target not in dtypes
+        ]  # fmt: skip
+        what = f"a cast to {target}"
+    else:
+        if not (name in _DIVISIONS or name in _FLOATING or (name in _SCALED and _by_float(ctx))):
+            return
+        broken = [f for f, dtypes in _required(owner) if not dtypes & _INEXACT]
+        what = f"{name.strip('_')} by a float" if name in _SCALED else name.strip("_")
+    if broken:
+        text = f"{what} breaks the declared dtype of {', '.join(broken)} in {owner.type.name}"
+        ctx.api.fail(text, ctx.context, code=CAST)
+
+
+_INEXACT = FAMILY_DTYPES["Inexact"] or frozenset()
+
+
+def _target(ctx: MethodContext, named: str | None) -> str | None:
+    """The dtype in `.to(torch.float64)`, or the one that a method is named after; None behind a filter."""
+    call = ctx.context
+    if named is not None:
+        return named if isinstance(call, nodes.CallExpr) and not call.args else None
+    if not isinstance(call, nodes.CallExpr) or len(call.args) != 1 or call.arg_names[0] not in (None, "dtype"):
+        return None
+    name = torch_name(source_of(ctx.api).follow(call.args[0]))
+    name = {"double": "float64", "half": "float16", "float": "float32"}.get(name or "", name)
+    return name if name in _INEXACT else None
+
+
+def _by_float(ctx: MethodContext) -> bool:
+    value = ctx.args[0][0] if ctx.args and ctx.args[0] else None
+    facts = None if value is None else tensor_facts(source_of(ctx.api), value)
+    return isinstance(value, nodes.FloatExpr) or (
+        facts is not None and facts.dtypes is not None and facts.dtypes <= _INEXACT
+    )

@@ -1,0 +1,113 @@
+"""What an annotation declares, read from the text that mypy keeps: to mypy `Float32[Tensor, "8 8"]` is a `Tensor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from mypy import nodes
+from mypy.exprtotype import TypeTranslationError, expr_to_unanalyzed_type
+from mypy.plugin import SemanticAnalyzerPluginInterface
+from mypy.types import RawExpressionType, Type, UnboundType, UnionType
+
+from ..._dims import FAMILY_DTYPES
+from .._rules import Declared, wrong_shape
+
+ANNOTATED = ("typing.Annotated", "typing_extensions.Annotated")
+MARKS = {"Shared": "shared", "PerElement": "per_element", "Ragged": "ragged"}
+NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
+
+
+class WrongAnnotation(Exception):
+    """An annotation that raises when the class is made."""
+
+
+class Reader:
+    """Reads the annotations of one file; names are followed through its imports and module-level aliases."""
+
+    def __init__(self, api: SemanticAnalyzerPluginInterface) -> None:
+        self.api = api
+        self.file = api.modules[api.cur_mod_id]
+        self.originals = {
+            local or name: name
+            for node in self.file.imports
+            if isinstance(node, nodes.ImportFrom)
+            for name, local in node.names
+        }
+
+    def read(self, annotation: Type) -> Declared:
+        """What a field declares.
+
+        Raises:
+            WrongAnnotation: for dims outside the grammar, and a family without its two arguments.
+        """
+        if isinstance(annotation, UnionType):
+            return self._union(annotation.items)
+        if not isinstance(annotation, UnboundType):
+            return Declared()
+        name, fullname = self._name(annotation)
+        if name in FAMILY_DTYPES and fullname in ANNOTATED:
+            return self._tensor(name, annotation.args)
+        if name == "Optional" or fullname in ANNOTATED:
+            return self._first(annotation, "tensor" if name == "Ragged" else None)
+        if fullname.startswith("tensorclass.") and name in MARKS:
+            inner = self._first(annotation, None)
+            return replace(inner, kind=MARKS[name])
+        return Declared("tensor") if fullname == "torch._tensor.Tensor" else self._alias(annotation.name)
+
+    def is_field(self, annotation: Type) -> bool:
+        """Whether an annotated name is a field: no class variable and no argument of `__post_init__` only."""
+        return not (isinstance(annotation, UnboundType) and annotation.name.rpartition(".")[2] in NO_FIELDS)
+
+    def _name(self, annotation: UnboundType) -> tuple[str, str]:
+        """The name of a type where it is defined, and its full name."""
+        head, _, last = annotation.name.rpartition(".")
+        name = last if head else self.originals.get(last, last)
+        symbol = self.api.lookup_qualified(annotation.name, annotation, suppress_errors=True)
+        return name, (symbol.fullname or "") if symbol is not None else ""
+
+    def _first(self, annotation: UnboundType, kind: str | None) -> Declared:
+        found = self.read(annotation.args[0]) if annotation.args else Declared()
+        marked = len(annotation.args) > 1 and (found.dtype is None or found.dims is None)
+        return Declared("ragged") if kind is not None else replace(found, open=found.open or marked)
+
+    def _union(self, items: Iterable[Type]) -> Declared:
+        members = [item for item in items if not (isinstance(item, UnboundType) and item.name == "None")]
+        return self.read(members[0]) if len(members) == 1 else Declared()
+
+    def _tensor(self, family: str, args: tuple[Type, ...]) -> Declared:
+        text = _literal(args[-1]) if args else None
+        if len(args) == 2 and isinstance(text, UnboundType):
+            return Declared()  # a name for a shape
+        problem = wrong_shape(family, len(args), text)
+        if problem:
+            raise WrongAnnotation(problem)
+        array = args[0]
+        plain = isinstance(array, UnboundType) and self._name(array)[1] == "torch._tensor.Tensor"
+        return Declared("tensor", family, str(text)) if plain else Declared()
+
+    def _alias(self, name: str) -> Declared:
+        """What an alias at the top of the same file stands for."""
+        symbol = self.file.names.get(name)
+        if symbol is None or not isinstance(symbol.node, nodes.TypeAlias):
+            return Declared()
+        for statement in self.file.defs:
+            if isinstance(statement, nodes.AssignmentStmt) and _assigns(statement, name):
+                try:
+                    return self.read(expr_to_unanalyzed_type(statement.rvalue, self.api.options))
+                except (TypeTranslationError, RecursionError):
+                    break
+        return Declared()
+
+
+def _literal(item: Type) -> object:
+    """A string between the brackets, which mypy takes for the name of a type if it can be one; a real name as it is."""
+    if isinstance(item, RawExpressionType):
+        return item.literal_value if item.base_type_name == "builtins.str" else None
+    text = item.original_str_expr if isinstance(item, UnboundType) else None
+    return item if text is None else text
+
+
+def _assigns(statement: nodes.AssignmentStmt, name: str) -> bool:
+    target = statement.lvalues[0]
+    return len(statement.lvalues) == 1 and isinstance(target, nodes.NameExpr) and target.name == name

@@ -1,0 +1,60 @@
+"""What other files may know of a name: fields and modules, kept on the type of a variable that has one value.
+
+mypy keeps types between runs and not the text behind them. A mark holds only under the full name that it was made
+for, so that it is nothing on what else comes to have the type.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mypy import nodes
+from mypy.types import (
+    AnyType,
+    ExtraAttrs,
+    Instance,
+    LiteralType,
+    TupleType,
+    Type,
+    TypeOfAny,
+    UnionType,
+    get_proper_type,
+)
+
+from ._source import source_of
+
+KEY = "__tensorclass_known__"
+
+
+def carry(api: Any, typ: Type, expr: nodes.Context, known: Any, classes: list[Instance]) -> Type:
+    """A type with a record and its classes, when the expression is all that a name ever stands for."""
+    name = source_of(api).name_of(expr)
+    proper = get_proper_type(typ)
+    if isinstance(proper, UnionType):  # an optional field
+        parts = [carry(api, part, expr, known, classes) for part in proper.items]
+        return UnionType(parts, proper.line, proper.column)
+    if name is None or not isinstance(proper, Instance):
+        return typ
+    text = LiteralType(json.dumps([name, known]), api.named_generic_type("builtins.str", []))
+    whole = api.named_generic_type("builtins.tuple", [AnyType(TypeOfAny.special_form)])
+    made = proper.copy_modified()
+    made.extra_attrs = ExtraAttrs({KEY: TupleType([text, *classes], whole)})
+    return made
+
+
+def carried(expr: nodes.Expression) -> tuple[Any, list[Instance]] | None:
+    """The record of a variable of another file, and its classes."""
+    variable = expr.node if isinstance(expr, nodes.RefExpr) else None
+    variable = variable.var if isinstance(variable, nodes.Decorator) else variable
+    found = get_proper_type(variable.type) if isinstance(variable, nodes.Var) else None
+    for part in found.items if isinstance(found, UnionType) else [found]:
+        one = get_proper_type(part)
+        mark = one.extra_attrs.attrs.get(KEY) if isinstance(one, Instance) and one.extra_attrs is not None else None
+        if isinstance(variable, nodes.Var) and isinstance(mark, TupleType):
+            text, *classes = map(get_proper_type, mark.items)
+            name, known = json.loads(str(text.value)) if isinstance(text, LiteralType) else ("", None)
+            owners = [item for item in classes if isinstance(item, Instance)]
+            if name == variable.fullname and len(owners) == len(classes):
+                return known, owners
+    return None

@@ -1,0 +1,176 @@
+"""Class definitions: the decorator adds the base class, fields and options are recorded, wrong ones are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from mypy import nodes
+from mypy.mro import calculate_mro
+from mypy.plugin import ClassDefContext
+from mypy.types import LiteralType
+
+from ..._dims import DimMap
+from .._rules import (
+    LEVELS,
+    OPTIONS,
+    no_tensor,
+    redeclared,
+    shared_default,
+    unknown_option,
+    widening,
+    widens,
+    wrong_value,
+)
+from . import _brackets as brackets
+from ._annotations import Reader, WrongAnnotation
+from ._codes import DECLARATION
+from ._facts import ROOT, Declared, fields_of, is_below_root, lineage, option, own_fields, record
+
+PRODUCED = "tensorclass._schema._fields.produced"
+FIELD = "tensorclass._schema._fields.field"
+VALIDATOR = "tensorclass.classes._validators.field_validator"
+DIGEST = "__tensorclass_declared"  # private, so that two parents may differ in it
+
+
+def decorated(ctx: ClassDefContext) -> None:
+    """`@tensorclass`: put `TensorClass` below the class, as the run time does, then as for the base class."""
+    info = ctx.cls.info
+    if isinstance(ctx.reason, nodes.CallExpr):
+        for name, value in zip(ctx.reason.arg_names, ctx.reason.args, strict=True):
+            if name == "frozen":
+                ctx.cls.keywords[name] = value  # where mypy's dataclass support looks
+            if name is not None:
+                _take_option(ctx, name, value)
+    if not any(base.fullname == ROOT for base in info.mro):
+        root = ctx.api.named_type_or_none(ROOT)
+        if root is None:
+            return
+        bases = [base for base in info.bases if base.type.fullname != "builtins.object"]
+        info.bases = [*bases, root]
+        info.mro = []  # else it is taken for calculated
+        calculate_mro(info)
+        info.metaclass_type = info.calculate_metaclass_type()
+    declared(ctx)
+
+
+def declared(ctx: ClassDefContext) -> None:
+    """Record the fields and options of a class below TensorClass."""
+    info = ctx.cls.info
+    brackets.options(ctx)
+    for name, value in ctx.cls.keywords.items():
+        _take_option(ctx, name, value)
+    if not is_below_root(info):
+        return
+    _refuse_keywords(ctx)
+    fields = dict(_fields(ctx))
+    record(info)["fields"] = {name: field.to_json() for name, field in fields.items()}
+    inherited = {n: f for base in reversed(lineage(info)[1:]) for n, f in own_fields(base).items()}
+    table = redeclared(fields, inherited)
+    for name, field in fields.items():
+        _check_field(ctx, name, field, table)
+    _leave_digest(ctx)
+
+
+def _fail(ctx: ClassDefContext, text: str, where: nodes.Context) -> None:
+    if text:
+        ctx.api.fail(text, where, code=DECLARATION)
+
+
+def _take_option(ctx: ClassDefContext, name: str, value: nodes.Expression) -> None:
+    if name in OPTIONS:
+        literal = value.value if isinstance(value, nodes.StrExpr) else ctx.api.parse_bool(value)
+        if literal is not None:
+            record(ctx.cls.info)["options"][name] = literal
+
+
+def _refuse_keywords(ctx: ClassDefContext) -> None:
+    takes = ctx.cls.info.get_containing_type_info("__init_subclass__")
+    if takes is None or not takes.fullname.startswith("tensorclass."):
+        return  # a class of the user takes keywords of its own
+    for name, value in ctx.cls.keywords.items():
+        given = value.value if isinstance(value, nodes.StrExpr) else LEVELS[0]
+        _fail(ctx, unknown_option(name) or wrong_value(name, given), ctx.cls)
+
+
+def _statements(cls: nodes.ClassDef) -> Iterator[tuple[str, nodes.AssignmentStmt]]:
+    for statement in cls.defs.body:
+        if isinstance(statement, nodes.AssignmentStmt) and statement.new_syntax:
+            target = statement.lvalues[0]
+            if isinstance(target, nodes.NameExpr):
+                yield target.name, statement
+
+
+def _statement(cls: nodes.ClassDef, name: str) -> nodes.AssignmentStmt:
+    return next(statement for found, statement in _statements(cls) if found == name)
+
+
+def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, Declared]]:
+    reader, converted = Reader(ctx.api), set(_converted(ctx.cls))
+    for name, statement in _statements(ctx.cls):
+        annotation = statement.unanalyzed_type
+        if annotation is None or not reader.is_field(annotation):
+            continue
+        try:
+            field = reader.read(annotation)
+        except WrongAnnotation as wrong:
+            _fail(ctx, str(wrong), statement)
+            field = Declared("tensor", open=True)
+        produced, policy = _calls(statement.rvalue, PRODUCED), _argument(statement.rvalue, "coerce")
+        known = policy.value if isinstance(policy, nodes.StrExpr) else None if policy is None else "cast"
+        coerce = "cast" if name in converted else known
+        yield name, replace(field, produced=produced, coerce=coerce)
+
+
+def _calls(value: nodes.Expression, name: str) -> bool:
+    return (
+        isinstance(value, nodes.CallExpr) and isinstance(value.callee, nodes.RefExpr) and value.callee.fullname == name
+    )
+
+
+def _check_field(ctx: ClassDefContext, name: str, field: Declared, table: DimMap) -> None:
+    cls, symbol, statement = ctx.cls, ctx.cls.info.names.get(name), _statement(ctx.cls, name)
+    if option(cls.info, "shadow") and symbol is not None and isinstance(symbol.node, nodes.Var):
+        symbol.node.allow_incompatible_override = True
+    if option(cls.info, "tensor_only"):
+        _fail(ctx, no_tensor(name, field), statement)
+    if isinstance(_default(statement.rvalue), nodes.ListExpr | nodes.DictExpr | nodes.SetExpr):
+        _fail(ctx, shared_default(name), statement)
+    parent = next((base for base in lineage(cls.info)[1:] if name in own_fields(base)), None)
+    if parent is not None:
+        _fail(ctx, widens(name, parent.name, widening(field, own_fields(parent)[name], table)), statement)
+
+
+def _argument(value: nodes.Expression, name: str) -> nodes.Expression | None:
+    """An argument of `field(...)`."""
+    if not isinstance(value, nodes.CallExpr) or not _calls(value, FIELD):
+        return None
+    return dict(zip(value.arg_names, value.args, strict=True)).get(name)
+
+
+def _converted(cls: nodes.ClassDef) -> Iterator[str]:
+    """The fields that a `@field_validator(..., mode="before")` may convert."""
+    for member in cls.defs.body:
+        for call in member.original_decorators if isinstance(member, nodes.Decorator) else ():
+            if (
+                isinstance(call, nodes.CallExpr)
+                and _calls(call, VALIDATOR)
+                and len(call.args) > call.arg_names.count(None)
+            ):
+                yield from (name.value for name in call.args if isinstance(name, nodes.StrExpr))
+
+
+def _default(value: nodes.Expression) -> nodes.Expression | None:
+    if isinstance(value, nodes.CallExpr):
+        return _argument(value, "default")
+    return None if isinstance(value, nodes.TempNode) else value
+
+
+def _leave_digest(ctx: ClassDefContext) -> None:
+    """A name whose type changes with the declaration: the daemon compares types, not metadata."""
+    info = ctx.cls.info
+    text = repr([info.metadata["tensorclass"], sorted(fields_of(info))])
+    var = nodes.Var(DIGEST, LiteralType(text, ctx.api.named_type("builtins.str")))
+    var.info, var.is_classvar = info, True
+    var._fullname = f"{info.fullname}.{DIGEST}"
+    info.names[DIGEST] = nodes.SymbolTableNode(nodes.MDEF, var, plugin_generated=True)

@@ -1,0 +1,189 @@
+"""What the plugin knows about a typed class: declared fields and options, kept in the metadata that mypy caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from mypy.expandtype import expand_type_by_instance
+from mypy.maptype import map_instance_to_supertype
+from mypy.nodes import ARG_NAMED, ARG_NAMED_OPT, ARG_OPT, ARG_POS, ARG_STAR, ARG_STAR2, ArgKind, TypeInfo, Var
+from mypy.types import (
+    AnyType,
+    CallableType,
+    Instance,
+    LiteralType,
+    ProperType,
+    TupleType,
+    Type,
+    TypeOfAny,
+    UnionType,
+    get_proper_type,
+)
+
+from ...errors import did_you_mean
+from .._rules import Declared as Declared
+
+ROOT = "tensorclass.classes._base.TensorClass"
+FROZEN_ROOT = "tensorclass.classes._base.FrozenTensorClass"
+EXTRAS = ("batch_size", "device", "names")
+KEY = "tensorclass"
+"""The key of the plugin's own record in `TypeInfo.metadata`."""
+MADE_OF = "__tensorclass_made_of__"
+"""Of a class that is made of classes: the name of the tuple of how, and of which."""
+
+
+def is_batch_class(info: object) -> bool:
+    """Whether a class is a tensorclass whose fields are recorded."""
+    return isinstance(info, TypeInfo) and KEY in info.metadata and info.fullname not in (ROOT, FROZEN_ROOT)
+
+
+def is_below_root(info: TypeInfo) -> bool:
+    """Whether a class is, or is about to be, a tensorclass."""
+    return info.fullname not in (ROOT, FROZEN_ROOT) and any(base.fullname == ROOT for base in info.mro)
+
+
+def batch_instance(typ: Type | None) -> Instance | None:
+    """The type as an instance of a tensorclass; None for anything else."""
+    proper = get_proper_type(typ)
+    return proper if isinstance(proper, Instance) and is_batch_class(proper.type) else None
+
+
+def record(info: TypeInfo) -> dict[str, Any]:
+    """The plugin's own record of one class, made when it is missing."""
+    made: dict[str, Any] = info.metadata.setdefault(KEY, {"fields": {}, "options": {}})
+    return made
+
+
+_MOST = 4096
+_read: dict[int, tuple[dict[str, Any], dict[str, Declared]]] = {}
+
+
+def own_fields(info: TypeInfo) -> dict[str, Declared]:
+    """The fields that one class declares itself."""
+    made = info.metadata.get(KEY)
+    if made is None:
+        return {}
+    rows: dict[str, Any] = made["fields"]
+    known = _read.get(id(rows))
+    if known is None or known[0] is not rows:
+        if len(_read) >= _MOST:
+            _read.clear()
+        known = _read[id(rows)] = rows, {name: Declared(**row) for name, row in rows.items()}
+    return known[1]
+
+
+def fields_of(info: TypeInfo) -> dict[str, Declared]:
+    """Every field of a class, parents first."""
+    found: dict[str, Declared] = {}
+    for base in reversed(lineage(info)):
+        found.update(own_fields(base))
+    return found
+
+
+def lineage(info: TypeInfo) -> list[TypeInfo]:
+    """A class and its parents below the root, behind which there are many and none of them declares fields."""
+    return list(takewhile(lambda base: base.fullname != ROOT, info.mro))
+
+
+def option(info: TypeInfo, name: str) -> object:
+    """An option of a class, inherited like the run time does; None when it is not given."""
+    records = (base.metadata[KEY]["options"] for base in lineage(info) if KEY in base.metadata)
+    return next((options[name] for options in records if name in options), None)
+
+
+def attributes(info: TypeInfo) -> Iterator[Mapping[str, Any]]:
+    """The rows of mypy's own dataclass support: name, whether it has a default, whether the constructor takes it."""
+    if MADE_OF in info.names:
+        return iter(_made_rows(info))
+    rows: list[Mapping[str, Any]] = info.metadata.get("dataclass", {}).get("attributes", [])
+    return (row for row in rows if row["name"] not in EXTRAS)
+
+
+def _made_rows(info: TypeInfo) -> list[Mapping[str, Any]]:
+    """The rows of a class that is made of classes."""
+    made = get_proper_type(info.names[MADE_OF].type)
+    how, *sources = map(get_proper_type, made.items if isinstance(made, TupleType) else [])
+    partial = isinstance(how, LiteralType) and str(how.value).startswith("partial")
+    found: dict[str, Mapping[str, Any]] = {}
+    late = False
+    for row in (row for source in sources if isinstance(source, Instance) for row in attributes(source.type)):
+        default = row["has_default"] or partial
+        found.setdefault(
+            row["name"], {**row, "has_default": default, "kw_only": row["kw_only"] or (late and not default)}
+        )
+        late = late or (default and not row["kw_only"])
+    return [found[name] for name in fields_of(info) if name in found]
+
+
+def parameters(owner: Instance) -> list[tuple[str, Type, ArgKind]]:
+    """What the constructor of a class that is made of classes takes."""
+    kinds = {(False, False): ARG_POS, (False, True): ARG_NAMED, (True, False): ARG_OPT, (True, True): ARG_NAMED_OPT}
+    rows = [row for row in attributes(owner.type) if row["is_in_init"]]
+    found = [(row["name"], field_type(owner, row["name"]), kinds[row["has_default"], row["kw_only"]]) for row in rows]
+    return sorted(((n, t, k) for n, t, k in found if t is not None), key=lambda row: row[2].is_named())
+
+
+def with_fields(signature: CallableType, owner: Instance) -> CallableType:
+    """The constructor of a class that is made of classes; below one, it takes anything."""
+    init = next(base for base in owner.type.mro if base.fullname == ROOT).get_method("__init__")
+    extras = get_proper_type(init.type) if init is not None else None
+    rows: list[tuple[str | None, Type, ArgKind]] = [*parameters(owner)]
+    if MADE_OF not in owner.type.names or not isinstance(extras, CallableType):
+        anything = AnyType(TypeOfAny.special_form)
+        rows = [("args", anything, ARG_STAR), ("kwargs", anything, ARG_STAR2)]
+    else:
+        rows += [*zip(extras.arg_names, extras.arg_types, extras.arg_kinds, strict=True)][1:]
+    columns: Any = [list(column) for column in zip(*rows, strict=True)]
+    return signature.copy_modified(arg_names=columns[0], arg_types=columns[1], arg_kinds=columns[2])
+
+
+def field_type(owner: Instance, name: str) -> ProperType | None:
+    """The type of a field on an instance, with the arguments of a generic class in their places."""
+    symbol = owner.type.get(name)
+    if symbol is None or not isinstance(symbol.node, Var) or symbol.node.type is None:
+        return None
+    holder = symbol.node.info if symbol.node.info else owner.type
+    return get_proper_type(expand_type_by_instance(symbol.node.type, map_instance_to_supertype(owner, holder)))
+
+
+class Found(NamedTuple):
+    """A field at the end of a path: the class that declares it, its declaration and its type."""
+
+    owner: Instance
+    declared: Declared
+    type: ProperType
+
+
+class Missing(NamedTuple):
+    """A name on a path that is no field of the class that stands there."""
+
+    name: str
+    owner: Instance
+
+    def __str__(self) -> str:
+        names = list(fields_of(self.owner.type))
+        return f'{self.owner.type.name} has no field "{self.name}"{did_you_mean(self.name, names)}'
+
+
+def at_path(owner: Instance, path: tuple[str, ...]) -> Found | Missing | None:
+    """The field at a path; None where what stands on the path is no tensorclass."""
+    for position, name in enumerate(path):
+        declared, found = fields_of(owner.type).get(name), field_type(owner, name)
+        if declared is None or found is None:
+            return Missing(name, owner)
+        if position == len(path) - 1:
+            return Found(owner, declared, found)
+        inner = batch_members(found)
+        if len(inner) != 1:
+            return None
+        owner = inner[0]
+    return None
+
+
+def batch_members(typ: Type) -> list[Instance]:
+    """The tensorclasses among the members of a type: of `Inputs | None` it is `Inputs`."""
+    proper = get_proper_type(typ)
+    found = map(batch_instance, proper.items if isinstance(proper, UnionType) else [proper])
+    return [member for member in found if member is not None]

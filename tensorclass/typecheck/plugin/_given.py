@@ -1,0 +1,242 @@
+"""Values against the fields that take them: dtype, event shape, dims that fields share, batch size and dim names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mypy import nodes
+from mypy.expandtype import expand_type_by_instance
+from mypy.plugin import AttributeContext, FunctionContext, FunctionSigContext
+from mypy.types import CallableType, FunctionLike, Instance, Type, UnionType, get_proper_type
+
+from ..._dims import AnyDim, Bindings, Dims
+from ._codes import BATCH, DTYPE, SHAPE
+from ._facts import (
+    EXTRAS,
+    MADE_OF,
+    Declared,
+    attributes,
+    batch_instance,
+    fields_of,
+    is_batch_class,
+    option,
+    with_fields,
+)
+from ._shapes import Shape, TensorFacts, sizes_of, tensor_facts
+from ._source import Source, call_arguments, source_of
+
+
+class Batch(NamedTuple):
+    """Leading dims that are known, and the words for where they come from."""
+
+    sizes: Shape
+    source: str
+
+
+class Checker:
+    """Checks the fields of one instance in turn, as the run time does; what is unknown passes."""
+
+    def __init__(self, api: Any, info: nodes.TypeInfo) -> None:
+        self.api = api
+        self.info = info
+        self.source: Source = source_of(api)
+        self.bindings = Bindings()
+
+    def check(self, values: Mapping[str, nodes.Expression], batch: Batch | None = None, whole: bool = False) -> None:
+        """Values by field. With `whole` they make an instance, so that all of them must agree about the batch."""
+        if option(self.info, "validate") == "off":
+            return
+        fields = fields_of(self.info)
+        known = {name: value for name, value in values.items() if name in fields and fields[name].coerce != "cast"}
+        facts = {name: tensor_facts(self.source, value) for name, value in known.items()}
+        if batch is None and whole:
+            batch = self.infer(known)
+        for name, fact in facts.items():
+            if fact is not None and fields[name].kind in ("tensor", "shared"):
+                self._tensor(name, fields[name], fact, batch, known[name])
+            elif batch is not None:
+                self._other(name, fields[name], batch, known[name])
+
+    def infer(self, values: Mapping[str, nodes.Expression]) -> Batch | None:
+        """The batch size that a field says: the first one whose event dims fit, since a wrong one is wrong anyway."""
+        fields, said = fields_of(self.info), list[tuple[bool, Batch]]()
+        for name, value in values.items():
+            dims = fields[name].shape if name in fields and fields[name].kind == "tensor" else None
+            fact = None if dims is None or dims.rank is None else tensor_facts(self.source, value)
+            if dims is None or dims.rank is None or fact is None or fact.shape is None:
+                continue
+            count = len(fact.shape) - dims.rank
+            if count >= 0:
+                fits = not Bindings().bind(name, *_known(dims, fact.shape[count:]))
+                said.append((fits, Batch(fact.shape[:count], f' (inferred from "{name}")')))
+        return next((batch for fits, batch in said if fits), said[0][1] if said else None)
+
+    def _tensor(
+        self, name: str, field: Declared, fact: TensorFacts, batch: Batch | None, where: nodes.Expression
+    ) -> None:
+        dtypes = field.dtypes
+        clash = dtypes is not None and fact.dtypes is not None and not dtypes & fact.dtypes
+        if clash and (field.coerce or not option(self.info, "autocast")):
+            self._fail(f'"{name}" is declared {field}, given is {fact}', where, DTYPE)
+            return
+        dims, shape = field.shape, fact.shape
+        if dims is None or shape is None:
+            return
+        if field.kind == "shared":
+            batch = Batch((), "")
+        lead = None if dims.rank is None else max(0, len(shape) - dims.rank)
+        count = lead if batch is None else len(batch.sizes)
+        if count is None:
+            return
+        event = len(shape) - count
+        if event < dims.min_rank or (dims.rank is not None and event > dims.rank):
+            self._fail(self._rank(name, field, fact, batch), where, SHAPE)
+        elif batch is not None and not _agree(shape[:count], batch.sizes):
+            text = f'"{name}" is {fact}, and the batch size is {_text(batch.sizes)}{batch.source}'
+            self._fail(text, where, BATCH)
+        else:
+            self._event(name, field, dims, shape[count:], where)
+
+    def _rank(self, name: str, field: Declared, fact: TensorFacts, batch: Batch | None) -> str:
+        behind = "" if batch is None else f" behind the batch dims {_text(batch.sizes)}{batch.source}"
+        return f'"{name}" is declared {field}{behind}, given is {fact}'
+
+    def _event(self, name: str, field: Declared, dims: Dims, event: Shape, where: nodes.Expression) -> None:
+        """Bind the dims whose sizes are known; in a shape of open rank, none."""
+        if dims.rank is None and None in event:
+            return
+        for problem in [*self.bindings.bind(name, *_known(dims, event)), *self.bindings.finish()]:
+            hint = problem.hint.replace("`", '"').replace("\n", "; ")
+            self._fail(f'"{problem.path}" is declared {field}: {hint}', where, SHAPE)
+
+    def _other(self, name: str, field: Declared, batch: Batch, where: nodes.Expression) -> None:
+        value = self.source.follow(where)
+        if field.kind == "per_element" and isinstance(value, nodes.ListExpr) and batch.sizes:
+            count, size = len(value.items), batch.sizes[0]
+            if size is not None and count != size and not any(isinstance(item, nodes.StarExpr) for item in value.items):
+                text = f'"{name}" is given {count} values, and the batch size is {_text(batch.sizes)}{batch.source}'
+                self._fail(text, where, BATCH)
+        inner = batch_of(self.api, value)
+        if inner is not None and not _agree(inner[: len(batch.sizes)], batch.sizes):
+            text = f'"{name}" has batch size {_text(inner)}, and the batch size is {_text(batch.sizes)}{batch.source}'
+            self._fail(text, where, BATCH)
+
+    def _fail(self, text: str, where: nodes.Context, code: Any) -> None:
+        self.api.fail(f"{self.info.name}: {text}", where, code=code)
+
+
+def _known(dims: Dims, event: Shape) -> tuple[Dims, tuple[int, ...]]:
+    """Dims and sizes in which an unknown size fits anything."""
+    if dims.rank is not None:
+        pairs = zip(dims.tokens, event, strict=True)
+        dims = Dims(tuple(AnyDim() if size is None else token for token, size in pairs))
+    return dims, tuple(0 if size is None else size for size in event)
+
+
+def _agree(given: Shape, batch: Shape) -> bool:
+    same = all(None in pair or pair[0] == pair[1] for pair in zip(given, batch, strict=False))
+    return len(given) == len(batch) and same
+
+
+def _text(sizes: Shape) -> str:
+    return f"[{', '.join('?' if size is None else str(size) for size in sizes)}]"
+
+
+def taken(ctx: FunctionSigContext) -> FunctionLike:
+    """A constructor: that of a class made of classes; `PerElement[str] | None` takes what `PerElement[str]` does."""
+    signature, made = ctx.default_signature, batch_instance(ctx.default_signature.ret_type)
+    if made is not None and any(MADE_OF in base.names for base in made.type.mro):
+        signature = with_fields(signature, made)
+    if made is None or not any(field.kind == "per_element" for field in fields_of(made.type).values()):
+        return signature
+    types: list[Type] = [_set_type(typ) for typ in signature.arg_types]
+    return signature.copy_modified(arg_types=types)
+
+
+def _set_type(typ: Type) -> Type:
+    proper = get_proper_type(typ)
+    if not isinstance(proper, UnionType):
+        return typ
+    members: list[Type] = []
+    for member in map(get_proper_type, proper.items):
+        setter = member.type.get_method("__set__") if isinstance(member, Instance) else None
+        signature = get_proper_type(setter.type) if setter is not None else None
+        if isinstance(member, Instance) and isinstance(signature, CallableType) and len(signature.arg_types) == 3:
+            members.append(expand_type_by_instance(signature.arg_types[2], member))
+        else:
+            members.append(member)
+    return UnionType.make_union(members)
+
+
+def constructed(ctx: FunctionContext) -> Type:
+    """A call of a class: the arguments against the fields."""
+    made = batch_instance(ctx.default_return_type)
+    if made is None:
+        return ctx.default_return_type
+    info, init = made.type, made.type.get("__init__")
+    ours = MADE_OF in info.names or (init is not None and (init.plugin_generated or _is_written_out(init.node)))
+    if not ours:
+        return ctx.default_return_type  # a constructor of the user's own
+    given = {
+        name: values[0]
+        for name, values, kinds in zip(ctx.callee_arg_names, ctx.args, ctx.arg_kinds, strict=True)
+        if name is not None
+        and len(values) == 1
+        and not kinds[0].is_star()
+        and (kinds[0].is_named() or name not in EXTRAS)
+    }
+    checker = Checker(ctx.api, info)
+    batch = _batch_argument(checker.source, given)
+    fields = {name: value for name, value in given.items() if name not in EXTRAS}
+    checker.check(fields, batch, whole=True)
+    known = batch or checker.infer(fields)
+    names = checker.source.items(given["names"]) if "names" in given else None
+    if known is not None and names is not None and len(names) != len(known.sizes):
+        text = f"{info.name}: {len(names)} names are given, and the batch size is {_text(known.sizes)}{known.source}"
+        ctx.api.fail(text, given["names"], code=BATCH)
+    return ctx.default_return_type
+
+
+def _is_written_out(init: object) -> bool:
+    """Whether a constructor is one that `tensorclass stubs` wrote."""
+    return isinstance(init, nodes.FuncDef) and tuple(init.arg_names[-len(EXTRAS) :]) == EXTRAS
+
+
+def _batch_argument(source: Source, given: Mapping[str, nodes.Expression]) -> Batch | None:
+    value = given.get("batch_size")
+    sizes = None if value is None else sizes_of(source, value)
+    return None if sizes is None else Batch(sizes, "")
+
+
+def batch_of(api: Any, expr: nodes.Expression) -> Shape | None:
+    """The batch size of an instance that is made where it is used, or once under a name."""
+    source = source_of(api)
+    call = source.follow(expr)
+    if (
+        not isinstance(call, nodes.CallExpr)
+        or not isinstance(call.callee, nodes.RefExpr)
+        or not is_batch_class(call.callee.node)
+    ):
+        return None
+    info = call.callee.node
+    assert isinstance(info, nodes.TypeInfo)  # a batch class
+    rows = [row for row in attributes(info) if row["is_in_init"]]
+    found = call_arguments(call, tuple(row["name"] for row in rows if not row["kw_only"]))
+    if found is None:
+        return None
+    explicit = "batch_size" in found
+    batch = _batch_argument(source, found) if explicit else Checker(api, info).infer(found)
+    return None if batch is None else batch.sizes
+
+
+def assigned(ctx: AttributeContext) -> Type:
+    """`batch.label = value`: the value against the field."""
+    owner = getattr(ctx.type, "type", None)
+    if ctx.is_lvalue and isinstance(owner, nodes.TypeInfo) and is_batch_class(owner):
+        source = source_of(ctx.api)
+        value = source.assigned.get(ctx.context)  # type: ignore[call-overload]  # a node
+        name = getattr(ctx.context, "name", "")
+        if value is not None and name in fields_of(owner):
+            Checker(ctx.api, owner).check({name: value})
+    return ctx.default_attr_type

@@ -1,0 +1,120 @@
+"""Torch functions on containers: `torch.stack([batch, batch])` is a batch; joins of different classes are reported."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from mypy import nodes
+from mypy.plugin import FunctionContext, FunctionSigContext, MethodContext
+from mypy.types import CallableType, FunctionLike, Instance, Type, UnionType, get_proper_type
+
+from ._codes import JOIN
+from ._source import source_of
+
+COLLECTION = "tensorclass.core._base.TensorCollection"
+LOADER = "torch.utils.data.dataloader.DataLoader"
+_MODULES = ("torch._C._VariableFunctions.", "torch.functional.")
+_JOINS = {"stack", "cat", "concat", "concatenate"}
+_TUPLES = {"split", "tensor_split", "chunk", "unbind"}
+_SAME = {
+    "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "permute", "transpose", "swapaxes", "swapdims",
+    "movedim", "moveaxis", "flip", "fliplr", "flipud", "roll", "rot90", "broadcast_to", "tile", "repeat_interleave",
+    "narrow", "atleast_1d", "atleast_2d", "atleast_3d", "gather", "masked_select", "masked_fill", "clone", "where",
+    "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like",
+}  # fmt: skip
+FUNCTIONS = _JOINS | _TUPLES | _SAME | {"equal"}
+OWN_JOINS = ("tensorclass.ops._join.stack", "tensorclass.ops._join.cat", "tensorclass.store._lazy_functions.lazy_stack")
+_TAKES = ("input", "tensors", "tensor", "self", "other", "dataset")
+
+
+def torch_function(fullname: str) -> str | None:
+    """The name of a torch function that containers support."""
+    for module in _MODULES:
+        if fullname.startswith(module):
+            name = fullname[len(module) :]
+            return name if name in FUNCTIONS else None
+    return None
+
+
+def widened(ctx: FunctionSigContext, collection: nodes.TypeInfo, sequence: nodes.TypeInfo) -> FunctionLike:
+    """A torch function takes containers where it takes tensors."""
+    signature, container = ctx.default_signature, Instance(collection, [])
+    types = [
+        _widen(typ, container, sequence) if name in _TAKES or position == 0 else typ
+        for position, (name, typ) in enumerate(zip(signature.arg_names, signature.arg_types, strict=True))
+    ]
+    return signature.copy_modified(arg_types=types)
+
+
+def _widen(typ: Type, container: Instance, sequence: nodes.TypeInfo) -> Type:
+    proper = get_proper_type(typ)
+    if isinstance(proper, Instance) and proper.type.fullname == "torch._tensor.Tensor":
+        return UnionType([typ, container])
+    members = proper.items if isinstance(proper, UnionType) else []
+    if any(isinstance(m, Instance) and m.type.fullname == "builtins.list" for m in map(get_proper_type, members)):
+        return UnionType([*members, Instance(sequence, [container])])
+    return typ
+
+
+def result(ctx: FunctionContext, name: str) -> Type:
+    """A torch function on containers gives what the container's own method gives."""
+    given = [get_proper_type(typ) for types in ctx.arg_types for typ in types]
+    if name in _JOINS:
+        same_class(ctx)
+        item = _item(given[0]) if given else None
+        return item if item is not None else ctx.default_return_type
+    found = next((typ for typ in given if _is_container(typ)), None)
+    if found is None or name == "equal":
+        return ctx.default_return_type
+    if name in _TUPLES:
+        return ctx.api.named_generic_type("builtins.tuple", [found])
+    return found
+
+
+def _is_container(typ: Type) -> bool:
+    return isinstance(typ, Instance) and any(base.fullname == COLLECTION for base in typ.type.mro)
+
+
+def _item(typ: Type) -> Type | None:
+    """The container in a sequence of containers."""
+    proper = get_proper_type(typ)
+    items: list[Type] = list(getattr(proper, "items", [])) or list(getattr(proper, "args", []))
+    found = [get_proper_type(item) for item in items]
+    return found[0] if found and _is_container(found[0]) else None
+
+
+def same_class(ctx: FunctionContext | MethodContext) -> Type:
+    """Joined instances are of one class: two classes of which none is the other's parent can't be."""
+    values = source_of(ctx.api).items(ctx.args[0][0]) if ctx.args and ctx.args[0] else None
+    kinds: list[nodes.TypeInfo] = []
+    for value in values or ():
+        found = get_proper_type(_type_of(ctx.api, value))
+        if isinstance(found, Instance) and _is_container(found):
+            kinds.append(found.type)
+    for one, other in pairwise(kinds):
+        if one not in other.mro and other not in one.mro:
+            ctx.api.fail(f"Joined are a {one.name} and a {other.name}; one class is needed", ctx.context, code=JOIN)
+            break
+    return ctx.default_return_type
+
+
+def _type_of(api: Any, expr: nodes.Expression) -> Type | None:
+    lookup = getattr(api, "lookup_type_or_none", None)
+    found: Type | None = lookup(expr) if lookup is not None else None
+    return found
+
+
+def loader(ctx: FunctionSigContext) -> CallableType:
+    """`DataLoader(batch)` takes a container, which is a sequence of its elements."""
+    if len(ctx.args[0]) != 1:
+        return ctx.default_signature
+    given = get_proper_type(ctx.api.get_expression_type(ctx.args[0][0]))
+    if not isinstance(given, Instance) or not _is_container(given):
+        return ctx.default_signature
+    made = get_proper_type(ctx.default_signature.ret_type)
+    if not isinstance(made, Instance):
+        return ctx.default_signature
+    return ctx.default_signature.copy_modified(
+        arg_types=[given, *ctx.default_signature.arg_types[1:]], ret_type=made.copy_modified(args=[given]), variables=[]
+    )

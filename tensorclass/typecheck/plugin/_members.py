@@ -1,0 +1,208 @@
+"""What stands in a pipeline: typed modules, class-to-class modules and chains, other pipelines, and parts of them.
+
+It follows `nn/typed/_sequential.py` and `nn/typed/_subsequence.py`; what is not known is None. What
+a name of another file stands for is read from its type, see `_carried`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mypy import nodes
+from mypy.maptype import map_instance_to_supertype
+from mypy.plugin import FunctionContext, MethodContext
+from mypy.types import Instance, Type, get_proper_type
+
+from ._carried import carried, carry
+from ._facts import Found, at_path, batch_instance, fields_of
+from ._refs import Ref, class_of, from_row, references, to_row
+from ._source import call_arguments, source_of
+from ._stages import Stage, is_call, stage_of
+
+BASE = "tensorclass.nn.typed._class_module.TensorClassModuleBase"
+SEQUENTIAL = "tensorclass.nn.typed._sequential.TensorClassSequential"
+REORDERING = frozenset({"sort", "skip_existing"})
+"""Options with which what is written when is not in the order of the arguments."""
+_DEPTH = 8
+Path = tuple[str, ...]
+Ends = tuple[Instance, Instance]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The modules of a pipeline, the names of the fields that it returns, and the classes of its input and output."""
+
+    stages: list[Stage | None]
+    returned: frozenset[str]
+    ends: Ends | None
+
+    def inlined(self) -> Iterator[Stage | None]:
+        """The modules as those of an outer pipeline, to which fields that this one does not return are nothing."""
+        hidden: set[Path] = set()
+        for stage in self.stages:
+            if stage is None or stage.reads is None or stage.writes is None:
+                yield None
+                continue
+            reads = [None if ref is None or _touches(hidden, ref.path) else ref for ref in stage.reads]
+            writes = [ref if ref is not None and ref.path[0] in self.returned else None for ref in stage.writes]
+            hidden |= {ref.path for ref in stage.writes if ref is not None and ref.path[0] not in self.returned}
+            yield replace(stage, reads=reads, writes=writes, inner=True)
+
+
+def members(api: Any, expr: nodes.Expression, depth: int = 0) -> list[Stage | None]:
+    """The modules that an argument of a pipeline stands for; [None] when they are not known."""
+    stage = stage_of(api, expr)
+    if stage is not None:
+        return [stage]
+    pipeline = pipeline_of(api, expr, depth)
+    if pipeline is not None:
+        return list(pipeline.inlined())
+    known = _recorded(source_of(api).follow(expr))
+    if known is not None:
+        return known.stages
+    ends = _ends(api, expr, depth)
+    if ends is None:
+        return [None]
+    taken, returned = (list(_fields(end)) for end in ends)
+    return [Stage(taken, returned, update=True, plain=True)]
+
+
+def pipeline_of(api: Any, expr: nodes.Expression, depth: int = 0) -> Pipeline | None:
+    """The pipeline that an expression certainly is."""
+    value = source_of(api).follow(expr)
+    known = _recorded(value)
+    if known is not None and known.ends is not None:
+        return known
+    if not isinstance(value, nodes.CallExpr) or depth > _DEPTH:
+        return None
+    if isinstance(value.callee, nodes.MemberExpr) and value.callee.name == "select_subsequence":
+        whole = pipeline_of(api, value.callee.expr, depth + 1)
+        return None if whole is None else _part(api, whole, call_arguments(value, ()))
+    return _of_call(api, value, depth) if is_call(value, SEQUENTIAL) else None
+
+
+def _of_call(api: Any, call: nodes.CallExpr, depth: int) -> Pipeline | None:
+    rows = list(zip(call.arg_names, call.args, call.arg_kinds, strict=True))
+    named = {name: value for name, value, kind in rows if kind.is_named() or kind == nodes.ARG_STAR2}
+    if {*REORDERING, None} & named.keys() or "input" not in named:
+        return None
+    start, end = class_of(named["input"]), class_of(named.get("output", named["input"]))
+    if start is None or end is None:
+        return None
+    stages: list[Stage | None] = []
+    for _, value, kind in rows:
+        if kind in (nodes.ARG_POS, nodes.ARG_STAR):
+            items = source_of(api).items(value) if kind.is_star() else [value]
+            stages += [None] if items is None else [one for item in items for one in members(api, item, depth + 1)]
+    return between(start, end, stages, named.keys())
+
+
+def between(start: Instance, end: Instance, stages: list[Stage | None], options: Collection[str | None]) -> Pipeline:
+    """A pipeline of modules from one class to another."""
+    if not {*options} <= {"input", "output", "probe", "name"}:
+        stages = [stage and replace(stage, plain=False) for stage in stages]
+    return Pipeline(stages, frozenset(fields_of(end.type)), (start, end))
+
+
+def _part(api: Any, whole: Pipeline, given: dict[str, nodes.Expression] | None) -> Pipeline | None:
+    """`pipeline.select_subsequence(out_fields=...)`: the modules that some fields depend on."""
+    refs = references(api, given["out_fields"]) if given is not None and given.keys() == {"out_fields"} else None
+    wanted = {ref.path for ref in refs or () if ref is not None}
+    kept, needed = list[Stage | None](), wanted
+    for stage in reversed(whole.stages):
+        if stage is None or stage.reads is None or stage.writes is None or stage.inner:
+            return None
+        if not stage.plain or not wanted:
+            return None
+        written = {ref.path for ref in stage.writes if ref is not None}
+        if any(_touches([path], other) or _touches([other], path) for path in written for other in needed):
+            kept.insert(0, stage)
+            needed = (needed - written) | {ref.path for ref in stage.reads if ref is not None}
+    return Pipeline(kept, frozenset(path[0] for path in wanted), None)
+
+
+def _touches(paths: Iterable[Path], path: Path) -> bool:
+    return any(path[: len(above)] == above for above in paths)
+
+
+# ---- class-to-class modules ------------------------------------------------------------------------------------------
+
+
+def _ends(api: Any, expr: nodes.Expression, depth: int) -> Ends | None:
+    """The classes that a class-to-class module, a chain or a pipeline certainly takes and returns."""
+    value = source_of(api).follow(expr)
+    if isinstance(value, nodes.OpExpr) and value.op == ">>" and depth <= _DEPTH:
+        first, last = (_ends(api, side, depth + 1) for side in (value.left, value.right))
+        return None if first is None or last is None else (first[0], last[1])
+    pipeline = pipeline_of(api, expr, depth)
+    return _declared(api, expr) if pipeline is None else pipeline.ends
+
+
+def _declared(api: Any, expr: nodes.Expression) -> Ends | None:
+    """What `class Encoder(TensorClassModuleBase[Digits, Hidden])` says; its subclasses can't say anything else."""
+    lookup = getattr(api, "lookup_type_or_none", None)
+    typ = get_proper_type(lookup(expr)) if lookup is not None else None
+    if not isinstance(typ, Instance) or typ.type.type_vars or typ.type.fullname.startswith("tensorclass."):
+        return None
+    own = [base for base in typ.type.mro if base.fullname != BASE and base.has_base(BASE)]
+    base = next((base for base in typ.type.mro if base.fullname == BASE), None)
+    if base is None or any(name in one.names for one in own for name in ("input_type", "output_type")):
+        return None
+    ends = [batch_instance(end) for end in map_instance_to_supertype(typ, base).args]
+    return (ends[0], ends[1]) if ends[0] is not None and ends[1] is not None else None
+
+
+def _fields(owner: Instance) -> Iterator[Ref | None]:
+    for name in fields_of(owner.type):
+        found = at_path(owner, (name,))
+        if isinstance(found, Found):
+            yield Ref(owner, (name,), found)
+
+
+# ---- other files -----------------------------------------------------------------------------------------------------
+
+
+def known_elsewhere(ctx: FunctionContext | MethodContext, made: Pipeline | Stage | None) -> Type:
+    """The type of a module or a pipeline, with its fields when it has a name that other files may use."""
+    if made is None or source_of(ctx.api).name_of(ctx.context) is None:
+        return ctx.default_return_type
+    whole = made if isinstance(made, Pipeline) else Pipeline([made], frozenset(), None)
+    classes: list[Instance] = []
+    known = {"stages": [one and _row(one, classes) for one in whole.stages], "returned": sorted(whole.returned)}
+    known["ends"] = len(whole.ends or ())
+    return carry(ctx.api, ctx.default_return_type, ctx.context, known, [*(whole.ends or ()), *classes])
+
+
+def decorated(ctx: MethodContext) -> Type:
+    """The second step of `module(in_fields=..., out_fields=...)(function)`, also above a function."""
+    where = ctx.context
+    value = where.original_decorators[0] if isinstance(where, nodes.Decorator) else where
+    return known_elsewhere(ctx, stage_of(ctx.api, value) if isinstance(value, nodes.Expression) else None)
+
+
+def _row(stage: Stage, classes: list[Instance]) -> list[Any] | None:
+    if stage.reads is None or stage.writes is None:
+        return None
+    sides = [[ref and to_row(ref, classes) for ref in refs] for refs in (stage.reads, stage.writes)]
+    return [*sides, stage.update, stage.plain, stage.inner]
+
+
+def _stage(row: list[Any] | None, classes: list[Instance]) -> Stage | None:
+    if row is None:
+        return None
+    reads, writes = [[ref and from_row(ref, classes) for ref in refs] for refs in row[:2]]
+    gone = [*map(bool, row[0] + row[1])] != [*map(bool, reads + writes)]
+    return None if gone else Stage(reads, writes, *row[2:])
+
+
+def _recorded(expr: nodes.Expression) -> Pipeline | None:
+    """The module or the pipeline of another file; without ends, when it is a module."""
+    found = carried(expr)
+    if found is None or "stages" not in found[0]:
+        return None
+    known, classes = found
+    count: int = known["ends"]
+    stages = [_stage(row, classes[count:]) for row in known["stages"]]
+    return Pipeline(stages, frozenset(known["returned"]), (classes[0], classes[1]) if count else None)

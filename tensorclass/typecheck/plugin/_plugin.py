@@ -1,0 +1,188 @@
+"""The hooks of mypy and what answers them. Whatever goes wrong in an answer, mypy's own type stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from mypy.nodes import TypeAlias, TypeInfo
+from mypy.plugin import (
+    AnalyzeTypeContext,
+    AttributeContext,
+    ClassDefContext,
+    DynamicClassDefContext,
+    FunctionContext,
+    FunctionSigContext,
+    MethodContext,
+    MethodSigContext,
+    Plugin,
+)
+from mypy.types import FunctionLike, Instance, Type, get_proper_type
+
+from . import _access as access
+from . import _algebra as algebra
+from . import _brackets as brackets
+from . import _definitions as classes
+from . import _flow as flow
+from . import _given as values
+from . import _joins as torch
+from . import _members as members
+from . import _refs as refs
+from . import _stages as stages
+from ._facts import FROZEN_ROOT, ROOT, is_batch_class
+from ._source import source_of
+
+C = TypeVar("C")
+R = TypeVar("R")
+DECORATOR = "tensorclass.classes._decorator.tensorclass"
+TYPED_CALL = "tensorclass.nn.typed._two_step.Typed.__call__"
+
+
+def guarded(hook: Callable[[C], R], otherwise: Callable[[C], R]) -> Callable[[C], R]:
+    """A hook whose fault is a note, and whose answer is then mypy's own."""
+
+    def run(ctx: C) -> R:
+        try:
+            return hook(ctx)
+        except Exception as fault:  # a fault of the plugin must not end the check of the user's program
+            _note(ctx, fault)
+            return otherwise(ctx)
+
+    return run
+
+
+def _note(ctx: Any, fault: Exception) -> None:
+    where = next(at for name in ("context", "call", "cls") if (at := getattr(ctx, name, None)) is not None)
+    text = f"tensorclass.mypy_plugin failed here ({type(fault).__name__}: {fault}); this is checked without it"
+    ctx.api.msg.note(text, where)
+
+
+def _return_type(ctx: FunctionContext | MethodContext) -> Type:
+    return ctx.default_return_type
+
+
+def _signature(ctx: FunctionSigContext | MethodSigContext) -> FunctionLike:
+    return ctx.default_signature
+
+
+def _attribute_type(ctx: AttributeContext) -> Type:
+    return ctx.default_attr_type
+
+
+FIELD = "tensorclass.typecheck._stub_types.Field"
+
+
+class TensorClassPlugin(Plugin):
+    """What mypy asks for by the full name of a class, function, method or attribute."""
+
+    def _class(self, fullname: str) -> TypeInfo | None:
+        symbol = self.lookup_fully_qualified(fullname)
+        node = None if symbol is None else symbol.node
+        if isinstance(node, TypeAlias) and isinstance(target := get_proper_type(node.target), Instance):
+            return target.type
+        return node if isinstance(node, TypeInfo) else None
+
+    def get_class_decorator_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        """`@tensorclass` adds the base class."""
+        return guarded(classes.decorated, lambda ctx: None) if fullname == DECORATOR else None
+
+    def get_class_decorator_hook_2(self, fullname: str) -> Callable[[ClassDefContext], bool] | None:
+        """The base class carries the dataclass transform; the decorator's own would add it twice."""
+        return (lambda ctx: True) if fullname == DECORATOR else None
+
+    def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        """Fields are recorded for every class below TensorClass."""
+        if fullname in (ROOT, FROZEN_ROOT) or is_batch_class(self._class(fullname)):
+            return guarded(classes.declared, lambda ctx: None)
+        return None
+
+    def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
+        """`TensorClass["shadow"]` is the class itself; in stubs, a reference is what the plugin makes of the type."""
+        if fullname == FIELD:
+            return lambda ctx: ctx.api.analyze_type(ctx.type.args[0])
+        if fullname not in (ROOT, FROZEN_ROOT):
+            return None
+        return guarded(partial(brackets.base, root=fullname), brackets.unknown)
+
+    def get_dynamic_class_hook(self, fullname: str) -> Callable[[DynamicClassDefContext], None] | None:
+        """`Small = pick(Digits, "image")` is a class."""
+        kind = algebra.FUNCTIONS.get(fullname)
+        return None if kind is None else guarded(partial(algebra.bound, kind=kind), lambda ctx: None)
+
+    def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
+        """Constructors, typed modules, pipelines, joins and torch functions."""
+        hook = _FUNCTIONS.get(fullname)
+        name = torch.torch_function(fullname)
+        if hook is None and name is not None:
+            hook = partial(torch.result, name=name)
+        elif hook is None and is_batch_class(self._class(fullname)):
+            hook = values.constructed
+        return None if hook is None else guarded(hook, _return_type)
+
+    def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
+        """Torch functions take containers; `PerElement[str] | None` takes what `PerElement[str]` takes."""
+        if fullname == torch.LOADER:
+            return guarded(torch.loader, _signature)
+        if torch.torch_function(fullname) is None:
+            taken = is_batch_class(self._class(fullname))
+            return guarded(values.taken, _signature) if taken else None
+        collection, sequence = self._class(torch.COLLECTION), self._class("typing.Sequence")
+        if collection is None or sequence is None:
+            return None
+        return guarded(partial(torch.widened, collection=collection, sequence=sequence), _signature)
+
+    def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
+        """Methods of typed classes, by the class of the instance."""
+        if fullname == TYPED_CALL:
+            return guarded(members.decorated, _return_type)
+        owner, _, name = fullname.rpartition(".")
+        if not access.wants(name) or not is_batch_class(self._class(owner)):
+            return None
+        if name in ("pick", "merge"):
+            return guarded(partial(algebra.part, kind=name), _return_type)
+        if name in ("stack", "cat"):
+            return guarded(torch.same_class, _return_type)
+        return guarded(partial(access.called, name=name), _return_type)
+
+    def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
+        """`replace` takes the fields."""
+        owner, _, name = fullname.rpartition(".")
+        return (
+            guarded(access.replaced, _signature) if name == "replace" and is_batch_class(self._class(owner)) else None
+        )
+
+    def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        """Assignments to fields."""
+        owner, _, name = fullname.rpartition(".")
+        if owner == ROOT:
+            return guarded(partial(access.attribute, name=name), _attribute_type)
+        if is_batch_class(self._class(owner)):
+            return guarded(partial(_field, name=name), _attribute_type)
+        return None
+
+    def get_class_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        """References to fields: `Digits.image`."""
+        if not is_batch_class(self._class(fullname.rpartition(".")[0])):
+            return None
+        return guarded(refs.known_elsewhere, _attribute_type)
+
+
+def _field(ctx: AttributeContext, name: str) -> Type:
+    if not ctx.is_lvalue and not source_of(ctx.api).deleted:
+        return refs.known_elsewhere(ctx)
+    access.attribute(ctx, name)
+    return values.assigned(ctx)
+
+
+def _wrapped(ctx: FunctionContext) -> Type:
+    return members.known_elsewhere(ctx, stages.wrapped(ctx))
+
+
+_FUNCTIONS: dict[str, Callable[[FunctionContext], Type]] = {
+    stages.MODULE: _wrapped,
+    stages.TWO_STEP: stages.two_step,
+    members.SEQUENTIAL: flow.pipeline,
+    **dict.fromkeys(torch.OWN_JOINS, torch.same_class),
+    **{name: partial(algebra.made, kind=kind) for name, kind in algebra.FUNCTIONS.items()},
+}

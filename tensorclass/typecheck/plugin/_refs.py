@@ -1,0 +1,144 @@
+"""Field references in expressions: `Digits.image`, through names, lists, tuples and functions that return one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mypy import nodes
+from mypy.plugin import AttributeContext
+from mypy.types import Instance, Type
+from mypy.typevars import fill_typevars_with_any
+
+from ._carried import carried, carry
+from ._facts import Found, at_path, is_batch_class
+from ._source import Source, call_arguments, source_of
+
+Env = Mapping[nodes.Node, nodes.Expression]
+"""What the parameters of a function stand for in one call."""
+_DEPTH = 8
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A field of a class: `Digits.inputs.image` has the path `("inputs", "image")`."""
+
+    owner: Instance
+    path: tuple[str, ...]
+    found: Found
+
+    @property
+    def name(self) -> str:
+        """The path as text."""
+        return ".".join(self.path)
+
+    def __str__(self) -> str:
+        return f"{self.owner.type.name}.{self.name}"
+
+
+def class_of(expr: nodes.Expression) -> Instance | None:
+    """The tensorclass that an expression names."""
+    node = expr.node if isinstance(expr, nodes.RefExpr) else None
+    if not isinstance(node, nodes.TypeInfo) or not is_batch_class(node):
+        return None
+    typ = fill_typevars_with_any(node)
+    return typ if isinstance(typ, Instance) else None
+
+
+def reference(api: Any, expr: nodes.Expression, env: Env | None = None) -> Ref | None:
+    """The field that an expression certainly refers to."""
+    return _resolve(source_of(api), expr, env or {}, 0)
+
+
+def _resolve(source: Source, expr: nodes.Expression, env: Env, depth: int) -> Ref | None:
+    value = resolved(source, expr, env)
+    path: list[str] = []
+    while True:
+        known = carried(value)
+        base = from_row(known[0]["field"], known[1]) if known is not None and "field" in known[0] else None
+        if base is not None:
+            found = at_path(base.owner, (*base.path, *path))
+            return Ref(base.owner, (*base.path, *path), found) if isinstance(found, Found) else None
+        if not isinstance(value, nodes.MemberExpr):
+            break
+        path.insert(0, value.name)
+        owner = class_of(value.expr)
+        if owner is not None:
+            found = at_path(owner, tuple(path))
+            return Ref(owner, tuple(path), found) if isinstance(found, Found) else None
+        value = resolved(source, value.expr, env)
+    if isinstance(value, nodes.CallExpr) and not path and depth < _DEPTH:
+        inner = entered(source, value)
+        if inner is not None:
+            result, names = inner
+            return _resolve(source, result, {k: resolved(source, v, env) for k, v in names.items()}, depth + 1)
+    return None
+
+
+def known_elsewhere(ctx: AttributeContext) -> Type:
+    """The type of a reference, with the field when it has a name that other files may use."""
+    ref = reference(ctx.api, ctx.context) if source_of(ctx.api).name_of(ctx.context) is not None else None  # type: ignore[arg-type]  # an expression
+    classes: list[Instance] = []
+    if ref is None:
+        return ctx.default_attr_type
+    return carry(ctx.api, ctx.default_attr_type, ctx.context, {"field": to_row(ref, classes)}, classes)
+
+
+def to_row(ref: Ref, classes: list[Instance]) -> list[Any]:
+    """A reference as the cache stores it, its class beside it; with the declaration, so that a changed one is seen."""
+    if ref.owner not in classes:
+        classes.append(ref.owner)
+    return [classes.index(ref.owner), list(ref.path), f"{ref.found.declared} {ref.found.type}"]
+
+
+def from_row(row: list[Any], classes: list[Instance]) -> Ref | None:
+    """The reference that was stored; None when the field is gone."""
+    owner, path = classes[row[0]], tuple(row[1])
+    found = at_path(owner, path)
+    return Ref(owner, path, found) if isinstance(found, Found) else None
+
+
+def resolved(source: Source, expr: nodes.Expression, env: Env) -> nodes.Expression:
+    """What a name stands for: an argument of the call, or the one value it is bound to."""
+    if isinstance(expr, nodes.NameExpr) and expr.node is not None and expr.node in env:
+        return env[expr.node]
+    return source.follow(expr)
+
+
+def entered(source: Source, call: nodes.CallExpr) -> tuple[nodes.Expression, dict[nodes.Node, nodes.Expression]] | None:
+    """The expression that a call of a one-line function gives, with its parameters bound to the arguments."""
+    found = source.returned(call.callee.node) if isinstance(call.callee, nodes.RefExpr) else None
+    if found is None:
+        return None
+    function, result = found
+    given = call_arguments(call, tuple(argument.variable.name for argument in function.arguments))
+    if given is None:
+        return None
+    names: dict[nodes.Node, nodes.Expression] = {}
+    for argument in function.arguments:
+        value = given.get(argument.variable.name, argument.initializer)
+        if value is None or argument.kind.is_star():
+            return None
+        names[argument.variable] = value
+    return result, names
+
+
+def references(api: Any, expr: nodes.Expression, env: Env | None = None) -> list[Ref | None] | None:
+    """The references in one or a list of them; None in the list for `None`; None when one is not known."""
+    source = source_of(api)
+    value = resolved(source, expr, env or {})
+    items = source.items(value)
+    if items is None:
+        single = reference(api, value, env)
+        return None if single is None else [single]
+    found: list[Ref | None] = []
+    for item in items:
+        if isinstance(item, nodes.NameExpr) and item.fullname == "builtins.None":
+            found.append(None)
+            continue
+        ref = reference(api, item, env)
+        if ref is None:
+            return None
+        found.append(ref)
+    return found

@@ -1,0 +1,251 @@
+"""Typed modules: what they read and write, and whether the wrapped callable takes and returns that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mypy import nodes
+from mypy.plugin import FunctionContext
+from mypy.subtypes import is_subtype
+from mypy.typeops import bind_self, map_type_from_supertype
+from mypy.types import AnyType, CallableType, Instance, ProperType, TupleType, Type, TypeOfAny, get_proper_type
+from mypy.types_utils import remove_optional
+
+from ._codes import CALLABLE, REFERENCE, SHAPE
+from ._facts import batch_instance
+from ._refs import Env, Ref, class_of, entered, references, resolved
+from ._shapes import int_of, torch_name
+from ._source import Source, call_arguments, source_of
+
+MODULE = "tensorclass.nn.parts._stage.TensorClassModule"
+TWO_STEP = "tensorclass.nn.typed._two_step.module"
+LINEAR = "torch.nn.modules.linear.Linear"
+_DEPTH = 8
+_PARAMETERS = ("module", "in_fields", "out_fields")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The fields of one module; None for what is not known."""
+
+    reads: list[Ref | None] | None
+    writes: list[Ref | None] | None
+    update: bool
+    plain: bool
+    """Whether no option is given that this plugin does not know."""
+    inner: bool = False
+    """Whether it is a module of a pipeline in this one."""
+
+
+def stage_of(api: Any, expr: nodes.Expression, env: Env | None = None, depth: int = 0) -> Stage | None:
+    """The typed module that an expression certainly is."""
+    source, names = source_of(api), env or {}
+    value = resolved(source, expr, names)
+    if isinstance(value, nodes.NameExpr) and isinstance(value.node, nodes.Decorator | nodes.Var):
+        value = _decorator(source, value.node) or value
+    if not isinstance(value, nodes.CallExpr) or depth > _DEPTH:
+        return None
+    called = value.callee
+    if isinstance(called, nodes.CallExpr) and is_call(called, TWO_STEP):
+        return _stage(api, call_arguments(called, ()), names)
+    if is_call(value, TWO_STEP):  # above a function
+        return _stage(api, call_arguments(value, ()), names)
+    if is_call(value, MODULE):
+        return _stage(api, call_arguments(value, _PARAMETERS), names)
+    inner = entered(source, value)
+    if inner is None:
+        return None
+    result, given = inner
+    return stage_of(api, result, {k: resolved(source, v, names) for k, v in given.items()}, depth + 1)
+
+
+def is_call(call: nodes.CallExpr, fullname: str) -> bool:
+    """Whether a call is one of what has a full name."""
+    return isinstance(call.callee, nodes.RefExpr) and call.callee.fullname == fullname
+
+
+def _decorator(source: Source, node: nodes.Decorator | nodes.Var) -> nodes.Expression | None:
+    """The call of `module(...)` above a function."""
+    decorator = node if isinstance(node, nodes.Decorator) else source.decorated.get(node)
+    if decorator is None or len(decorator.original_decorators) != 1:
+        return None
+    return decorator.original_decorators[0]
+
+
+def _stage(api: Any, given: dict[str, nodes.Expression] | None, env: Env) -> Stage | None:
+    if given is None or "in_fields" not in given or "out_fields" not in given:
+        return None
+    update = given.get("update")
+    known = update is None or (isinstance(update, nodes.NameExpr) and update.name in ("True", "False"))
+    others = given.keys() - {*_PARAMETERS, "update", "name"}
+    reads, writes = (references(api, given[role], env) for role in ("in_fields", "out_fields"))
+    return Stage(reads, writes, isinstance(update, nodes.NameExpr) and update.name == "True", known and not others)
+
+
+# ---- one module ------------------------------------------------------------------------------------------------------
+
+
+def wrapped(ctx: FunctionContext) -> Stage | None:
+    """`TensorClassModule(module, in_fields=..., out_fields=...)`."""
+    named = {n: v[0] for n, v in zip(ctx.callee_arg_names, ctx.args, strict=True) if n is not None and len(v) == 1}
+    stage = _references(ctx.api, named)
+    if stage is not None and stage.reads is not None and None not in stage.reads and stage.plain and "module" in named:
+        typ = get_proper_type(ctx.arg_types[ctx.callee_arg_names.index("module")][0])
+        reads = [ref for ref in stage.reads if ref is not None]
+        _compare(ctx.api, typ, reads, stage.writes, named["module"])
+        _linear(ctx.api, source_of(ctx.api).follow(named["module"]), reads, stage.writes)
+    return stage
+
+
+def two_step(ctx: FunctionContext) -> Type:
+    """`module(in_fields=..., out_fields=...)`, whose callable plain mypy compares with the fields."""
+    _references(ctx.api, {n: v[0] for n, v in zip(ctx.callee_arg_names, ctx.args, strict=True) if n and len(v) == 1})
+    return ctx.default_return_type
+
+
+def _references(api: Any, named: dict[str, nodes.Expression]) -> Stage | None:
+    """The fields of a call; what is certainly no field is reported."""
+    for role in ("in_fields", "out_fields"):
+        value = named.get(role)
+        if value is None:
+            continue
+        for item in source_of(api).items(value) or [value]:
+            problem = _no_reference(api, source_of(api).follow(item), role, item is value)
+            if problem:
+                api.fail(f"{role} takes references to fields, such as `Digits.image`; {problem}", item, code=REFERENCE)
+    return _stage(api, named, {})
+
+
+def _no_reference(api: Any, value: nodes.Expression, role: str, single: bool) -> str:
+    """Why an expression is certainly no reference; "" when it may be one."""
+    if isinstance(value, nodes.StrExpr):
+        return f'got the string "{value.value}"'
+    if class_of(value) is not None:
+        return "got the class itself: name its fields"
+    if isinstance(value, nodes.NameExpr) and value.fullname == "builtins.None" and (single or role == "in_fields"):
+        return "got None; in a sequence of out_fields None drops an output"
+    if isinstance(value, nodes.CallExpr) and torch_name(value.callee) is not None:
+        return "got a tensor"
+    if isinstance(value, nodes.MemberExpr):
+        owner = api.lookup_type_or_none(value.expr) if hasattr(api, "lookup_type_or_none") else None
+        if (
+            batch_instance(owner) is not None
+            and not isinstance(value.expr, nodes.MemberExpr)
+            and class_of(value.expr) is None
+        ):
+            return "got the value of an instance: take the field off the class"
+    return ""
+
+
+def _compare(
+    api: Any, typ: ProperType, reads: list[Ref], writes: list[Ref | None] | None, where: nodes.Context
+) -> None:
+    """The parameters and the return type of a callable against the fields."""
+    function = _function(api, typ)
+    if function is None:
+        return
+    ins = ", ".join(map(str, reads)) or "none"
+    arity = _arity(function, len(reads))
+    if arity:
+        api.fail(f"The callable {arity}, and is given {len(reads)} in fields ({ins})", where, code=CALLABLE)
+        return
+    for position, ref in enumerate(reads):
+        taken = _parameter(function, position)
+        given = remove_optional(ref.found.type)  # a partial pipeline skips the module where it is None
+        if taken is not None and not is_subtype(given, taken):
+            text = f"Parameter {position} of the callable is {_text(taken)}, and {ref} is {_text(given)}"
+            api.fail(text, where, code=CALLABLE)
+    _result(api, get_proper_type(function.ret_type), writes, where)
+
+
+def _function(api: Any, typ: ProperType) -> CallableType | None:
+    """The signature that is called: of a function, of `forward` of a module, of `__call__` of any other object."""
+    if isinstance(typ, CallableType):
+        return None if typ.is_type_obj() or typ.variables else typ
+    if not isinstance(typ, Instance):
+        return None
+    is_module = any(base.fullname == "torch.nn.modules.module.Module" for base in typ.type.mro)
+    name = "forward" if is_module else "__call__"
+    symbol, holder = typ.type.get(name), typ.type.get_containing_type_info(name)
+    found = get_proper_type(symbol.type) if symbol is not None else None
+    if holder is None or not isinstance(found, CallableType) or holder.fullname == "torch.nn.modules.module.Module":
+        return None
+    mapped = get_proper_type(map_type_from_supertype(found, typ.type, holder))
+    bound = bind_self(mapped, typ) if isinstance(mapped, CallableType) else None
+    return bound if bound is not None and not bound.variables else None
+
+
+def _arity(function: CallableType, count: int) -> str:
+    """Why a number of positional arguments does not fit; "" when it does."""
+    kinds = function.arg_kinds
+    if nodes.ARG_STAR in kinds:
+        return ""
+    least, most = kinds.count(nodes.ARG_POS), kinds.count(nodes.ARG_POS) + kinds.count(nodes.ARG_OPT)
+    named = [n for n, kind in zip(function.arg_names, kinds, strict=True) if kind.is_named() and not kind.is_optional()]
+    if named:
+        return f"needs the keyword argument {named[0]}"
+    takes = str(least) if least == most else f"{least} to {most}"
+    return "" if least <= count <= most else f"takes {takes} arguments"
+
+
+def _parameter(function: CallableType, position: int) -> Type | None:
+    argument = function.argument_by_position(position)
+    return None if argument is None else argument.typ
+
+
+def _result(api: Any, given: ProperType, writes: list[Ref | None] | None, where: nodes.Context) -> None:
+    if writes is None or isinstance(given, AnyType):
+        return
+    wanted: list[Type] = [AnyType(TypeOfAny.special_form) if ref is None else ref.found.type for ref in writes]
+    names = ", ".join("None" if ref is None else str(ref) for ref in writes)
+    if isinstance(given, TupleType) and given.partial_fallback.type.fullname == "builtins.tuple":
+        parts = list(given.items)
+        if len(parts) != len(wanted):
+            text = f"The callable returns {len(parts)} values, and out_fields names {len(wanted)} ({names})"
+            api.fail(text, where, code=CALLABLE)
+            return
+        pairs = list(zip(parts, wanted, strict=True))
+    elif len(wanted) == 1:
+        pairs = [(given, wanted[0])]
+    else:
+        tensor = isinstance(given, Instance) and given.type.fullname == "torch._tensor.Tensor"
+        if tensor:
+            api.fail(f"The callable returns one Tensor, and out_fields names {names}", where, code=CALLABLE)
+        return
+    for part, want in pairs:
+        if not is_subtype(part, want) and not _is_mapping(part):
+            api.fail(f"The callable returns {_text(part)}, and {names} takes {_text(want)}", where, code=CALLABLE)
+
+
+def _is_mapping(typ: Type) -> bool:
+    """Whether outputs may be matched by name, as those of a dict or a batch."""
+    proper = get_proper_type(typ)
+    return not isinstance(proper, Instance) or any(base.name == "Mapping" for base in proper.type.mro) or bool(
+        proper.type.metadata.get("dataclass")
+    )  # fmt: skip
+
+
+def _linear(api: Any, value: nodes.Expression, reads: list[Ref], writes: list[Ref | None] | None) -> None:
+    """`nn.Linear(64, 8)` against the last dims of its fields."""
+    given = (
+        call_arguments(value, ("in_features", "out_features", "bias")) if isinstance(value, nodes.CallExpr) else None
+    )
+    if given is None or not isinstance(value, nodes.CallExpr) or not is_call(value, LINEAR):
+        return
+    sides = (("in_features", reads), ("out_features", writes or []))
+    for name, refs in sides:
+        number = int_of(source_of(api), given.get(name))
+        size = _last_dim(refs[0]) if len(refs) == 1 else None
+        if number is not None and size is not None and number != size:
+            api.fail(f'{name} is {number}, and {refs[0]} is "{refs[0].found.declared.dims}"', value, code=SHAPE)  # type: ignore[union-attr]  # it has a last dim
+
+
+def _last_dim(ref: Ref | None) -> int | None:
+    dims = None if ref is None or ref.found.declared.kind != "tensor" else ref.found.declared.shape
+    token = dims.tokens[-1] if dims is not None and dims.tokens else None
+    return getattr(getattr(token, "size", None), "constant", None)
+
+
+def _text(typ: Type) -> str:
+    return str(typ).replace("torch._tensor.", "").replace("builtins.", "").replace("?", "")

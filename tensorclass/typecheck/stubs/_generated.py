@@ -1,0 +1,230 @@
+"""What a stub says about a typed class beyond its source: base and options, the constructor, the types behind keys."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ._fields import DECORATOR, NO_FIELDS, ROOTS, SPECIFIERS, Field
+
+if TYPE_CHECKING:
+    from ._pyi import Module
+
+IMPORTS = (
+    ("tensorclass.typecheck", "_stub_types", "_t"),
+    ("typing", "Any", "_Any"),
+    ("typing", "Literal", "_Literal"),
+    ("typing", "overload", "_overload"),
+    ("typing_extensions", "Self", "_Self"),
+)
+"""What the generated lines name, under names that hide nothing."""
+LEAVES = {
+    "Tensor",
+    "torch.Tensor",
+    "_t.PerElementValues",
+    "None",
+    "str",
+    "int",
+    "float",
+    "bool",
+    "dict",
+    "list",
+    "tuple",
+}
+"""Of what is none of these there may be keys below."""
+TENSORS = {"Tensor", "torch.Tensor"}
+DEEPEST = 3
+EXTRAS = ("batch_size: _t.BatchSize = ...", "device: _t.Device = ...", "names: _t.Names = ...")
+GETITEM = (
+    "def __getitem__(self, index: {key}) -> {reads}: ...",
+    "def __getitem__(self, index: _t.{other}) -> _Any: ...",
+    "def __getitem__(self, index: _t.BatchIndex) -> _Self: ...",
+)
+GET = (
+    "def get(self, key: {key}) -> {reads}: ...",
+    "def get(self, key: _t.Tensor) -> _t.Tensor: ...",
+    "def get(self, key: _t.{other}) -> _Any: ...",
+    "def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...",
+)
+SET = (
+    "def set(self, key: {key}, item: {takes}, inplace: bool = ..., *, non_blocking: bool = ...) -> _Self: ...",
+    "def set(self, key: _t.{other}, item: _Any, inplace: bool = ..., **options: _Any) -> _Self: ...",
+)
+SETITEM = (
+    "def __setitem__(self, index: {key}, value: {takes}) -> None: ...",
+    "def __setitem__(self, index: _t.{other}, value: _Any) -> None: ...",
+    "def __setitem__(self, index: _t.BatchIndex, value: _Any) -> None: ...",
+)
+WRITES = ("set", "__setitem__")
+KEYED = {"__getitem__": GETITEM, "get": GET, "set": SET, "__setitem__": SETITEM}
+"""A method by key: the overload for the fields of one type, then what the base class has."""
+OTHER = {"__getitem__": "Subscript", "get": "Key", "set": "Key", "__setitem__": "Subscript"}
+STRICT = {name: f"Other{key}" for name, key in OTHER.items()}
+"""What else is a key; with strict keys no string and no path."""
+PYRIGHT = "  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]"
+OVERRIDES = f"  # type: ignore[override, unused-ignore]{PYRIGHT}"
+FROZEN = f"  # type: ignore[misc, unused-ignore]{PYRIGHT}"
+SHADOWS = f"  # type: ignore[assignment, unused-ignore]{PYRIGHT}"
+
+
+def class_head(module: Module, node: ast.ClassDef) -> tuple[str, str]:
+    """`class Digits(TensorClass, frozen=True)` for what the decorator says, and the comment behind the colon."""
+    file = module.file
+    bases = [text for base in node.bases for text in _base(module, base)]
+    if not module.stubs.declarations.has_typed_base(file, node):
+        generic = next((i for i, base in enumerate(node.bases) if file.full_name(base) == "typing.Generic"), len(bases))
+        bases.insert(generic, _name_of(module, ROOTS[0]))
+    calls = [d for d in node.decorator_list if isinstance(d, ast.Call) and file.full_name(d) == DECORATOR]
+    options = [k for call in calls for k in call.keywords] + node.keywords
+    given = [f"{k.arg}={file.text_of(k.value)}" if k.arg else f"**{file.text_of(k.value)}" for k in options]
+    brackets = [f"{option}=True" for base in node.bases for option in _bracketed(module, base)]
+    parameters = ", ".join(file.text_of(p) for p in getattr(node, "type_params", []))
+    name = f"{node.name}[{parameters}]" if parameters else node.name
+    comment = file.head(node)[1]
+    if module.stubs.declarations.is_frozen(file, node, inherited=False):
+        module.need(*IMPORTS[0])
+        bases.insert(0, "_t.Frozen")
+        comment = FROZEN
+    elif module.stubs.declarations.is_first(file, node):
+        module.need(*IMPORTS[0])
+        bases.insert(0, "_t.Declared")
+    return f"class {name}({', '.join([*bases, *given, *brackets])})", comment
+
+
+def _base(module: Module, base: ast.expr) -> Iterator[str]:
+    plain = base.value if isinstance(base, ast.Subscript) and _bracketed(module, base) else base
+    yield module.file.text_of(plain)
+
+
+def _bracketed(module: Module, base: ast.expr) -> list[str]:
+    """The options of `TensorClass["shadow"]`."""
+    if not isinstance(base, ast.Subscript) or module.file.full_name(base) not in ROOTS:
+        return []
+    items = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
+    return [str(item.value) for item in items if isinstance(item, ast.Constant)]
+
+
+def _name_of(module: Module, full: str) -> str:
+    """The name of a class of this package in the module; imported when it has none."""
+    found = next((name for name, stands_for in module.file.names.items() if stands_for == full), None)
+    package, _, name = full.rpartition(".")
+    return found or module.need(package, name, f"_{name}")
+
+
+def declared(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> str:
+    """A line of the body; a default that is no plain value is `...`."""
+    file, value = module.file, line.value
+    if file.full_name(line.annotation).rpartition(".")[2] in NO_FIELDS:
+        return file.statement(line)
+    kept = isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and file.full_name(value) in SPECIFIERS)
+    mark = SHADOWS if "shadow=True" in class_head(module, node)[0] else ""
+    if not mark and _is_referred(module, node, line):
+        module.need(*IMPORTS[0])
+        module.need(*IMPORTS[2])
+        name = file.text_of(line.target)
+        row = f'{name}: _t.Field[{file.text_of(line.annotation)}, _Literal["{name}"]]'
+        return row if value is None else f"{row} = {file.text_of(value)}"
+    if value is None or kept:
+        return f"{file.text_of(line)}{mark}" if mark else file.statement(line)
+    return f"{file.text_of(line.target)}: {file.text_of(line.annotation)} = ...{mark}"
+
+
+def _is_referred(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> bool:
+    """Whether a field of a class is a reference with its name: of a tensor, where strings are the names of fields."""
+    known, value = module.stubs.declarations, line.value
+    plain = value is None or module.file.full_name(value) == SPECIFIERS[1]
+    return (
+        module.stubs.strict_keys
+        and plain
+        and module.types.read(line.annotation) in TENSORS
+        and not known.is_frozen(module.file, node)
+    )
+
+
+def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
+    """The constructor and the types behind string keys; left to the checker where a parent is in another module."""
+    found = module.stubs.declarations.fields(module.types, node)
+    own = {line.name for line in node.body if isinstance(line, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    own |= found.rows.keys()
+    if module.stubs.declarations.is_first(module.file, node):
+        module.need(*IMPORTS[4])
+        yield f"def __exactly__(self, other: _Self, /) -> _Self: ...{OVERRIDES}"
+    if not found.whole or not found.rows:
+        yield from [_has("str")] if module.stubs.strict_keys and found.rows else []
+        return
+    for needed in IMPORTS:
+        module.need(*needed)
+    if module.stubs.strict_keys:
+        names = [f'"{field.name}"' for field in found.rows.values() if field.stored]
+        yield _has(f"_Literal[{', '.join(names)}]" if names else "_t.Never")
+    if "__init__" not in own and _is_possible(found.rows.values()):
+        yield constructor(found.rows.values())
+    # Where any string is a key, any value may be written by it: only with strict keys do types of values say something.
+    writes = module.stubs.strict_keys and not module.stubs.declarations.is_frozen(module.file, node)
+    stored = [field for field in found.rows.values() if field.stored]
+    if stored and "replace" not in own and module.file.classes.get(node.name) is node and not _is_generic(module, node):
+        yield from replacing(node.name, stored)
+    for name in KEYED:
+        if name not in own and (writes or name not in WRITES):
+            yield from _keyed(name, list(_keys(module, found.rows.values())), module.stubs.strict_keys)
+
+
+def _has(names: str) -> str:
+    return f"def __delattr__(self, name: {names}, /) -> None: ...{OVERRIDES}"
+
+
+def _is_generic(module: Module, node: ast.ClassDef) -> bool:
+    return bool(getattr(node, "type_params", ())) or "typing.Generic" in map(module.file.full_name, node.bases)
+
+
+def _keys(module: Module, fields: Iterable[Field], path: tuple[str, ...] = ()) -> Iterator[tuple[str, Field]]:
+    """The keys of a class as types, with those in nested classes of the same file; whatever stands below others."""
+    stored = [(field, [f'_Literal["{name}"]' for name in (*path, field.name)]) for field in fields if field.stored]
+    yield from ((f"tuple[{', '.join(key)}]" if path else key[0], field) for field, key in stored)
+    for field, key in stored:
+        nested, known = module.file.classes.get(field.reads), module.stubs.declarations
+        inner = nested is not None and known.is_typed(module.file, nested) and known.fields(module.types, nested)
+        if inner and inner.whole and len(path) < DEEPEST:
+            yield from _keys(module, inner.rows.values(), (*path, field.name))
+        elif module.stubs.strict_keys and not LEAVES.issuperset(re.findall(r"[\w.]+", field.reads)):
+            yield f"tuple[{', '.join(key)}, _t.Unpack[tuple[_Any, ...]]]", replace(field, reads="_Any", takes="_Any")
+
+
+def _is_possible(fields: Iterable[Field]) -> bool:
+    """Whether the fields make a signature; of those that do not, the checker says so in its own words."""
+    first = [field.default for field in fields if field.init and not field.kw_only]
+    return first == sorted(first) and not {"batch_size", "device", "names"} & {field.name for field in fields}
+
+
+def constructor(fields: Iterable[Field]) -> str:
+    """`__init__` with the fields in order, keyword-only ones last, and what every container takes."""
+    taken = [field for field in fields if field.init]
+    first = [f"{f.name}: {f.takes}{' = ...' if f.default else ''}" for f in taken if not f.kw_only]
+    named = [f"{f.name}: {f.takes}{' = ...' if f.default else ''}" for f in taken if f.kw_only]
+    rows = ["self", *first, "*", *named, *EXTRAS]
+    return "def __init__(\n" + "".join(f"    {row},\n" for row in rows) + ") -> None: ..."
+
+
+def replacing(name: str, fields: Iterable[Field]) -> Iterator[str]:
+    """`replace` with what may be changed."""
+    yield f"@_t.changed{OVERRIDES}"
+    rows = ["self", "_changes: _Any = ...", "/", "*", *(f"{f.name}: {f.takes} = ..." for f in fields)]
+    yield f"def replace({PYRIGHT}\n" + "".join(f"    {row},\n" for row in rows) + f") -> {name}: ..."
+
+
+def _keyed(name: str, keys: Iterable[tuple[str, Field]], strict: bool) -> Iterator[str]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for key, field in keys:
+        groups.setdefault((field.reads, field.takes if name in WRITES else ""), []).append(key)
+    first, *others = KEYED[name]
+    rows = [
+        first.format(key=" | ".join(alike).replace('"] | _Literal["', '", "'), reads=reads, takes=takes)
+        for (reads, takes), alike in groups.items()
+    ] + [template.format(other=(STRICT if strict else OTHER)[name]) for template in others]
+    for position, row in enumerate(rows):
+        # Checkers compare overloads in their order with those of the base, and say so on one of these lines.
+        yield f"@_overload{'' if position else OVERRIDES}"
+        yield f"{row}{OVERRIDES if position in (0, len(rows) - 1) else ''}"

@@ -1,0 +1,119 @@
+"""Types under which torch's functions take containers: `torch.stack([batch, batch])` is of the class of `batch`.
+
+Made of the installed torch's own modules: each with everything that it declares, and one overload more for each
+function of the table that containers support.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeAlias
+
+from ...classes import TensorClass
+from ...core import TensorCollection
+from ._project import SourceFile, StubError
+from ._pyi import MARK, Function, Module, Stubs
+
+PACKAGE = "packages/torch-stubs"
+"""The partial package that mypy, ty and pyrefly find on the path; pyright takes one for the whole of torch."""
+MODULES = {"_C/_VariableFunctions.pyi": ("typings/torch", PACKAGE), "functional.py": (PACKAGE,)}
+"""What declares the functions of torch's namespace, and the folders for pyright (`stubPath`) and for the others.
+
+A module straight below `torch` hides all of torch from pyright: it takes the folder for the package.
+"""
+HEAD = """\
+from collections.abc import Sequence as _Sequence
+from typing import TypeVar as _TypeVar, overload as _overload
+from tensorclass import TensorCollection as _TensorCollection
+_Batch = _TypeVar("_Batch", bound=_TensorCollection)"""
+SUBJECTS = {"input": "_Batch", "tensor": "_Batch", "tensors": "_Sequence[_Batch]"}
+"""The parameters under which containers stand in for tensors; masks and indices stay tensors."""
+RESULTS = {"Tensor": "_Batch", "tuple[Tensor, ...]": "tuple[_Batch, ...]", "_bool": "_bool"}
+JOINS = ("concat", "concatenate")
+"""Other names of `cat`, for which containers have no methods."""
+Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+BODY: list[ast.stmt] = [ast.Expr(ast.Constant(...))]
+
+
+def overlay(out: Path) -> dict[Path, str]:
+    """The files of the overlay below a folder.
+
+    Raises:
+        StubError: when the installed torch has no stubs, or they have another form.
+    """
+    found = find_spec("torch")
+    root = Path(found.origin).parent if found is not None and found.origin else Path("torch")
+    names, added, texts = supported(), set[str](), dict[Path, str]()
+    for module, places in MODULES.items():
+        file = SourceFile(root / module, f"torch.{module.partition('.')[0].replace('/', '.')}")
+        lines = [f"{MARK} torch's own; run it again after an update of torch.", *_lines(file, names, added)]
+        texts |= {(out / place / module).with_suffix(".pyi"): "\n".join(lines) + "\n" for place in places}
+    if len(added) < len(names) / 2:
+        raise StubError(f"{root}: declares {len(added)} of the {len(names)} functions; this torch is not known")
+    return {**texts, out / PACKAGE / "py.typed": "partial\n"}
+
+
+def supported() -> set[str]:
+    """The names of torch's functions that give a container of the class that they take, or a bool."""
+    names = {function.__name__ for function in TensorCollection._torch_functions}
+    return {name for name in names if name in JOINS or name.endswith("_like") or _keeps_class(name)}
+
+
+def _keeps_class(name: str) -> bool:
+    method = inspect.getattr_static(TensorClass, name, None)
+    said = getattr(getattr(method, "__func__", method), "__annotations__", {}).get("return", "")
+    return name == "equal" or said in ("Self", "tuple[Self, ...]") or name in ("stack", "cat", "where")
+
+
+def _lines(file: SourceFile, names: set[str], added: set[str]) -> Iterator[str]:
+    functions: dict[str, list[Definition]] = {}
+    module = Module(Stubs(), file)
+    for node in ast.parse(file.text, type_comments=True).body:
+        if isinstance(node, Function):
+            functions.setdefault(node.name, []).append(node)
+        else:
+            yield from module.statement(node)
+    yield HEAD
+    for name, nodes in functions.items():
+        written = dict.fromkeys(map(_bare, nodes))
+        extra = dict.fromkeys(filter(None, map(_for_containers, nodes))) if name in names else {}
+        added |= {name} if extra else set()
+        rows = [*extra, *written] if nodes[0].args.vararg else [*written, *extra]  # of whatever: it would take all
+        yield from (f"@_overload\n{row}" if len(rows) > 1 else row for row in rows)
+
+
+def _bare(node: Definition) -> str:
+    """A function without decorators and docstring."""
+    bare = copy.deepcopy(node)
+    bare.decorator_list, bare.body, bare.type_comment = [], BODY, None
+    if node.type_comment and "Optional" not in node.type_comment:  # which torch does not import
+        said = ast.parse(node.type_comment, mode="func_type")
+        bare.returns = said.returns
+        for argument, annotation in zip(bare.args.args, said.argtypes, strict=False):
+            argument.annotation = annotation
+    return ast.unparse(bare).replace(":\n    ...", ": ...")
+
+
+def _for_containers(node: Definition) -> str | None:
+    """The same function on containers; None where it takes or gives something else."""
+    node = copy.deepcopy(node)
+    if ast.unparse(node.args) == "*tensors" and node.returns is None:
+        return f"def {node.name}(tensor: _Batch, /) -> _Batch: ..."
+    returned = RESULTS.get(ast.unparse(node.returns) if node.returns else "")
+    parameters = {a.arg: a for a in [*node.args.args, *node.args.kwonlyargs] if a.annotation is not None}
+    subject = next((name for name in SUBJECTS if name in parameters), None)
+    if returned is None or subject is None:
+        return None
+    types = {subject: SUBJECTS[subject], "out": "_Batch | None"}
+    other = parameters["other"].annotation if "other" in parameters else None
+    if other is not None:
+        types["other"] = f"{ast.unparse(other)} | _Batch"
+    for name in types.keys() & parameters.keys():
+        parameters[name].annotation = ast.Name(types[name])
+    node.returns = ast.Name(returned)
+    return _bare(node)
