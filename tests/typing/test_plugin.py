@@ -35,8 +35,7 @@ SCHEMA = """
     from torch import Tensor
     from tensorclass import tensorclass
     from tensorclass.nn import TensorClassModule
-    from tensorclass.typecheck.plugin._codes import CODES
-from tensorclass.typing import Float32, Int64
+    from tensorclass.typing import Float32, Int64
 
     @tensorclass
     class Digits:
@@ -60,8 +59,7 @@ LAYERS = """
     from torch import Tensor, nn
     from tensorclass import TensorClass
     from tensorclass.nn import TensorClassModule, TensorClassSequential, module
-    from tensorclass.typecheck.plugin._codes import CODES
-from tensorclass.typing import Float32
+    from tensorclass.typing import Float32
     from project_schema import Digits
 
     class Hidden(TensorClass):
