@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tensorclass import TensorClass
 from tensorclass.errors import ModuleError
 from tensorclass.nn import TensorClassSequential
-from tensorclass.nn.typed._layout import layout
+from tensorclass.nn.typed._svg import picture
 from tensorclass.typing import Float, Float32
 from tests.nn._pipelines import Digits, Hidden, Prediction, classifier, digits, stages, step
 from tests.nn.test_sequencer import Sum, Wide, graph, nested, state_pipeline, wide
@@ -37,25 +37,6 @@ GRAPHS = [
 ]
 
 
-@pytest.mark.parametrize(("count", "edges"), GRAPHS)
-def test_layout(count, edges):
-    """No two boxes overlap, every edge leads down, and no edge runs through a box."""
-    sizes = [(40.0 + 37 * (i % 4), 30.0 + 28 * (i % 2)) for i in range(count)]
-    boxes, routes = layout(sizes, edges)
-    assert [(box.width, box.height) for box in boxes] == sizes
-    passed = {id(box): box for route in routes for box in route[1:-1]}
-    everything = [*boxes, *passed.values()]
-    for n, one in enumerate(everything):
-        for other in everything[n + 1 :]:
-            apart = one.x + one.width <= other.x or other.x + other.width <= one.x
-            assert apart or one.y + one.height <= other.y or other.y + other.height <= one.y
-    for (source, target), route in zip(edges, routes, strict=True):
-        assert route[0] is boxes[source]
-        assert route[-1] is boxes[target]
-        assert all(upper.y + upper.height < lower.y for upper, lower in itertools.pairwise(route))
-    assert min(box.x for box in everything) == 0
-
-
 def rects(drawing: str) -> list[tuple[float, ...]]:
     """The boxes of a drawing: left, top, right, bottom; chips left out."""
     root = ElementTree.fromstring(drawing)
@@ -65,6 +46,29 @@ def rects(drawing: str) -> list[tuple[float, ...]]:
             x, y, width, height = (float(rect.attrib[name]) for name in ("x", "y", "width", "height"))
             found.append((x, y, x + width, y + height))
     return found
+
+
+@pytest.mark.parametrize(("count", "edges"), GRAPHS)
+def test_no_line_runs_through_a_box(count, edges):
+    """Boxes do not overlap, and lines keep out of boxes and of lines beside them."""
+    drawing = picture(
+        [f"node {'x' * (7 * i % 5)}" for i in range(count)], [(*edge, f"f{edge[1]}") for edge in edges], {}
+    )
+    boxes = rects(drawing)
+    assert len(boxes) == count
+    for one, other in itertools.combinations(boxes, 2):
+        assert one[3] < other[1] or other[3] < one[1]
+    upright = []
+    for path in ElementTree.fromstring(drawing).iter(f"{SVG}path"):
+        points = [tuple(map(float, point.split())) for point in re.findall(r"-?[\d.]+ -?[\d.]+", path.attrib["d"])]
+        assert not any(a < x < c and b < y < d for x, y in points for a, b, c, d in boxes)
+        rows = [y for _, y in points]
+        assert rows == sorted(rows)
+        if "L" in path.attrib["d"]:
+            upright.append((points[3][0], points[3][1], points[4][1]))
+            assert points[3][0] > max(right for _, _, right, _ in boxes)
+    for (x, top, bottom), (other, above, below) in itertools.combinations(upright, 2):
+        assert x != other or bottom <= above or below <= top
 
 
 @pytest.mark.parametrize("pipeline", [classifier, graph, nested, state_pipeline], ids=lambda f: f.__name__)

@@ -1,14 +1,18 @@
-"""The drawing of a graph as SVG, and a page of HTML around it; both stand alone."""
+"""The drawing of a graph as SVG, and a page of HTML around it; both need no other file.
+
+Nodes stand one below another. A line to the next node goes straight down, others go round the nodes between, each in a
+lane of its own on the right: no line runs through a box, whatever the graph is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-
-from ._layout import Box, Route, layout
+from itertools import accumulate
+from typing import NamedTuple
 
 CHAR, TITLE_CHAR, PAD, GAP, MARGIN = 6.7, 7.9, 8.0, 6.0, 12.0
-TITLE, CHIP = 30.0, 20.0
+TITLE, CHIP, BETWEEN, LANE = 30.0, 20.0, 44.0, 14.0
 
 STYLE = """
 .tcg{font:11px ui-monospace,Menlo,Consolas,monospace;--ink:#1f2328;--box:#ffffff;--edge:#8c959f;
@@ -33,6 +37,15 @@ Edge = tuple[int, int, str]
 Port = tuple[int, str]
 
 
+class Box(NamedTuple):
+    """A node: its top and size, and the left edge and width of the chip of each field that it gives."""
+
+    top: float
+    width: float
+    height: float
+    chips: dict[str, tuple[float, float]]
+
+
 def page(title: str, drawing: str, table: str) -> str:
     """A page of HTML with a drawing and a table, without anything from elsewhere."""
     return PAGE.format(title=escape(title), drawing=drawing, table=escape(table))
@@ -46,23 +59,21 @@ def picture(titles: Sequence[str], edges: Sequence[Edge], declared: Mapping[Port
         edges: Source, target and field of every edge.
         declared: What a field is, by its node and name, for the label at its source.
     """
-    chips = [list(dict.fromkeys(name for source, _, name in edges if source == node)) for node in range(len(titles))]
-    labels = [[_label(name, declared.get((node, name))) for name in names] for node, names in enumerate(chips)]
-    sizes = [_size(title, names) for title, names in zip(titles, labels, strict=True)]
-    boxes, routes = layout(sizes, [(source, target) for source, target, _ in edges])
-    parts = []
-    for edge, route in zip(edges, routes, strict=True):
-        source, target, name = edge
-        start = _port_x(boxes[source], labels[source], chips[source].index(name))
-        end = _entry_x(
-            boxes[target], [r[-2].centre for e, r in zip(edges, routes, strict=True) if e[1] == target], route
-        )
-        parts.append(f"<g><title>{escape(name)}</title><path d='{_curve(route, start, end)}'/></g>")
-    last = len(titles) - 1
+    fields = [list(dict.fromkeys(name for source, _, name in edges if source == node)) for node in range(len(titles))]
+    labels = [{name: _label(name, declared.get((node, name))) for name in names} for node, names in enumerate(fields)]
+    heights = [TITLE + (CHIP + PAD if names else 0) for names in fields]
+    tops = accumulate((height + BETWEEN for height in heights), initial=0.0)
+    boxes = [_box(*row) for row in zip(tops, titles, heights, labels, strict=False)]
+    right = max(box.width for box in boxes)
+    lanes = _lanes(edges)
+    parts = [
+        f"<g><title>{escape(edge[2])}</title><path d='{_line(edge, boxes, right + LANE * lane)}'/></g>"
+        for edge, lane in zip(edges, lanes, strict=True)
+    ]
     for node, (box, title) in enumerate(zip(boxes, titles, strict=True)):
-        parts.append(_box(box, title, labels[node], node in (0, last)))
-    width = max(box.x + box.width for box in [*boxes, *(b for route in routes for b in route)]) + 2 * MARGIN
-    height = max(box.y + box.height for box in boxes) + 2 * MARGIN
+        parts += _drawn(box, title, labels[node], node in (0, len(titles) - 1))
+    width = right + LANE * max(lanes, default=0) + 2 * MARGIN
+    height = boxes[-1].top + boxes[-1].height + 2 * MARGIN
     view = f"viewBox='{-MARGIN:g} {-MARGIN:g} {width:.0f} {height:.0f}'"
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' class='tcg' width='{width:.0f}' height='{height:.0f}' {view}>"
@@ -74,61 +85,47 @@ def _label(name: str, declared: str | None) -> str:
     return f"{name} {declared}".replace('["', "[").replace('"]', "]") if declared else name
 
 
-def _chip_width(label: str) -> float:
-    return CHAR * len(label) + PAD
+def _box(top: float, title: str, height: float, labels: Mapping[str, str]) -> Box:
+    chips, left = {}, PAD
+    for name, label in labels.items():
+        chips[name] = left, CHAR * len(label) + PAD
+        left += chips[name][1] + GAP
+    return Box(top, max(TITLE_CHAR * len(title) + PAD, left - GAP) + PAD, height, chips)
 
 
-def _size(title: str, labels: Sequence[str]) -> tuple[float, float]:
-    chips = sum(map(_chip_width, labels)) + GAP * max(len(labels) - 1, 0)
-    return max(TITLE_CHAR * len(title), chips) + 2 * PAD, TITLE + (CHIP + PAD if labels else 0)
+def _lanes(edges: Sequence[Edge]) -> list[int]:
+    """The lane of every edge, 0 for one to the next node; in one lane no two lines stand side by side."""
+    taken: list[Edge] = []
+    found: dict[Edge, int] = {}
+    for edge in sorted(edges, key=lambda edge: edge[1] - edge[0]):
+        beside = {found[other] for other in taken if other[0] < edge[1] and edge[0] < other[1]}
+        found[edge] = next(n for n in range(1, len(edges) + 2) if n not in beside) if edge[1] - edge[0] > 1 else 0
+        taken.append(edge)
+    return [found[edge] for edge in edges]
 
 
-def _chips(box: Box, labels: Sequence[str]) -> list[tuple[float, float]]:
-    """Left edge and width of every chip, centred as a row."""
-    widths = [_chip_width(label) for label in labels]
-    left = box.centre - (sum(widths) + GAP * (len(widths) - 1)) / 2
-    found = []
-    for width in widths:
-        found.append((left, width))
-        left += width + GAP
-    return found
+def _line(edge: Edge, boxes: Sequence[Box], lane: float) -> str:
+    """From the chip of the field to the upper side of the target; turns are made between the rows."""
+    source, target = boxes[edge[0]], boxes[edge[1]]
+    left, width = source.chips[edge[2]]
+    x, y, end = left + width / 2, source.top + source.height, target.top
+    into = min(x, target.width - PAD)
+    if edge[1] == edge[0] + 1:
+        return f"M{x:.1f} {y:.1f}{_curve(x, y, into, end)}"
+    turn, back = y + BETWEEN, end - BETWEEN
+    return f"M{x:.1f} {y:.1f}{_curve(x, y, lane, turn)}L{lane:.1f} {back:.1f}{_curve(lane, back, into, end)}"
 
 
-def _port_x(box: Box, labels: Sequence[str], chip: int) -> float:
-    left, width = _chips(box, labels)[chip]
-    return left + width / 2
+def _curve(x: float, y: float, to: float, end: float) -> str:
+    middle = (y + end) / 2
+    return f"C{x:.1f} {middle:.1f} {to:.1f} {middle:.1f} {to:.1f} {end:.1f}"
 
 
-def _entry_x(box: Box, others: Sequence[float], route: Route) -> float:
-    """Where an edge enters its target: lines that come from the left enter at the left."""
-    places = sorted(set(others))
-    return box.x + box.width * (places.index(route[-2].centre) + 1) / (len(places) + 1)
-
-
-def _curve(route: Route, start: float, end: float) -> str:
-    """A line from the lower side of the first box to the upper side of the last, straight past the rows between."""
-    x, y = start, route[0].y + route[0].height
-    steps = [f"M{x:.1f} {y:.1f}"]
-    for box in route[1:]:
-        to = end if box is route[-1] else box.centre
-        middle = (y + box.y) / 2
-        steps.append(f"C{x:.1f} {middle:.1f} {to:.1f} {middle:.1f} {to:.1f} {box.y:.1f}")
-        x, y = to, box.y + box.height
-        if box is not route[-1]:
-            steps.append(f"L{x:.1f} {y:.1f}")
-    return "".join(steps)
-
-
-def _box(box: Box, title: str, labels: Sequence[str], end: bool) -> str:
+def _drawn(box: Box, title: str, labels: Mapping[str, str], end: bool) -> Iterator[str]:
     kind = " class='end'" if end else ""
-    rows = [f"<rect{kind} x='{box.x:.1f}' y='{box.y:.1f}' width='{box.width:.1f}' height='{box.height:.1f}' rx='6'/>"]
-    rows.append(_text(box.centre, box.y + 19, title, " class='title'"))
-    top = box.y + TITLE
-    for (left, width), label in zip(_chips(box, labels), labels, strict=True):
-        rows.append(f"<rect class='chip' x='{left:.1f}' y='{top:.1f}' width='{width:.1f}' height='{CHIP:g}' rx='9'/>")
-        rows.append(_text(left + width / 2, top + 14, label, ""))
-    return "".join(rows)
-
-
-def _text(x: float, y: float, text: str, kind: str) -> str:
-    return f"<text{kind} x='{x:.1f}' y='{y:.1f}' text-anchor='middle'>{escape(text)}</text>"
+    yield f"<rect{kind} x='0' y='{box.top:.1f}' width='{box.width:.1f}' height='{box.height:.1f}' rx='6'/>"
+    yield f"<text class='title' x='{PAD}' y='{box.top + 19:.1f}'>{escape(title)}</text>"
+    top = box.top + TITLE
+    for (left, width), label in zip(box.chips.values(), labels.values(), strict=True):
+        yield f"<rect class='chip' x='{left:.1f}' y='{top:.1f}' width='{width:.1f}' height='{CHIP:g}' rx='9'/>"
+        yield f"<text x='{left + PAD / 2:.1f}' y='{top + 14:.1f}'>{escape(label)}</text>"
