@@ -76,14 +76,7 @@ class Bindings:
             self._elements.append(_Elements(path, declared or f'"{dims}"', first.text, tuple(batch), sizes))
 
     def bind(
-        self,
-        path: str,
-        dims: Dims,
-        shape: Sequence[int],
-        *,
-        batch_dims: int = 0,
-        declared: str = "",
-        given: str = "",
+        self, path: str, dims: Dims, shape: Sequence[int], *, batch_dims: int = 0, declared: str = "", given: str = ""
     ) -> list[Problem]:
         """Bind the dims of one field; a field that does not fit binds nothing.
 

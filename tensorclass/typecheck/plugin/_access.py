@@ -13,18 +13,7 @@ from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, get
 
 from ..._dims import FAMILY_DTYPES
 from ._codes import CAST, FROZEN, UNKNOWN_KEY, VALUE
-from ._facts import (
-    EXTRAS,
-    MADE_OF,
-    Found,
-    Missing,
-    at_path,
-    batch_instance,
-    field_type,
-    fields_of,
-    option,
-    parameters,
-)
+from ._facts import EXTRAS, MADE_OF, Found, Missing, at_path, batch_instance, field_type, fields_of, option, parameters
 from ._given import Checker
 from ._refs import reference
 from ._shapes import tensor_facts, torch_name

@@ -31,18 +31,7 @@ from mypy.types import (
 from .._rules import OPTIONS
 from ._codes import UNKNOWN_KEY
 from ._definitions import DIGEST
-from ._facts import (
-    MADE_OF,
-    ROOT,
-    Missing,
-    at_path,
-    batch_instance,
-    field_type,
-    fields_of,
-    option,
-    record,
-    with_fields,
-)
+from ._facts import MADE_OF, ROOT, Missing, at_path, batch_instance, field_type, fields_of, option, record, with_fields
 from ._refs import class_of
 from ._source import source_of
 
