@@ -75,11 +75,15 @@ class Checker:
             return value
         if spec.kind == "ragged":
             return self._convert_elements(spec, value)
+        return self._converted(spec, value, None)
+
+    def _converted(self, spec: FieldSpec, value: Any, refused: Any) -> Any:
+        assert spec.spec is not None  # tensor kinds have one
         try:
-            converted = to_tensor(spec.spec, value, policy == "cast")
+            converted = to_tensor(spec.spec, value, self.coercion(spec) == "cast")
         except Inexact as error:
             self.add(spec, describe(value), str(error))
-            return None
+            return refused
         return value if converted is None else converted
 
     def check(self, spec: FieldSpec, value: Any) -> object:
@@ -189,17 +193,11 @@ class Checker:
 
     def _convert_elements(self, spec: FieldSpec, value: Any) -> Any:
         """Arrays in nested lists as tensors, and with `autocast` tensors of another dtype."""
-        assert spec.spec is not None  # tensor kinds have one
         if isinstance(value, list | tuple):
             return [self._convert_elements(spec, part) for part in value]
         if not isinstance(value, np.ndarray | Tensor) or (isinstance(value, Tensor) and value.is_nested):
             return value
-        try:
-            converted = to_tensor(spec.spec, value, self.coercion(spec) == "cast")
-        except Inexact as error:
-            self.add(spec, describe(value), str(error))
-            return value
-        return value if converted is None else converted
+        return self._converted(spec, value, value)
 
     def _ragged(self, spec: FieldSpec, value: Any) -> None:
         """The batch shape of a ragged value, then dtype and event shape of its elements, each kind of element once."""
@@ -322,18 +320,18 @@ class Checker:
                 self._tensor_as_value(spec, value)
                 return value
             value = value.item()
-        try:
-            return self._validated(spec, value)
-        except ValidationError as error:
-            self.refused(spec, error, spec.name)
-        return value
+        return self._validated(spec, value, spec.name)
 
-    def _validated(self, spec: FieldSpec, value: Any) -> object:
+    def _validated(self, spec: FieldSpec, value: Any, path: str) -> object:
         """A Python value as pydantic has it."""
         if type(value) is spec.annotation and type(value) in EXACT and not spec.metadata:
             return value
         eager_only(f"`{spec.name}`: {spec.type_text} is checked by pydantic")
-        return spec.adapter.validate_python(value, strict=False if self.coercion(spec) == "cast" else None)
+        try:
+            return spec.adapter.validate_python(value, strict=False if self.coercion(spec) == "cast" else None)
+        except ValidationError as error:
+            self.refused(spec, error, path)
+        return value
 
     def _tensor_as_value(self, spec: FieldSpec, value: Tensor) -> None:
         if spec.adapter_accepts(value):
@@ -383,13 +381,8 @@ class Checker:
         return [self._elements(spec, part, shape[1:], f"{path}[{i}]") for i, part in enumerate(value)]
 
     def _element(self, spec: FieldSpec, value: Any, path: str) -> Any:
-        if self.options.validate == "off" or len(self.problems) > 20:
-            return value
-        try:
-            return self._validated(spec, value)
-        except ValidationError as error:
-            self.refused(spec, error, path)
-        return value
+        unread = self.options.validate == "off" or len(self.problems) > 20
+        return value if unread else self._validated(spec, value, path)
 
 
 def build_container(cls: Any, value: Any, batch_size: Sequence[int]) -> Any:

@@ -72,15 +72,7 @@ def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed) -> FieldSpec:
     Raises:
         WrongDeclaration: for constraints that it can't have.
     """
-    changed = spec.replace(
-        kind=parsed.kind,
-        annotation=parsed.annotation,
-        declared=declared,
-        spec=parsed.spec,
-        nested=parsed.nested,
-        optional=parsed.optional,
-        metadata=parsed.metadata,
-    )
+    changed = spec.replace(declared=declared, **vars(parsed))
     check_constraints(changed)
     return changed
 

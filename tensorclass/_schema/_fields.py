@@ -62,21 +62,11 @@ class FieldInfo:
 
 
 def field(
-    *,
-    default: Any = MISSING,
-    default_factory: Any = MISSING,
-    init: bool = True,
-    kw_only: bool = MISSING,
-    join: JoinPolicy | None = None,
-    fill: Any = 0,
-    doc: str | None = None,
-    metadata: Mapping[Any, Any] | None = None,
-    repr: bool = True,
-    compare: bool = True,
-    coerce: Coercion | None = None,
-    renamed_from: str | Sequence[str] = (),
-    since: str | None = None,
-) -> Any:
+    *, default: Any = MISSING, default_factory: Any = MISSING, init: bool = True, kw_only: bool = MISSING,
+    join: JoinPolicy | None = None, fill: Any = 0, doc: str | None = None,
+    metadata: Mapping[Any, Any] | None = None, repr: bool = True, compare: bool = True,
+    coerce: Coercion | None = None, renamed_from: str | Sequence[str] = (), since: str | None = None,
+) -> Any:  # fmt: skip
     """Options of one field, as `dataclasses.field` has them, and what joining batches does with it.
 
     Args:

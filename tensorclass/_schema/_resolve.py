@@ -22,12 +22,9 @@ Fields = dict[str, FieldSpec]
 
 
 def build_schema(
-    cls: type,
-    *,
-    globalns: Mapping[str, Any] | None = None,
-    localns: Mapping[str, Any] | None = None,
+    cls: type, *, globalns: Mapping[str, Any] | None = None, localns: Mapping[str, Any] | None = None,
     kw_only: bool = False,
-) -> Schema:
+) -> Schema:  # fmt: skip
     """The schema of a class body and of the tensorclasses that it inherits from.
 
     Call it while the class still holds its defaults. Forward references that are not defined yet are left pending.

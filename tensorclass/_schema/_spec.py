@@ -195,14 +195,11 @@ class FieldSpec:
         entry.update(optional=self.optional, join=self.join, init=self.init, kw_only=self.kw_only)
         if self.join in ("fill", "pad"):
             entry["fill"] = encode_default(self.fill)
-        if self.produced:
-            entry["produced"] = True
-        if self.coerce is not None:
-            entry["coerce"] = self.coerce
-        if self.renamed_from:
-            entry["renamed_from"] = list(self.renamed_from)
-        if self.since is not None:
-            entry["since"] = self.since
+        said = {
+            "produced": self.produced or None, "coerce": self.coerce, "renamed_from": list(self.renamed_from) or None,
+            "since": self.since,
+        }  # fmt: skip
+        entry.update({key: value for key, value in said.items() if value is not None})
         if self.has_default:
             entry["default"] = encode_default(self.default, self.default_factory)
         return entry if self.doc is None else {**entry, "doc": self.doc}
@@ -294,11 +291,8 @@ def encode_default(value: Any, factory: Any = MISSING) -> dict[str, Any]:
         return {"value": value}
     if isinstance(value, Tensor) and not value.is_complex() and value.device.type != "meta":
         data = value.detach().to(torch.float64 if value.is_floating_point() else value.dtype)
-        return {
-            "tensor": [encode_default(x) for x in data.flatten().tolist()],
-            "shape": list(value.shape),
-            "dtype": dtype_name(value.dtype),
-        }
+        numbers = [encode_default(x) for x in data.flatten().tolist()]
+        return {"tensor": numbers, "shape": list(value.shape), "dtype": dtype_name(value.dtype)}
     return {"object": type_name(type(value), full=True)}
 
 

@@ -21,12 +21,9 @@ _SILENT = " (no field says another)"
 
 
 def check_fields(
-    schema: Schema,
-    values: Mapping[str, object],
-    *,
-    batch_size: Sequence[int] | int | None = None,
+    schema: Schema, values: Mapping[str, object], *, batch_size: Sequence[int] | int | None = None,
     options: Options = DEFAULT_OPTIONS,
-) -> tuple[dict[str, object], torch.Size]:
+) -> tuple[dict[str, object], torch.Size]:  # fmt: skip
     """Every field as it is stored, and the batch size: defaults filled in, conversions made, all of it checked.
 
     Args:
@@ -62,14 +59,9 @@ def check_fields(
 
 
 def check_field(
-    schema: Schema,
-    name: str,
-    value: object,
-    *,
-    batch_size: Sequence[int],
-    others: Mapping[str, object],
+    schema: Schema, name: str, value: object, *, batch_size: Sequence[int], others: Mapping[str, object],
     options: Options = DEFAULT_OPTIONS,
-) -> object:
+) -> object:  # fmt: skip
     """One field as it is stored, checked against the batch size and the dims that the other fields bound.
 
     Args:

@@ -287,13 +287,8 @@ def _dataclass_fields(cls: Any, schema: Schema) -> dict[str, Any]:
     """Fields as dataclasses know them; batch size, device and names stand beside them so that `replace` keeps them."""
     found: dict[str, Any] = {}
     for name, spec in schema.declared.items():
-        options: dict[str, Any] = {
-            "init": spec.init,
-            "kw_only": spec.kw_only,
-            "repr": spec.repr,
-            "compare": spec.compare,
-            "metadata": spec.options,
-        }
+        options: dict[str, Any] = {key: getattr(spec, key) for key in ("init", "kw_only", "repr", "compare")}
+        options["metadata"] = spec.options
         if spec.default_factory is not MISSING:
             options["default_factory"] = spec.default_factory
         elif spec.default is not MISSING:

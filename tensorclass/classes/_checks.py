@@ -128,14 +128,14 @@ def _state(schema: Schema, entries: Mapping[str, Any]) -> dict[str, Any]:
 def _store_check(self: Any, key: str, value: Any) -> Any:
     if value is None:
         return None
-    spec = type(self).__tensorclass_schema__.fields[key]
-    entry = to_entry(spec, value, self._batch_size)
-    return entry if _is_plain_value(spec, entry) else self._store._check(key, entry)
+    return _as_stored(type(self).__tensorclass_schema__.fields[key], value, self._store)
 
 
-def _is_plain_value(spec: FieldSpec, entry: Any) -> bool:
-    """Python values are stored as they are: a list of numbers is no tensor where none is declared."""
-    return spec.kind in ("value", "any") and not isinstance(entry, (Tensor, TensorCollection, Node))
+def _as_stored(spec: FieldSpec, value: Any, store: Any) -> Any:
+    """A checked value as a store takes it; a list of numbers is no tensor where none is declared."""
+    entry = to_entry(spec, value, store._batch_size)
+    plain = spec.kind in ("value", "any") and not isinstance(entry, (Tensor, TensorCollection, Node))
+    return entry if plain else store._check(spec.name, entry)
 
 
 def readable(entries: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,8 +152,7 @@ def fill_store(cls: Any, store: TensorDict, checked: Mapping[str, Any]) -> None:
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = checked.get(name)
         if value is not None:
-            entry = to_entry(spec, value, store._batch_size)
-            store._put(name, entry if _is_plain_value(spec, entry) else store._check(name, entry))
+            store._put(name, _as_stored(spec, value, store))
 
 
 def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from ..core import as_batch_size
 from ..core._batch import as_jagged
 from ..store import TensorDict
 from ._compile import compile_function
+from ._convert import says_size
 
 # A field may be named `size`, `type` or `object`, but never with a leading `_`: so the other names here have one.
 HEAD = """\
@@ -123,13 +124,13 @@ class InitBuilder:
         """Emit the fast way; False when a field can't be checked inline."""
         if self._needs_more():
             return False
-        sizer = next((s for s in self.fields if _says_size(s) and not s.optional), None)
+        sizer = next((s for s in self.fields if says_size(s) and not s.optional), None)
         self.lines += [f"if {spec.name} is _ABSENT: break" for spec in self.init_vars if spec.default is MISSING]
         for spec in self.fields:
             self._emit_default(spec)
         if sizer is None:
             self.lines.append("_size = _as_batch_size(batch_size)")
-            if any(_says_size(s) for s in self.fields):
+            if any(says_size(s) for s in self.fields):
                 self.lines[-1:] = ["if batch_size is None: break", "_size = _as_batch_size(batch_size)"]
         else:
             self._emit_size(sizer)
@@ -293,15 +294,3 @@ class InitBuilder:
         if not started:
             return f"_data = {{{', '.join(chunk)}}}"
         return f"_data.update({{{', '.join(chunk)}}})" if chunk else "pass"
-
-
-def _says_size(spec: FieldSpec) -> bool:
-    """Whether the batch size can be read off a field."""
-    if spec.kind == "nested":
-        return True
-    return (
-        spec.kind == "tensor"
-        and spec.spec is not None
-        and spec.spec.dims is not None
-        and spec.spec.dims.rank is not None
-    )

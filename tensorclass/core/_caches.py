@@ -101,7 +101,6 @@ KEPT = MappingProxyType({
     "io._lock._HELD": "the files that this process has locked, until they are let go",
     "io._map._libc": "the C library",
     "core._pytree: torch.serialization.add_safe_globals": "what `trusted` marks",
-    "nn.typed._subsequence: copyreg.pickle": "the metaclass of picked classes",
     "store._bridges._ROOMS": "one function of the package",
     "store._lazy: pytree.register_pytree_node": "one class",
     "store._nodes: pytree.register_pytree_node": "two classes",

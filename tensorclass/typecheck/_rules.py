@@ -22,7 +22,12 @@ OWN = (
 )  # fmt: skip
 """Members of typed classes that no other container has, and those that a lower room does not have."""
 TENSOR_KINDS = ("tensor", "shared", "ragged")
+ANNOTATED = ("typing.Annotated", "typing_extensions.Annotated")
 _WORDS = {"per_element": "per-element"}
+
+
+class WrongAnnotation(Exception):
+    """An annotation that raises when the class is made."""
 
 
 @dataclass(frozen=True)
@@ -80,17 +85,21 @@ def wrong_value(name: str, value: object) -> str:
 # ---- fields ------------------------------------------------------------------------------------------------------
 
 
-def wrong_shape(family: str, count: int, text: object) -> str:
-    """What stands between the brackets of `Float32[Tensor, "8 8"]`: so many items, of which the second is the shape."""
+def shape_of(family: str, count: int, text: object) -> str:
+    """The shape in `Float32[Tensor, "8 8"]`: of so many items between the brackets, the second.
+
+    Raises:
+        WrongAnnotation: for another number of items, and for what is no shape.
+    """
     if count != 2:
-        return f'{family}[...] takes a tensor type and a shape: {family}[Tensor, "..."]'
+        raise WrongAnnotation(f'{family}[...] takes a tensor type and a shape: {family}[Tensor, "..."]')
     if not isinstance(text, str):
-        return f'{family}: a shape is a string such as "3 h w"'
+        raise WrongAnnotation(f'{family}: a shape is a string such as "3 h w"')
     try:
         parse_dims(text)
     except DimSyntaxError as error:
-        return f"{family}: {error}"
-    return ""
+        raise WrongAnnotation(f"{family}: {error}") from None
+    return text
 
 
 def no_tensor(name: str, field: Declared) -> str:

@@ -288,7 +288,7 @@ class Checker:
     # ---- words ---------------------------------------------------------------------------------------------------
 
     def _who(self, index: int) -> str:
-        return f"module {index} `{self.stages[index].name}`"
+        return self.stages[index].at(index)
 
     def _origin(self, place: Place) -> str:
         if place.writer == INPUT:

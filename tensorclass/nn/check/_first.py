@@ -49,7 +49,7 @@ class FirstCall:
             return
         problem = self._problem(use, value)
         if problem is not None:
-            raise SchemaError.of(f"module {stage} `{self.stages[stage].name}`", [problem])
+            raise SchemaError.of(self.stages[stage].at(stage), [problem])
 
     def _problem(self, use: Use, value: object) -> Problem | None:
         spec, label = use.slot.spec, use.slot.label

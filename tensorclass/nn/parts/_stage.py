@@ -68,6 +68,10 @@ class Stage:
     skip_existing: bool = False
     """Whether the module is skipped when its out fields are filled in already."""
 
+    def at(self, index: int) -> str:
+        """The module in a message, by its place in the pipeline."""
+        return f"module {index} `{self.name}`"
+
     @property
     def written(self) -> tuple[Slot, ...]:
         """The out fields without those that are dropped."""
@@ -259,6 +263,12 @@ def as_module(stage: Stage, target: Callable[..., Any]) -> TensorClassModule:
     )
     module._how, module.location = how, stage.location
     return module
+
+
+def module_of(target: object) -> nn.Module | None:
+    """The module that a callable is, or is a method of."""
+    owner = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
+    return owner if isinstance(owner, nn.Module) else None
 
 
 def method_name(owner: nn.Module, method: Any) -> str:

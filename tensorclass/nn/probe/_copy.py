@@ -31,10 +31,10 @@ _ATOMS = (
     torch.dtype, torch.device, torch.Size, torch.jit.ScriptFunction, weakref.ref, property,
 )  # fmt: skip
 _LIBRARIES = frozenset({"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"})
-_DATA = frozenset((
-    type(None), bool, int, float, complex, str, bytes, range, slice, torch.dtype, torch.device, torch.Size,
+DATA = frozenset((
+    type(None), bool, int, float, complex, str, bytes, type(...), range, slice, torch.dtype, torch.device, torch.Size,
 ))  # fmt: skip
-_HOLDERS = frozenset((dict, list, tuple, set, frozenset))
+HOLDERS = frozenset((dict, list, tuple, set, frozenset))
 _DEEPEST = 8
 _LARGE = 10_000
 
@@ -293,10 +293,10 @@ def _is_data(values: Collection[Any], deep: bool) -> bool:
     """Whether values are numbers, texts and such; or, when inner containers count too, hold nothing else."""
     for _ in range(_DEEPEST if deep else 1):
         values = values.values() if isinstance(values, dict) else values
-        kinds = set(map(type, values)) - _DATA
-        if not kinds <= _HOLDERS or not kinds:
+        kinds = set(map(type, values)) - DATA
+        if not kinds <= HOLDERS or not kinds:
             return not kinds
-        inner = [value for value in values if type(value) in _HOLDERS]
+        inner = [value for value in values if type(value) in HOLDERS]
         values = list(chain.from_iterable(value.values() if type(value) is dict else value for value in inner))
     return False
 

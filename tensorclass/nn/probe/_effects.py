@@ -13,13 +13,16 @@ import itertools
 import sys
 import types
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from ._copy import DATA, HOLDERS
 
 OPT_OUT = "__tensorclass_probe__"
 """Set to False on a class, a module or a function, it is never run by a check."""
@@ -49,10 +52,6 @@ _STORES = frozenset(("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "DELETE_SLI
 _MOST = 4000
 _HEAP = 1 << 9
 """The flag of classes that are made by Python code."""
-_SIMPLE = frozenset((
-    type(None), bool, int, float, complex, str, bytes, type(...), range, slice, torch.dtype, torch.device, torch.Size,
-))  # fmt: skip
-_HOLDERS = frozenset((dict, list, tuple, set, frozenset))
 
 
 @dataclass
@@ -93,7 +92,7 @@ class Reach:
     # ---- values --------------------------------------------------------------------------------------------------
 
     def _visit(self, value: Any) -> None:
-        if type(value) in _SIMPLE or id(value) in self._seen:
+        if type(value) in DATA or id(value) in self._seen:
             return
         self._seen[id(value)] = value
         if not isinstance(value, (Tensor, types.ModuleType)) and getattr(value, OPT_OUT, True) is False:
@@ -141,8 +140,8 @@ class Reach:
         self._class(value)
 
     def _container(self, value: Collection[Any]) -> None:
-        if not set(map(type, value)) <= _SIMPLE:
-            if len(value) > _MOST and not set(map(type, value)) <= _SIMPLE | _HOLDERS:
+        if not set(map(type, value)) <= DATA:
+            if len(value) > _MOST and not set(map(type, value)) <= DATA | HOLDERS:
                 self._may("more objects than are looked through")
             self._queue.extend(itertools.islice(value, _MOST))
 
@@ -176,11 +175,11 @@ class Reach:
         elif _is_pure(value):
             if value.__name__ in _OUTSIDE:
                 self._may(f"`{value.__name__}`")
-            self._queue.extend(_cells(value))
+            self._queue.extend(cells_of(value))
         elif _is_library(value):
             self._may(f"`{value.__module__}.{value.__qualname__}`")
         else:
-            self._queue.extend(_cells(value))
+            self._queue.extend(cells_of(value))
             self._queue += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
             self._code(value.__code__, value.__globals__)
 
@@ -245,14 +244,11 @@ def _is_library(value: Any) -> bool:
     return _root(value) in sys.stdlib_module_names and _root(value) != "__main__" and not _is_pure(value)
 
 
-def _cells(function: types.FunctionType) -> list[Any]:
-    found = []
+def cells_of(function: types.FunctionType) -> Iterator[Any]:
+    """What a function closes over."""
     for cell in function.__closure__ or ():
-        try:
-            found.append(cell.cell_contents)
-        except ValueError:  # an empty cell
-            continue
-    return found
+        with suppress(ValueError):  # an empty cell
+            yield cell.cell_contents
 
 
 def _functions(member: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ..check._declared import Report
 from ..parts._diagnostics import Diagnostic
-from ..parts._stage import Stage
+from ..parts._stage import Stage, module_of
 from ._prober import Prober
 from ._quiet import quiet
 from ._run import RealTensors
@@ -95,7 +95,7 @@ class _Influence:
             if isinstance(module, _BatchNorm):
                 module.eval()
         fresh = [value.detach().clone() if isinstance(value, Tensor) else value for value in values]
-        outcome = self.prober.run_one(self.index, self.sweep, fresh, tensors, isolator)
+        outcome = self.prober.run_one(self.index, self.sweep, fresh, tensors=tensors, isolator=isolator)
         return outcome.values if outcome.error is None else None
 
     def _changed(self, value: Tensor, element: int) -> Tensor:
@@ -124,10 +124,8 @@ class _Influence:
 
 def _modules(target: Any) -> list[tuple[str, nn.Module]]:
     """The modules of a callable, those that a closure holds included."""
-    owner = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
-    owners = [owner] if isinstance(owner, nn.Module) else []
-    cells = getattr(target, "__closure__", None) or ()
-    owners += [cell.cell_contents for cell in cells if isinstance(cell.cell_contents, nn.Module)]
+    cells = [cell.cell_contents for cell in getattr(target, "__closure__", None) or ()]
+    owners = [m for m in (module_of(target), *cells) if isinstance(m, nn.Module)]
     return [(f"`{name}`" if name else f"`{type(m).__name__}`", m) for o in owners for name, m in o.named_modules()]
 
 

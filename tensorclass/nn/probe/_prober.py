@@ -147,7 +147,7 @@ class Prober(Searcher):
 
     def _outcome(self, sweep: Sweep, index: int) -> Outcome:
         values = sweep.given[index]
-        outcome = self._run(index, sweep.batch, values, sweep.sizes, self.tensors, sweep.live[index], sweep.isolator)
+        outcome = self.run_one(index, sweep, values, sweep.sizes, live=sweep.live[index], isolator=sweep.isolator)
         if outcome.error is not None and self.tensors.is_blind(outcome.error):
             raise Unknown(f"it needs values ({useful_line(outcome.error)})")
         if (outcome.error is not None or outcome.findings) and not self._really(sweep, index, outcome):
@@ -165,10 +165,7 @@ class Prober(Searcher):
         ]
         guessed = [name for t in terms for name in ([t.name] if isinstance(t, Rest) else t.names)]
         try:
-            outcome = self._run(
-                index, sweep.batch, sweep.given[index], sweep.sizes.copy(self.plan), self.tensors, sweep.live[index],
-                sweep.isolator,
-            )  # fmt: skip
+            outcome = self.run_one(index, sweep, sweep.given[index], live=sweep.live[index], isolator=sweep.isolator)
         except Uncopyable as reason:
             sweep.blind[index] = str(reason)
             return
@@ -188,9 +185,7 @@ class Prober(Searcher):
         tensors = RealTensors(self.device)
         made = [as_real(value, tensors) for value in values]
         paths = [use.slot.path for use in self.report.reads[index] if use is not None]
-        again = self._run(
-            index, sweep.batch, made, sweep.sizes.copy(self.plan), tensors, dict(zip(paths, made, strict=True))
-        )
+        again = self.run_one(index, sweep, made, tensors=tensors, live=zip(paths, made, strict=True))
         if again.error is not None and tensors.is_blind(again.error):
             return False
         if again.error is not None and outcome.error is not None:
@@ -209,7 +204,7 @@ class Prober(Searcher):
                     continue
                 values = list(sweep.given[index])
                 values[position] = None
-                absent = self._run(index, sweep.batch, values, sweep.sizes.copy(self.plan), self.tensors)
+                absent = self.run_one(index, sweep, values)
                 if absent.error is None and not absent.findings:
                     self.answered.append(d)
 
@@ -235,9 +230,7 @@ class Prober(Searcher):
         if spec.kind in TENSORS:
             place = self.report.inputs[path]
             shape = sweep.sizes.shape(place.terms)
-            dtype = self.plan.dtypes.get(path) or dtype_for(place.dtype)
-            batch = (sweep.batch,) if spec.kind == "tensor" else ()
-            return self.tensors.tensor((*batch, *shape), dtype, self.device)
+            return self.tensor(sweep, spec, shape, self.plan.dtypes.get(path) or dtype_for(place.dtype))
         if spec.nested is not None:
             return self._instance(sweep, path, spec.nested)
         if spec.default_factory is not MISSING:
@@ -260,10 +253,7 @@ class Prober(Searcher):
         spec = use.slot.spec
         if spec.kind not in TENSORS:
             return MISSING
-        batch = (sweep.batch,) if spec.kind == "tensor" else ()
-        return self.tensors.tensor(
-            (*batch, *sweep.sizes.shape(use.place.terms)), dtype_for(use.place.dtype), self.device
-        )
+        return self.tensor(sweep, spec, sweep.sizes.shape(use.place.terms), dtype_for(use.place.dtype))
 
     def _write(self, sweep: Sweep, path: Path, value: Any) -> None:
         for other in [p for p in sweep.values if p[: len(path)] == path or path[: len(p)] == p]:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from ..._schema import Polynomial
+from ..._schema import FieldSpec, Polynomial
 from ...core._keys import Path
 from ..check._declared import Report, Use
 from ..check._known import INPUT
@@ -20,7 +20,7 @@ from ..check._unify import Clash, Rest, plain_name
 from ..parts._diagnostics import Diagnostic
 from ..parts._results import TENSORS
 from ..parts._slots import fields_of
-from ..parts._stage import Stage
+from ..parts._stage import Stage, module_of
 from ._copy import Isolator
 from ._effects import Reach
 from ._run import Outcome, Run, Tensors, empty
@@ -87,27 +87,28 @@ class Searcher:
         share = not any(reach.writes for reach in self.reach)
         return Isolator(tensors.copy, functools.partial(empty, tensors), share=share, known=self.data)
 
-    def _run(
-        self, index: int, batch: int, values: Sequence[Any], sizes: Sizes, tensors: Tensors, live: Any = (),
-        isolator: Isolator | None = None,
+    def run_one(
+        self, index: int, sweep: Sweep, values: Sequence[Any], sizes: Sizes | None = None, *,
+        tensors: Tensors | None = None, live: Any = (), isolator: Isolator | None = None,
     ) -> Outcome:  # fmt: skip
-        run = Run(index, self.stages[index], self.targets[index], self.report.writes[index], batch)
+        """Run a module on some values; without `sizes` those of the sweep are left as they are."""
+        run = Run(index, self.stages[index], self.targets[index], self.report.writes[index], sweep.batch)
+        sizes, tensors = sizes or sweep.sizes.copy(self.plan), tensors or self.tensors
         outcome = run(tensors, values, sizes, dict(live), isolator or self.isolator(tensors))
         self.errors += [] if outcome.error is None else [outcome.error]
         return outcome
+
+    def tensor(
+        self, sweep: Sweep, spec: FieldSpec, shape: Sequence[int], dtype: torch.dtype, device: Any = None
+    ) -> Tensor:
+        """A tensor for a field in one sweep."""
+        batch = (sweep.batch,) if spec.kind == "tensor" else ()
+        return self.tensors.tensor((*batch, *shape), dtype, device or self.device)
 
     def close(self) -> None:
         """Let go of whatever tracebacks hold: the frames of the build, with the modules."""
         for error in self.errors:
             error.__traceback__ = error.__context__ = error.__cause__ = None
-
-    def run_one(
-        self, index: int, sweep: Sweep, values: Sequence[Any], tensors: Tensors | None = None,
-        isolator: Isolator | None = None,
-    ) -> Outcome:  # fmt: skip
-        """Run a module on other values than those of the sweep, which is left as it is."""
-        sizes = sweep.sizes.copy(self.plan)
-        return self._run(index, sweep.batch, values, sizes, tensors or self.tensors, (), isolator)
 
     # ---- what a module accepts -----------------------------------------------------------------------------------
 
@@ -136,12 +137,8 @@ class Searcher:
     def _search_dtypes(self, sweep: Sweep, index: int, uses: Sequence[Use]) -> bool:
         for position, use in enumerate(uses):
             place = use.place
-            if (
-                place.writer != INPUT
-                or place.dtype is None
-                or place.dtype.exact is not None
-                or place.path in self.plan.dtypes
-            ):
+            is_open = place.writer == INPUT and place.dtype is not None and place.dtype.exact is None
+            if not is_open or place.path in self.plan.dtypes:
                 continue
             for dtype in dtypes_of(place.dtype):
                 values = list(sweep.given[index])
@@ -189,10 +186,9 @@ class Searcher:
         values = []
         for use, value in zip(self.report.reads[index], sweep.given[index], strict=True):
             if isinstance(value, Tensor) and use is not None and use.slot.spec.kind in TENSORS:
-                batch = (sweep.batch,) if use.slot.spec.kind == "tensor" else ()
-                value = self.tensors.tensor((*batch, *sizes.shape(use.place.terms)), value.dtype, value.device)
+                value = self.tensor(sweep, use.slot.spec, sizes.shape(use.place.terms), value.dtype, value.device)
             values.append(value)
-        return values, self._run(index, sweep.batch, values, sizes, self.tensors)
+        return values, self.run_one(index, sweep, values, sizes)
 
     def _works(self, sweep: Sweep, index: int, values: Sequence[Any]) -> bool:
         return self.run_one(index, sweep, values).error is None
@@ -243,19 +239,13 @@ def _changes(
 
 def device_of(targets: Sequence[Callable[..., Any]]) -> torch.device:
     """Where the inputs probably are: with the first parameter of the pipeline."""
-    for target in targets:
-        owner = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
-        if isinstance(owner, nn.Module):
-            for parameter in owner.parameters():
-                return parameter.device
-    return torch.device("cpu")
+    parameters = (p for owner in map(module_of, targets) if owner is not None for p in owner.parameters())
+    return next((parameter.device for parameter in parameters), torch.device("cpu"))
 
 
 def parameter_count(target: Any) -> int:
-    owner = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
-    if not isinstance(owner, nn.Module):
-        return 0
-    return sum(p.numel() for p in owner.parameters() if not is_lazy(p))
+    owner = module_of(target)
+    return 0 if owner is None else sum(p.numel() for p in owner.parameters() if not is_lazy(p))
 
 
 def liveness(stages: Sequence[Stage], output: type) -> list[frozenset[Path]]:

@@ -6,7 +6,6 @@ import functools
 import itertools
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +16,7 @@ from torch.nn.parameter import is_lazy
 from ..._schema import DTypeFamily, Polynomial
 from ...core._keys import Path
 from ..check._unify import Rest, Terms, Unifier
+from ._effects import cells_of
 
 BATCHES = (2, 3, 1)
 # Different sizes in every sweep and for every dim, so that a dim taken for another one shows. Multiples of 16, because
@@ -194,9 +194,8 @@ def _sizes_in(value: Any, seen: set[int]) -> Iterator[int]:
         for module in value.modules():
             yield from _integers(vars(module).values())
     elif isinstance(value, types.FunctionType):
-        for cell in value.__closure__ or ():
-            with suppress(ValueError):  # an empty cell
-                yield from _sizes_in(cell.cell_contents, seen)
+        for held in cells_of(value):
+            yield from _sizes_in(held, seen)
         named = (value.__globals__.get(name) for name in value.__code__.co_names)
         for found in (*named, *(value.__defaults__ or ())):
             if isinstance(found, (nn.Module, Tensor, int)):

@@ -30,7 +30,7 @@ class Words:
 
     def who(self, index: int) -> str:
         """A module in a message."""
-        return f"module {index} `{self.stages[index].name}`"
+        return self.stages[index].at(index)
 
     def made_by(self, place: Place) -> str:
         """Where a value comes from."""

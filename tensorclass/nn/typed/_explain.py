@@ -17,7 +17,7 @@ from ..check._known import INPUT, Place, overlap
 from ..check._unify import Rest, Terms, Unifier, plain_name
 from ..parts._results import TENSORS
 from ..parts._slots import fields_of
-from ..parts._stage import Stage
+from ..parts._stage import Stage, module_of
 
 Size = int | str
 
@@ -97,8 +97,8 @@ def explain(
     last = _last_uses(stages, report, output)
     weights, counted = [0], set[int]()
     for target in targets:
-        owner = getattr(target, "__self__", target)
-        weights.append(_weights(owner, counted) if isinstance(owner, nn.Module) else 0)
+        owner = module_of(target)
+        weights.append(0 if owner is None else _weights(owner, counted))
     steps = []
     for number, title in enumerate(titles, INPUT):
         made = [place for place in places if place.writer == number]

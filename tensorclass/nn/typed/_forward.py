@@ -113,7 +113,7 @@ class Writer:
             self.conditional.update(slot.path for slot in stage.written)
 
     def _call(self, index: int, stage: Stage, arguments: list[str], targets: list[str]) -> None:
-        self.names |= {f"W{index}": stage.writes, f"L{index}": f"module {index} `{stage.name}`"}
+        self.names |= {f"W{index}": stage.writes, f"L{index}": stage.at(index)}
         self.names[f"D{index}"] = stage.how.device
         call = stage.how.source(self._callee(index, stage), arguments, f"D{index}")
         self.calls[len(self.lines) + 3] = Call(index, tuple(arguments))

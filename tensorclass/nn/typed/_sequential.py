@@ -102,7 +102,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
     torch.Size([5])
     """
 
-    _made: ClassVar[tuple[str, ...]] = ("_run", "_program", "_report", "_skipping", "diagnostics")
+    _made: ClassVar[tuple[str, ...]] = ("_program", "_report", "_skipping", "diagnostics")
     """What `_build` sets."""
     input_class: type[Any]
     output_class: type[Any]
@@ -212,7 +212,6 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         self._may_skip = any(fillable(slot, self.input_class, self.output_class) for slot in self._written())
         # Written here, because torch.compile can't follow the writing.
         self._skipping: dict[Any, Program] = {True: self._generate(skip=True)} if self._may_skip else {}
-        self._run = self._program.run
 
     def _generate(self, seen: FirstCall | None = None, skip: Any = False) -> Program:
         stages = self._stages if skip is False else [skipping(stage, skip) for stage in self._stages]
@@ -244,34 +243,20 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
             SchemaError: when a module returns what it does not declare; intermediate fields are compared with their
                 declarations on the first call, the output on every call.
         """
-        if not is_compiling() and self._fresh and not (self._may_skip and skip_existing()):
-            return self._first(batch)
-        if self._may_skip:
-            return self._run_in_mode(batch)
-        try:
-            return self._run(self, batch)
-        except Exception as error:  # whatever the user's modules raise
-            self._blame(error, self._program)
-            raise
-
-    def _run_in_mode(self, batch: Any) -> Any:
-        program = self._program_now()
-        try:
-            return program.run(self, batch)
-        except Exception as error:  # whatever the user's modules raise
-            self._blame(error, program)
-            raise
-
-    def _first(self, batch: Any) -> Any:
-        """The first call compares what every module returns with what it declares."""
-        size = getattr(batch, "batch_size", torch.Size())
-        program = self._generate(FirstCall(self._report, self._stages, size))
+        # The first call compares what every module returns with what it declares.
+        first = self._fresh and not is_compiling() and not (self._may_skip and skip_existing())
+        if first:
+            size = getattr(batch, "batch_size", torch.Size())
+            program = self._generate(FirstCall(self._report, self._stages, size))
+        else:
+            program = self._program_now() if self._may_skip else self._program
         try:
             result = program.run(self, batch)
         except Exception as error:  # whatever the user's modules raise
             self._blame(error, program)
             raise
-        self._fresh = False
+        if first:
+            self._fresh = False
         return result
 
     def _blame(self, error: Exception, program: Program) -> None:
@@ -284,7 +269,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         stage = program.stages[position]
         index = next(i for i, own in enumerate(self._stages) if own.name == stage.name)
         values = [frame.f_locals.get(name) for name in names]
-        reraise(error, f"module {index} `{stage.name}` ({stage.location})", stage.reads, values)
+        reraise(error, f"{stage.at(index)} ({stage.location})", stage.reads, values)
 
     def _refuse(self, batch: object) -> None:
         given = type(batch).__name__

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copyreg
 import types
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -140,12 +139,6 @@ def known_slots(value: object, slots: Sequence[Slot], known: Iterable[Slot], rol
 # ---- classes of some fields ----------------------------------------------------------------------------------------
 
 
-class Picked(type(TensorClass)):  # type: ignore[misc]  # mypy takes no computed base class
-    """The class of picked classes: it pickles them, and their instances, by the fields that they were picked from."""
-
-    _picked: tuple[tuple[Slot, ...], Path]
-
-
 _PICKED = Classes()
 
 
@@ -178,14 +171,12 @@ def _pick(recipe: tuple[tuple[Slot, ...], Path], by_path: dict[Path, Slot]) -> A
             values[name] = field(default=None, kw_only=True, join=spec.join, fill=spec.fill, doc=spec.doc)  # type: ignore[arg-type]  # as above
     owner = first.owner.__name__
     title = f"{owner}_{'_'.join(annotations)}"
-    space = {"__annotations__": annotations, "__module__": first.owner.__module__, "_picked": recipe, **values}
+    space = {"__annotations__": annotations, "__module__": first.owner.__module__, **values}
     space["__tensorclass_sources__"] = tuple({slot.owner for slot in by_path.values()})
-    return types.new_class(title, (TensorClass,), {"metaclass": Picked, "shadow": True}, lambda ns: ns.update(space))
+    space["__tensorclass_recipe__"] = (_again, recipe)
+    return types.new_class(title, (TensorClass,), {"shadow": True}, lambda ns: ns.update(space))
 
 
 def _again(slots: tuple[Slot, ...], path: Path) -> Any:
     cls = picked(slots)
     return specs_along(cls, path)[-1].nested if path else cls
-
-
-copyreg.pickle(Picked, lambda cls: (_again, cls._picked))

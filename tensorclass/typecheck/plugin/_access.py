@@ -32,22 +32,8 @@ _DIVISIONS = ("__truediv__", "__rtruediv__", "div", "true_divide")
 _FLOATING = ("exp", "sqrt", "rsqrt", "log", "sin", "cos", "tanh", "sigmoid", "mean", "reciprocal")
 _SCALED = ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "add", "sub", "mul")
 _TO = {"double": "float64", "half": "float16", "bfloat16": "bfloat16", "float": "float32"}
-METHODS = {
-    *KEYED,
-    *UPDATES,
-    *_IN_PLACE,
-    *_DIVISIONS,
-    *_FLOATING,
-    *_SCALED,
-    *_TO,
-    *ALWAYS_WRITE,
-    "to",
-    "replace",
-    "stack",
-    "pick",
-    "merge",
-    "cat",
-}
+_OTHERS = ("to", "replace", "stack", "cat", "pick", "merge")
+METHODS = {*KEYED, *UPDATES, *_IN_PLACE, *_DIVISIONS, *_FLOATING, *_SCALED, *_TO, *ALWAYS_WRITE, *_OTHERS}
 
 
 def wants(name: str) -> bool:

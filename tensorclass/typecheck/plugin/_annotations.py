@@ -11,15 +11,10 @@ from mypy.plugin import SemanticAnalyzerPluginInterface
 from mypy.types import RawExpressionType, Type, UnboundType, UnionType
 
 from ..._dims import FAMILY_DTYPES
-from .._rules import Declared, wrong_shape
+from .._rules import ANNOTATED, Declared, shape_of
 
-ANNOTATED = ("typing.Annotated", "typing_extensions.Annotated")
 MARKS = {"Shared": "shared", "PerElement": "per_element", "Ragged": "ragged"}
 NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
-
-
-class WrongAnnotation(Exception):
-    """An annotation that raises when the class is made."""
 
 
 class Reader:
@@ -28,12 +23,8 @@ class Reader:
     def __init__(self, api: SemanticAnalyzerPluginInterface) -> None:
         self.api = api
         self.file = api.modules[api.cur_mod_id]
-        self.originals = {
-            local or name: name
-            for node in self.file.imports
-            if isinstance(node, nodes.ImportFrom)
-            for name, local in node.names
-        }
+        imports = [node for node in self.file.imports if isinstance(node, nodes.ImportFrom)]
+        self.originals = {local or name: name for node in imports for name, local in node.names}
 
     def read(self, annotation: Type) -> Declared:
         """What a field declares.
@@ -79,12 +70,10 @@ class Reader:
         text = _literal(args[-1]) if args else None
         if len(args) == 2 and isinstance(text, UnboundType):
             return Declared()  # a name for a shape
-        problem = wrong_shape(family, len(args), text)
-        if problem:
-            raise WrongAnnotation(problem)
+        dims = shape_of(family, len(args), text)
         array = args[0]
         plain = isinstance(array, UnboundType) and self._name(array)[1] == "torch._tensor.Tensor"
-        return Declared("tensor", family, str(text)) if plain else Declared()
+        return Declared("tensor", family, dims) if plain else Declared()
 
     def _alias(self, name: str) -> Declared:
         """What an alias at the top of the same file stands for."""

@@ -14,6 +14,7 @@ from ..._dims import DimMap
 from .._rules import (
     LEVELS,
     OPTIONS,
+    WrongAnnotation,
     no_tensor,
     redeclared,
     shared_default,
@@ -23,7 +24,7 @@ from .._rules import (
     wrong_value,
 )
 from . import _brackets as brackets
-from ._annotations import Reader, WrongAnnotation
+from ._annotations import Reader
 from ._codes import DECLARATION
 from ._facts import ROOT, Declared, fields_of, is_below_root, lineage, option, own_fields, record
 
@@ -152,11 +153,7 @@ def _converted(cls: nodes.ClassDef) -> Iterator[str]:
     """The fields that a `@field_validator(..., mode="before")` may convert."""
     for member in cls.defs.body:
         for call in member.original_decorators if isinstance(member, nodes.Decorator) else ():
-            if (
-                isinstance(call, nodes.CallExpr)
-                and _calls(call, VALIDATOR)
-                and len(call.args) > call.arg_names.count(None)
-            ):
+            if isinstance(call, nodes.CallExpr) and _calls(call, VALIDATOR) and any(call.arg_names):
                 yield from (name.value for name in call.args if isinstance(name, nodes.StrExpr))
 
 

@@ -105,11 +105,8 @@ class Flow:
     def _hint(self, ref: Ref, index: int, later: list[Stage | None]) -> str:
         for offset, stage in enumerate(later):
             if stage is not None and any(w is not None and w.path == ref.path for w in stage.writes or ()):
-                return (
-                    "; it writes the field itself"
-                    if not offset
-                    else f"; module {index + offset} writes it, move it before"
-                )
+                later_one = f"; module {index + offset} writes it, move it before"
+                return later_one if offset else "; it writes the field itself"
         names = ", ".join(".".join(path) for path in self.places if len(path) == 1)
         return f"; available here: {names or 'nothing'}"
 
@@ -118,11 +115,8 @@ class Flow:
             (self.places[ref.path[:n]] for n in range(len(ref.path), 0, -1) if ref.path[:n] in self.places), None
         )
         if before is not None and stage.plain and not stage.update:
-            who = (
-                f"the input {self.input.type.name} has"
-                if before.writer == _INPUT
-                else f"module {before.writer} has written"
-            )
+            by_input = before.writer == _INPUT
+            who = f"the input {self.input.type.name} has" if by_input else f"module {before.writer} has written"
             self._fail(f'module {index} writes "{ref}", which {who}; say `update=True` if that is meant', where)
         for path in [p for p in self.places if p[: len(ref.path)] == ref.path or ref.path[: len(p)] == p]:
             del self.places[path]
@@ -168,9 +162,14 @@ def pipeline(ctx: FunctionContext) -> Type:
     if start is None:
         return ctx.default_return_type
     end, stages = classes.get("output", start), list(_stages(ctx))
-    _follow(ctx.api, start, end, stages, ctx.context)
+    flow, known = Flow(ctx.api, start), [stage for stage, _ in stages]
+    flow.add_input()
+    for index, (stage, at) in enumerate(stages):
+        flow.run(stage, index, known[index + 1 :], at)
+    if end is not None:
+        flow.output(end, (), ctx.context)
     options = [name for name, values in given.items() if values[0] and name not in (None, "first", "modules")]
-    made = None if end is None else between(start, end, [stage for stage, _ in stages], options)
+    made = None if end is None else between(start, end, known, options)
     return known_elsewhere(ctx, made)
 
 
@@ -193,19 +192,3 @@ def _class(ctx: FunctionContext, expr: nodes.Expression, role: str) -> Instance 
     if isinstance(node, nodes.TypeInfo) and node.fullname.startswith(_FOREIGN) and not is_below_root(node):
         ctx.api.fail(f"{role}= takes a tensorclass, got {node.name}", expr, code=FLOW)
     return found
-
-
-def _follow(
-    api: Any,
-    start: Instance,
-    end: Instance | None,
-    stages: list[tuple[Stage | None, nodes.Context]],
-    where: nodes.Context,
-) -> None:
-    flow = Flow(api, start)
-    flow.add_input()
-    known = [stage for stage, _ in stages]
-    for index, (stage, at) in enumerate(stages):
-        flow.run(stage, index, known[index + 1 :], at)
-    if end is not None:
-        flow.output(end, (), where)

@@ -213,14 +213,9 @@ def batch_of(api: Any, expr: nodes.Expression) -> Shape | None:
     """The batch size of an instance that is made where it is used, or once under a name."""
     source = source_of(api)
     call = source.follow(expr)
-    if (
-        not isinstance(call, nodes.CallExpr)
-        or not isinstance(call.callee, nodes.RefExpr)
-        or not is_batch_class(call.callee.node)
-    ):
+    info = call.callee.node if isinstance(call, nodes.CallExpr) and isinstance(call.callee, nodes.RefExpr) else None
+    if not isinstance(call, nodes.CallExpr) or not isinstance(info, nodes.TypeInfo) or not is_batch_class(info):
         return None
-    info = call.callee.node
-    assert isinstance(info, nodes.TypeInfo)  # a batch class
     rows = [row for row in attributes(info) if row["is_in_init"]]
     found = call_arguments(call, tuple(row["name"] for row in rows if not row["kw_only"]))
     if found is None:

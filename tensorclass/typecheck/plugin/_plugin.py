@@ -148,9 +148,8 @@ class TensorClassPlugin(Plugin):
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         """`replace` takes the fields."""
         owner, _, name = fullname.rpartition(".")
-        return (
-            guarded(access.replaced, _signature) if name == "replace" and is_batch_class(self._class(owner)) else None
-        )
+        ours = name == "replace" and is_batch_class(self._class(owner))
+        return guarded(access.replaced, _signature) if ours else None
 
     def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
         """Assignments to fields."""

@@ -143,21 +143,12 @@ class Source:
 
     def returned(self, callee: object) -> tuple[nodes.FuncDef, nodes.Expression] | None:
         """A function of this file that does nothing but return one expression, and that expression."""
-        if (
-            not isinstance(callee, nodes.FuncDef)
-            or callee not in self.functions
-            or callee.is_generator
-            or callee.is_coroutine
-        ):
+        if not isinstance(callee, nodes.FuncDef) or callee not in self.functions:
             return None
-        body = [
-            s
-            for s in callee.body.body
-            if not (isinstance(s, nodes.ExpressionStmt) and isinstance(s.expr, nodes.StrExpr))
-        ]
-        if len(body) != 1 or not isinstance(body[0], nodes.ReturnStmt) or body[0].expr is None:
-            return None
-        return callee, body[0].expr
+        said = [s.expr if isinstance(s, nodes.ExpressionStmt) else None for s in callee.body.body]
+        body = [s for s, text in zip(callee.body.body, said, strict=True) if not isinstance(text, nodes.StrExpr)]
+        last = body[0] if len(body) == 1 and not (callee.is_generator or callee.is_coroutine) else None
+        return (callee, last.expr) if isinstance(last, nodes.ReturnStmt) and last.expr is not None else None
 
     def _stays(self, variable: nodes.Node, value: nodes.Expression) -> bool:
         """Whether no use of a variable changes the list or the shape of the tensor that it holds."""

@@ -129,11 +129,8 @@ def _no_reference(api: Any, value: nodes.Expression, role: str, single: bool) ->
         return "got a tensor"
     if isinstance(value, nodes.MemberExpr):
         owner = api.lookup_type_or_none(value.expr) if hasattr(api, "lookup_type_or_none") else None
-        if (
-            batch_instance(owner) is not None
-            and not isinstance(value.expr, nodes.MemberExpr)
-            and class_of(value.expr) is None
-        ):
+        plain = not isinstance(value.expr, nodes.MemberExpr) and class_of(value.expr) is None
+        if plain and batch_instance(owner) is not None:
             return "got the value of an instance: take the field off the class"
     return ""
 

@@ -21,21 +21,9 @@ IMPORTS = (
     ("typing_extensions", "Self", "_Self"),
 )
 """What the generated lines name, under names that hide nothing."""
-LEAVES = {
-    "Tensor",
-    "torch.Tensor",
-    "_t.PerElementValues",
-    "None",
-    "str",
-    "int",
-    "float",
-    "bool",
-    "dict",
-    "list",
-    "tuple",
-}
-"""Of what is none of these there may be keys below."""
 TENSORS = {"Tensor", "torch.Tensor"}
+LEAVES = {*TENSORS, "_t.PerElementValues", "None", "str", "int", "float", "bool", "dict", "list", "tuple"}
+"""Of what is none of these there may be keys below."""
 DEEPEST = 3
 EXTRAS = ("batch_size: _t.BatchSize = ...", "device: _t.Device = ...", "names: _t.Names = ...")
 GETITEM = (

@@ -68,10 +68,8 @@ class SourceFile:
         for node in _flat(body):
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    yield (
-                        alias.asname or alias.name.partition(".")[0],
-                        alias.name if alias.asname else (alias.name.partition(".")[0]),
-                    )
+                    top = alias.name.partition(".")[0]
+                    yield alias.asname or top, alias.name if alias.asname else top
             elif isinstance(node, ast.ImportFrom):
                 origin = absolute(node, self.package)
                 for alias in node.names:

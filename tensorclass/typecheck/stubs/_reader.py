@@ -12,12 +12,11 @@ from functools import partial, reduce
 from typing import NamedTuple
 
 from ..._dims import FAMILY_DTYPES
-from .._rules import Declared, wrong_shape
+from .._rules import ANNOTATED, Declared, WrongAnnotation, shape_of
 from ._fields import FAMILIES, Declarations
 from ._project import SourceFile
 
 Class = tuple[SourceFile, ast.ClassDef]
-ANNOTATED = ("typing.Annotated", "typing_extensions.Annotated")
 OPTIONAL = ("typing.Optional", "typing.Union")
 MARKS = {"tensorclass.Shared": "shared", "tensorclass.Ragged": "ragged", "tensorclass.PerElement": "per_element"}
 SHAPE = "tensorclass.typing.Shape"
@@ -28,10 +27,6 @@ EXACT = {
     for name, dtypes in FAMILY_DTYPES.items()
     if dtypes is not None and len(dtypes) == 1
 }
-
-
-class WrongAnnotation(Exception):
-    """An annotation that raises when the class is made."""
 
 
 class Said(NamedTuple):
@@ -164,11 +159,9 @@ class Reader:
         shape = items[-1]
         if len(items) == 2 and not isinstance(shape, ast.Constant):
             return Said(Declared())
-        problem = wrong_shape(family, len(items), getattr(shape, "value", None))
-        if problem:
-            raise WrongAnnotation(problem)
+        dims = shape_of(family, len(items), getattr(shape, "value", None))
         plain = self.bound(file).name(items[0]) == "torch.Tensor"
-        return Said(Declared("tensor", family, ast.literal_eval(shape)) if plain else Declared())
+        return Said(Declared("tensor", family, dims) if plain else Declared())
 
     def _marked(self, file: SourceFile, field: Declared, mark: ast.expr) -> Declared:
         """A field with one more mark of `Annotated[...]`; `open` when the mark may be anything."""
@@ -185,11 +178,10 @@ class Reader:
         text = items[0].value if len(items) == 1 and isinstance(items[0], ast.Constant) else None
         if text is None:
             return replace(field, open=True)
-        if problem := wrong_shape("Shape", 2, text):
-            raise WrongAnnotation(problem)
+        dims = shape_of("Shape", 2, text)
         if field.dims is not None:
             raise WrongAnnotation(f'two shapes: "{field.dims}" and {text!r}; declare the shape once')
-        return replace(field, dims=str(text))
+        return replace(field, dims=dims)
 
 
 def items_of(node: ast.expr) -> list[ast.expr]:

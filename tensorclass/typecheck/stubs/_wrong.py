@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import _rules as rules
-from .._rules import Declared
+from .._rules import Declared, WrongAnnotation
 from ._fields import DECORATOR, ROOTS, SPECIFIERS, Declarations, Field, Types, own_fields
 from ._project import SourceFile
-from ._reader import Class, Reader, WrongAnnotation, is_for_checkers, items_of
+from ._reader import Class, Reader, is_for_checkers, items_of
 
 CODE = "tensorclass-declaration"
 CONTAINER = "tensorclass.store._bridges.BridgeOps"
@@ -68,14 +68,9 @@ class Checker:
     def findings(self, file: SourceFile) -> list[Finding]:
         """What is wrong in a file, by line; lines that say `# type: ignore` are left out."""
         lines = file.text.splitlines()
-        found = {
-            Finding(file.path, line, message)
-            for node in _classes(file.tree.body)
-            if self._is_known((file, node))
-            for line, message in self._class((file, node))
-            if message and not IGNORED.search(lines[line - 1])
-        }
-        return sorted(found)
+        known = [node for node in _classes(file.tree.body) if self._is_known((file, node))]
+        found = {row for node in known for row in self._class((file, node)) if row[1]}
+        return sorted(Finding(file.path, *row) for row in found if not IGNORED.search(lines[row[0] - 1]))
 
     @cached_property
     def members(self) -> frozenset[str]:
