@@ -21,7 +21,6 @@ from .._schema import (
     Schema,
     TypeName,
     build_schema,
-    check_fields,
     evolution_problems,
     non_tensor_problems,
     removed_table,
@@ -36,10 +35,10 @@ from ..core._device import as_device
 from ..core._pytree import register
 from ..errors import Problem, SchemaError
 from ..ops import Container
-from ..store import Relaid, TensorDict
+from ..store import Relaid
 from ..store._agreement import shares_lengths
 from ._access import assign, is_checked, like, make_deleter, make_getter, make_setter
-from ._checks import check_many, fill_store, free_casts, readable
+from ._checks import check_all, check_many, free_casts, new_store, readable
 from ._errors import clashes
 from ._errors import unknown_attribute as unknown_attribute
 from ._errors import unknown_field as unknown_field
@@ -218,15 +217,12 @@ def construct(
     values = as_jagged(values.items()) or values
     others = {name: value for name, value in unknown.items() if name not in schema.fields}
     try:
-        checked, size = check_fields(
-            schema, readable({**values, **others}), batch_size=batch_size, options=cls.__tensorclass_options__
-        )
+        checked, size = check_all(cls, readable({**values, **others}), batch_size)
     except SchemaError as error:
         raise SchemaError.of(cls.__name__, [*error.problems, *problems]) from None
     if problems:
         raise SchemaError.of(cls.__name__, problems)
-    store = TensorDict._of({}, size, as_device(device), check_names(names, len(size)), True)
-    fill_store(cls, store, checked)
+    store = new_store(cls, checked, size, as_device(device), check_names(names, len(size)))
     object.__setattr__(self, "_store", store)
     run_checks(self)
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, check_fields
 from ..core import VALUES, TensorCollection
+from ..core._base import Names
 from ..core._batch import as_jagged, jagged
 from ..errors import CastError, Problem, SchemaError
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched
@@ -72,8 +73,7 @@ def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     if len(values) == 1:
         return {key: check_one(self, key, value) for key, value in values.items()}
     state = {**_state(schema, readable(self._entries())), **readable(values)}
-    options = type(self).__tensorclass_options__
-    checked, _ = check_fields(schema, state, batch_size=self._batch_size, options=options)
+    checked, _ = check_all(type(self), state, self._batch_size)
     return _in_state(self, {key: _store_check(self, key, checked.get(key)) for key in values})
 
 
@@ -147,12 +147,21 @@ def _bare(value: Any) -> Any:
     return value._shown() if isinstance(value, (Unbatched, NonTensorDataBase)) else value
 
 
-def fill_store(cls: Any, store: TensorDict, checked: Mapping[str, Any]) -> None:
-    """Put checked values into a fresh store, in the order of the declaration."""
+def check_all(cls: Any, values: Mapping[str, Any], size: Any) -> tuple[dict[str, Any], torch.Size]:
+    """Check the values of an instance that is made; see `check_fields`."""
+    return check_fields(cls.__tensorclass_schema__, values, batch_size=size, options=cls.__tensorclass_options__)
+
+
+def new_store(
+    cls: Any, checked: Mapping[str, Any], size: torch.Size, device: Any = None, names: Names = None
+) -> TensorDict:
+    """Checked values in a store, in the order of the declaration."""
+    store = TensorDict._of({}, size, device, names, True)
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = checked.get(name)
         if value is not None:
             store._put(name, _as_stored(spec, value, store))
+    return store
 
 
 def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
@@ -185,9 +194,7 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
             if hasattr(value, "_store"):  # an instance of another class stays what it is in the container it came from
                 store = store._twin() if store is given else store
                 store._put(name, seen[name])
-    checked, _ = check_fields(
-        cls.__tensorclass_schema__, seen, batch_size=store._batch_size, options=cls.__tensorclass_options__
-    )
+    checked, _ = check_all(cls, seen, store._batch_size)
     for name, spec in cls.__tensorclass_schema__.fields.items():
         value = checked.get(name)
         changed = spec.kind in ("per_element", "shared", "ragged") or isinstance(entries.get(name), NonTensorDataBase)
@@ -330,15 +337,11 @@ def mapped(self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str
     if not (alike and all(map(_alike, list(old.values()), entries.values()))):
         state = _state(cls.__tensorclass_schema__, readable(entries))
         try:
-            checked, _ = check_fields(
-                cls.__tensorclass_schema__, state, batch_size=size, options=cls.__tensorclass_options__
-            )
+            checked, _ = check_all(cls, state, size)
         except SchemaError as error:
             found = [problem._replace(path=".".join((*path, problem.path))) for problem in error.problems]
             raise SchemaError.of(cls.__name__, found) from None
-        store = TensorDict._of({}, size, None, None, True)
-        fill_store(cls, store, checked)
-        return cls._wrap(store)
+        return cls._wrap(new_store(cls, checked, size))
     return cls._wrap(TensorDict._of(entries, size, self._device, None, self._tensors_by_key() is not None))
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._schema import FieldSpec, Schema, check_fields, infer_batch_size, migrate
+from .._schema import FieldSpec, Schema, infer_batch_size, migrate
 from ..core import TensorCollection, unravel_key_to_tuple
 from ..core._batch import as_jagged
 from ..errors import BatchSizeError, Problem, SchemaError, StructureError
 from ..ops._nesting import as_entries, nested_entries
 from ..store import TensorDict
-from ._checks import fill_store, readable
+from ._checks import check_all, new_store, readable
 from ._validators import run_checks
 
 
@@ -39,7 +39,7 @@ def from_nesting(
     if size is None and batch_dims is not None and not any(map(says_size, schema.fields.values())):
         size = _shared_size(values, batch_dims)
     try:
-        checked, found = check_fields(schema, values, batch_size=size, options=cls.__tensorclass_options__)
+        checked, found = check_all(cls, values, size)
     except SchemaError as error:
         refused = {problem.path.partition(".")[0].partition("[")[0] for problem in problems}
         raise SchemaError.of(cls.__name__, [*problems, *(p for p in error.problems if p.path not in refused)]) from None
@@ -50,9 +50,7 @@ def from_nesting(
             f"{cls.__name__}: the declared shapes leave the batch size {list(found)}, which has more than the "
             f"batch_dims={batch_dims} dims asked for"
         )
-    store = TensorDict._of({}, found, device, None, True)
-    fill_store(cls, store, checked)
-    return run_checks(cls._wrap(store))
+    return run_checks(cls._wrap(new_store(cls, checked, found, device)))
 
 
 def _top_level(entries: Mapping[Any, Any]) -> dict[str, Any]:

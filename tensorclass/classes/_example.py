@@ -24,7 +24,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 SPREAD = 9  # how far example numbers go from a bound, when there is no other
 
 
-class Source(Draw, Protocol):
+class ValueSource(Draw, Protocol):
     """Whoever draws the parts of an instance."""
 
     low: int
@@ -53,7 +53,7 @@ class Source(Draw, Protocol):
 
 
 def build(
-    cls: Any, size: tuple[int, ...], source: Source, given: Mapping[str, Any], above: tuple[Any, ...] = ()
+    cls: Any, size: tuple[int, ...], source: ValueSource, given: Mapping[str, Any], above: tuple[Any, ...] = ()
 ) -> Any:
     """An instance of a class whose parts come from a source, and from what is given."""
     if is_pending(cls):
@@ -94,7 +94,7 @@ def _given_lengths(schema: Any, size: tuple[int, ...], given: Mapping[str, Any])
     return {name: value.lengths.flatten().tolist() for name, value in values.items() if name}
 
 
-def _field(spec: FieldSpec, size: tuple[int, ...], source: Source, sizes: Sizes, above: tuple[Any, ...]) -> Any:
+def _field(spec: FieldSpec, size: tuple[int, ...], source: ValueSource, sizes: Sizes, above: tuple[Any, ...]) -> Any:
     if spec.kind in ("tensor", "shared"):
         event = sizes.event(spec.dims, spec)
         return source.tensor(spec, source.dtype(dtypes_of(spec)), event if spec.kind == "shared" else (*size, *event))
@@ -111,7 +111,7 @@ def _field(spec: FieldSpec, size: tuple[int, ...], source: Source, sizes: Sizes,
     return nested_lists(size if spec.kind == "per_element" else (), lambda: source.value(spec))
 
 
-class Seeded:
+class SeededSource:
     """Draws from a random generator of its own."""
 
     def __init__(self, seed: int, sizes: Mapping[str, int]) -> None:
@@ -238,5 +238,5 @@ class ExampleMethods:
         Digits(batch_size=[4], fields={image: f32[3,6], label: i64[]})
         """
         size = as_batch_size(batch_size)
-        new: Self = build(cls, size, Seeded(seed, sizes or {}), fields or {})
+        new: Self = build(cls, size, SeededSource(seed, sizes or {}), fields or {})
         return new

@@ -15,7 +15,7 @@ from tensorclass.classes import _build
 from tensorclass.cli import main
 from tensorclass.typecheck import _rules
 from tensorclass.typecheck.stubs._pyi import Stubs
-from tensorclass.typecheck.stubs._wrong import Checker, Finding
+from tensorclass.typecheck.stubs._wrong import ClassCheck, Finding
 from tests._sources import ROOT
 from tests.test_docs import EXAMPLES, python_blocks
 from tests.typing._notation import programs
@@ -233,7 +233,7 @@ def test_programs_examples_and_pages(tmp_path: Path) -> None:
 
 def test_rules_name_what_the_run_time_names() -> None:
     """The rules keep names of their own, since they import no torch."""
-    members = {name for name in Checker(Stubs().declarations).members if not name.startswith("_")}
+    members = {name for name in ClassCheck(Stubs().declarations).members if not name.startswith("_")}
     assert members == {name for name in _build._members() if not name.startswith("_")}
     assert set(_rules.RESERVED) == _build.RESERVED
     assert set(_rules.OWN) == _build._OWN

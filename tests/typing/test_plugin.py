@@ -332,7 +332,7 @@ def test_a_fault_of_the_plugin_is_a_note(tmp_path: Path) -> None:
         def fail(*args, **kwargs):
             raise ZeroDivisionError("made up")
 
-        _given.Checker.check = fail
+        _given.GivenCheck.check = fail
         _given.source_of = fail
         """,
     )  # fmt: skip

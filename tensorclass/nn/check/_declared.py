@@ -19,8 +19,8 @@ from ..parts._arity import admits_none, arity_problem, signature_of
 from ..parts._diagnostics import Diagnostic
 from ..parts._slots import Slot, fields_of, specs_along
 from ..parts._stage import WHOLE, Stage
-from ._known import INPUT, Mismatch, Place, State, agree, suggest
-from ._unify import Scope, Terms
+from ._known import INPUT, FlowState, Mismatch, Place, agree, suggest
+from ._unify import DimScope, Terms
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenOutput:
     """One value that a module made when it was probed with a batch of two; `shape` is the event shape."""
 
     dtype: torch.dtype
@@ -50,7 +50,7 @@ class Probed:
     diagnostics: tuple[Diagnostic, ...]
     answered: tuple[Diagnostic, ...]
     narrowed: dict[str, int]
-    seen: tuple[tuple[Seen | None, ...], ...]
+    seen: tuple[tuple[SeenOutput | None, ...], ...]
     blind: dict[int, str]
 
 
@@ -59,7 +59,7 @@ class Report:
     """What the check found, and what the generated forward needs to know."""
 
     diagnostics: tuple[Diagnostic, ...]
-    state: State
+    state: FlowState
     inputs: dict[Path, Place]
     reads: tuple[tuple[Use | None, ...], ...]
     writes: tuple[tuple[Use | None, ...], ...]
@@ -85,10 +85,10 @@ def check(stages: Sequence[Stage], modules: Sequence[Callable[..., Any]], input:
         input: The class that the pipeline takes.
         output: The class that it returns.
     """
-    return Checker(stages, modules, input, output).run()
+    return DeclaredCheck(stages, modules, input, output).run()
 
 
-class Checker:
+class DeclaredCheck:
     """One run of the check; every method reports what it finds and goes on."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Checker:
         self.modules = modules
         self.input = input
         self.output = output
-        self.state = State()
+        self.state = FlowState()
         self.found: list[Diagnostic] = []
         self.scopes = self.state.add_input(input)
         self.inputs = dict(self.state.places)
@@ -127,7 +127,7 @@ class Checker:
 
     # ---- one module ----------------------------------------------------------------------------------------------
 
-    def _reads(self, index: int, stage: Stage, scope: Scope) -> tuple[Use | None, ...]:
+    def _reads(self, index: int, stage: Stage, scope: DimScope) -> tuple[Use | None, ...]:
         uses: list[Use | None] = []
         for position, slot in enumerate(stage.reads):
             terms = scope.terms(slot.spec.dims)
@@ -189,7 +189,7 @@ class Checker:
             hint = "name one in field for each parameter; bind other arguments with a lambda or functools.partial"
             self._report(index, "E110", message, None, (f"in_fields: {names}", f"signature: {signature}"), hint)
 
-    def _write(self, index: int, slot: Slot, scope: Scope) -> Place:
+    def _write(self, index: int, slot: Slot, scope: DimScope) -> Place:
         stage, before = self.stages[index], self.state.overwritten(slot.path)
         if before is not None and before.optional and before.writer == INPUT and stage.skip_existing:
             before = None  # written only where it is not there
@@ -211,13 +211,13 @@ class Checker:
 
     # ---- the output ----------------------------------------------------------------------------------------------
 
-    def _output_scope(self, prefix: Path) -> Scope:
+    def _output_scope(self, prefix: Path) -> DimScope:
         """One scope for each instance."""
         if prefix not in self.output_scopes:
             self.output_scopes[prefix] = self.state.unifier.scope()
         return self.output_scopes[prefix]
 
-    def _output(self, path: Path, scope: Scope) -> None:
+    def _output(self, path: Path, scope: DimScope) -> None:
         spec = specs_along(self.output, path)[-1]
         place = self.state.read(path)
         if place is not None:
@@ -241,7 +241,7 @@ class Checker:
                 None, "E104", message, None, (self._origin(place),), "make the field of the output optional too"
             )
 
-    def _unwritten(self, path: Path, spec: FieldSpec, scope: Scope) -> None:
+    def _unwritten(self, path: Path, spec: FieldSpec, scope: DimScope) -> None:
         ref: Any = self.output
         for part in path:
             ref = getattr(ref, part)

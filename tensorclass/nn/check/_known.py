@@ -10,7 +10,7 @@ from typing import Any
 from ..._schema import DTypeFamily, FieldSpec, family_of
 from ...core._keys import Path
 from ..parts._slots import Slot, fields_of
-from ._unify import Clash, Scope, Terms, Unifier
+from ._unify import Clash, DimScope, Terms, Unifier
 
 INPUT = -1
 
@@ -41,20 +41,20 @@ class Place:
 
 
 @dataclass
-class State:
+class FlowState:
     """Places by path, and what is known about their sizes."""
 
     unifier: Unifier = field(default_factory=Unifier)
     places: dict[Path, Place] = field(default_factory=dict)
 
-    def add_input(self, cls: type) -> dict[Path, Scope]:
+    def add_input(self, cls: type) -> dict[Path, DimScope]:
         """Every field of the input class that its constructor fills; each nested instance is a scope of its own."""
-        scopes: dict[Path, Scope] = {}
+        scopes: dict[Path, DimScope] = {}
         for place in self._expand(cls, cls, (), scopes, ()):
             self.places[place.path] = place
         return scopes
 
-    def write(self, slot: Slot, writer: int, scope: Scope) -> Place:
+    def write(self, slot: Slot, writer: int, scope: DimScope) -> Place:
         """Put what a module declares at its path; a place that encloses it is no longer whole."""
         for path in [p for p in self.places if overlap(p, slot.path)]:
             del self.places[path]
@@ -87,7 +87,7 @@ class State:
         return any(other[: len(path)] == path and len(other) > len(path) for other in self.places)
 
     def _expand(
-        self, owner: type, cls: Any, prefix: Path, scopes: dict[Path, Scope], above: tuple[type, ...],
+        self, owner: type, cls: Any, prefix: Path, scopes: dict[Path, DimScope], above: tuple[type, ...],
         optional: bool = False,
     ) -> Iterator[Place]:  # fmt: skip
         scope = scopes[prefix] = self.unifier.scope()
@@ -114,7 +114,7 @@ class Mismatch(Exception):
         self.code, self.reason, self.hint = code, reason, hint
 
 
-def agree(state: State, place: Place, spec: FieldSpec, terms: Terms) -> None:
+def agree(state: FlowState, place: Place, spec: FieldSpec, terms: Terms) -> None:
     """Hold a place against what a reader declares; sizes and dtype of the place are narrowed to it.
 
     Raises:
@@ -166,14 +166,14 @@ def _dtype_hint(place: Place, want: DTypeFamily) -> str:
     return f"convert in {where} with `.to({target})`, or declare both fields with one dtype"
 
 
-def _shape_hint(state: State, place: Place, terms: Terms) -> str:
+def _shape_hint(state: FlowState, place: Place, terms: Terms) -> str:
     have, want = (state.unifier.resolve(t) for t in (place.terms, terms))
     if have != want and len(have) == len(want) > 1 and sorted(map(str, have)) == sorted(map(str, want)):
         return "the dims look permuted; declare both fields in one order, and permute where the value is made"
     return "declare both fields with one shape, or put a module between them that maps one to the other"
 
 
-def suggest(state: State, slot: Slot, terms: Terms) -> Place | None:
+def suggest(state: FlowState, slot: Slot, terms: Terms) -> Place | None:
     """The place that a reader of a missing field probably means: by name, fit, and what nothing has read yet."""
     scored = sorted(
         ((_score(state, place, slot, terms), place) for place in state.places.values()), key=lambda s: -s[0]
@@ -181,7 +181,7 @@ def suggest(state: State, slot: Slot, terms: Terms) -> Place | None:
     return scored[0][1] if scored and scored[0][0] >= 0.75 else None
 
 
-def _score(state: State, place: Place, slot: Slot, terms: Terms) -> float:
+def _score(state: FlowState, place: Place, slot: Slot, terms: Terms) -> float:
     name = SequenceMatcher(None, place.path[-1].lower(), slot.path[-1].lower()).ratio()
     tensors = place.spec.dtype is not None and slot.spec.dtype is not None
     fits = tensors and place.spec.dtype == slot.spec.dtype and state.unifier.fits(place.terms, terms)

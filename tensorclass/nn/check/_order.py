@@ -12,7 +12,7 @@ from ._known import overlap
 Edges = dict[int, dict[int, str]]
 
 
-class Node(NamedTuple):
+class Listed(NamedTuple):
     """What the order depends on: the fields of one module, and whether it overwrites."""
 
     name: str
@@ -22,7 +22,7 @@ class Node(NamedTuple):
     update: bool
 
 
-def topological(nodes: Sequence[Node], input: type, title: str) -> list[int]:
+def topological(nodes: Sequence[Listed], input: type, title: str) -> list[int]:
     """The indices of the modules in an order in which every field is written before it is read.
 
     Modules that do not depend on each other keep their order, and so do those that overwrite a field (`update=True`)
@@ -42,7 +42,7 @@ def topological(nodes: Sequence[Node], input: type, title: str) -> list[int]:
     return order
 
 
-def _waits(nodes: Sequence[Node], input: type) -> Edges:
+def _waits(nodes: Sequence[Listed], input: type) -> Edges:
     """For each module those that it waits for, and the field for which it does."""
     waits: Edges = {index: {} for index in range(len(nodes))}
     for path in dict.fromkeys(slot.path for node in nodes for slot in node.writes):
@@ -59,7 +59,7 @@ def _waits(nodes: Sequence[Node], input: type) -> Edges:
     return waits
 
 
-def _cycle(nodes: Sequence[Node], waits: Edges, done: set[int]) -> Diagnostic:
+def _cycle(nodes: Sequence[Listed], waits: Edges, done: set[int]) -> Diagnostic:
     here = next(i for i in range(len(nodes)) if i not in done)
     seen: list[int] = []
     while here not in seen:

@@ -28,7 +28,7 @@ class Clash(Exception):
     """Two shapes that can't be equal; the text says where they differ."""
 
 
-class Scope:
+class DimScope:
     """The names of one module occurrence, or of one instance of a class: equal names are one variable."""
 
     def __init__(self, number: int) -> None:
@@ -73,9 +73,9 @@ class Unifier:
         self._signs: list[str] = []
         self._scopes = itertools.count()
 
-    def scope(self) -> Scope:
+    def scope(self) -> DimScope:
         """Fresh names; earlier scopes keep their variables when two variables become one."""
-        return Scope(next(self._scopes))
+        return DimScope(next(self._scopes))
 
     def unify(self, have: Terms, want: Terms) -> None:
         """Make two shapes equal.

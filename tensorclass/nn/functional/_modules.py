@@ -164,11 +164,10 @@ def to_module(
     if inplace or use_state_dict:
         if inplace and use_state_dict:
             raise StructureError("to_module: `inplace` and `use_state_dict` exclude each other")
-        found = (
-            load_state(swaps, module, flattened(params))
-            if use_state_dict
-            else copy_values(swaps, module, params, non_blocking)
-        )
+        if inplace:
+            found = copy_values(swaps, module, params, non_blocking)
+        else:
+            found = load_state(swaps, module, flattened(params))
     else:
         found = swap(swaps, module, params, preserve)
     if swap_dest is not None:

@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from ...errors import ModuleError
 from ...store import from_modules, lazy_stack
-from ..parts._keyed_base import TensorDictModuleBase
+from ..parts._keyed_base import TensorDictModuleBase, reset_all
 
 
 class EnsembleModule(TensorDictModuleBase):
@@ -127,10 +127,7 @@ class EnsembleModule(TensorDictModuleBase):
 
 def _initialise(module: nn.Module, init: Callable[[nn.Module], Any] | None) -> bool:
     """Initialise the parameters of a module; whether anything knew how to."""
-    if init is not None:
-        init(module)
-        return True
-    resets: list[Any] = [getattr(part, "reset_parameters", None) for part in module.modules()]
-    for reset in filter(callable, resets):
-        reset()
-    return any(map(callable, resets))
+    if init is None:
+        return reset_all(module)
+    init(module)
+    return True

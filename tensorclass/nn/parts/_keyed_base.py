@@ -182,7 +182,7 @@ class TensorDictModuleBase(Hooked):
         False
         """
         if parameters is None:
-            if not _reset(self):
+            if not reset_all(self):
                 warnings.warn(f"{type(self).__name__}: no submodule has a `reset_parameters` method", stacklevel=2)
             return None
         if parameters.batch_dims:
@@ -192,7 +192,7 @@ class TensorDictModuleBase(Hooked):
             )
         fresh = parameters.detach().requires_grad_()
         with fresh.to_module(self):
-            _reset(self)
+            reset_all(self)
         return fresh
 
     def _on_values(self, *values: Any) -> Any:
@@ -281,7 +281,8 @@ def discard(data: Any, keys: Iterable[Any]) -> None:
                 data.del_(key)
 
 
-def _reset(module: nn.Module) -> bool:
+def reset_all(module: nn.Module) -> bool:
+    """Reset the parameters of all submodules that can; whether any can."""
     resets: list[Any] = [getattr(part, "reset_parameters", None) for part in module.modules()]
     found = [reset for reset in resets if callable(reset)]
     for reset in found:

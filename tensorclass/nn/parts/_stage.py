@@ -36,7 +36,7 @@ Several: TypeAlias = (
 """In fields that are not compared with parameters."""
 
 
-class Options(TypedDict, total=False):
+class ModuleOptions(TypedDict, total=False):
     """What else a typed module takes."""
 
     name: str | None
@@ -116,51 +116,51 @@ class TensorClassModule(Hooked, Generic[Batch]):
     @overload
     def __init__(
         self: TensorClassModule[object], module: Callable[[A], Any], in_fields: tuple[A | None],
-        out_fields: Any, **options: Unpack[Options],
+        out_fields: Any, **options: Unpack[ModuleOptions],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
         self: TensorClassModule[object], module: Callable[[A, B], Any], in_fields: tuple[A | None, B | None],
-        out_fields: Any, **options: Unpack[Options],
+        out_fields: Any, **options: Unpack[ModuleOptions],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
         self: TensorClassModule[object], module: Callable[[A, B, C], Any],
         in_fields: tuple[A | None, B | None, C | None],
-        out_fields: Any, **options: Unpack[Options],
+        out_fields: Any, **options: Unpack[ModuleOptions],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
         self: TensorClassModule[object], module: Callable[[A, B, C, D], Any],
         in_fields: tuple[A | None, B | None, C | None, D | None],
-        out_fields: Any, **options: Unpack[Options],
+        out_fields: Any, **options: Unpack[ModuleOptions],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
         self: TensorClassModule[object], module: Callable[[A, B, C, D, E], Any],
         in_fields: tuple[A | None, B | None, C | None, D | None, E | None],
-        out_fields: Any, **options: Unpack[Options],
+        out_fields: Any, **options: Unpack[ModuleOptions],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
         self: TensorClassModule[object], module: Callable[[A, B, C, D, E, F], Any],
         in_fields: tuple[A | None, B | None, C | None, D | None, E | None, F | None],
-        out_fields: Any, **options: Unpack[Options],
+        out_fields: Any, **options: Unpack[ModuleOptions],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
         self: TensorClassModule[object], module: Callable[..., Any], in_fields: Several,
-        out_fields: Any, **options: Unpack[Options],
+        out_fields: Any, **options: Unpack[ModuleOptions],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
         self: TensorClassModule[Has[N]], module: Callable[[Tensor], Any], in_fields: Named[N],
-        out_fields: Any, **options: Unpack[Options],
+        out_fields: Any, **options: Unpack[ModuleOptions],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
         self: TensorClassModule[object], module: Callable[[A], Any], in_fields: A | None,
-        out_fields: Any, **options: Unpack[Options],
+        out_fields: Any, **options: Unpack[ModuleOptions],
     ) -> None: ...  # fmt: skip
     def __init__(
         self, module: Callable[..., Any], in_fields: Any, out_fields: Any, *, name: str | None = None,

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..._schema import MISSING, FieldSpec, Polynomial
 from ...core._keys import Path
-from ..check._declared import Probed, Report, Seen, Use
+from ..check._declared import Probed, Report, SeenOutput, Use
 from ..check._unify import Clash, Rest
 from ..parts._diagnostics import Diagnostic
 from ..parts._results import TENSORS
@@ -29,7 +29,7 @@ from ._fake import FakeTensors, Unavailable
 from ._quiet import quiet
 from ._run import Outcome, RealTensors, Tensors, as_real
 from ._search import Again, Searcher, Sweep, Unknown, device_of, parameter_count
-from ._sizes import BATCHES, Sizes, dtype_for
+from ._sizes import BATCHES, SweepSizes, dtype_for
 from ._words import useful_line
 
 _ATTEMPTS = 24
@@ -107,7 +107,7 @@ class Prober(Searcher):
         raise AssertionError("a sweep that does not search has an end")
 
     def _sweep(self, number: int) -> Sweep:
-        sizes = Sizes(self.unifier, self.plan, number, small=self.tensors.real)
+        sizes = SweepSizes(self.unifier, self.plan, number, small=self.tensors.real)
         sweep = Sweep(number, sizes, self.isolator(self.tensors))
         for place in self.report.inputs.values():
             if place.spec.kind in TENSORS:  # so that names get their numbers in the order of the input class
@@ -368,9 +368,9 @@ class Prober(Searcher):
                 given = self.words.given(self.report.reads[index], values)
                 self.found.append(self.words.sometimes(index, finding, given))
 
-    def _seen(self, sweep: Sweep, index: int) -> tuple[Seen | None, ...]:
+    def _seen(self, sweep: Sweep, index: int) -> tuple[SeenOutput | None, ...]:
         values = sweep.outcomes[index].values or (None,) * len(self.report.writes[index])
-        return tuple(Seen(v.dtype, _event(u, v) or ()) if isinstance(v, Tensor) else None
+        return tuple(SeenOutput(v.dtype, _event(u, v) or ()) if isinstance(v, Tensor) else None
                      for u, v in zip(self.report.writes[index], values, strict=True))  # fmt: skip
 
 

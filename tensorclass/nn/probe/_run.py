@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from ..parts._slots import is_tensorclass_type
 from ..parts._stage import Stage
 from ._copy import Isolator
 from ._quiet import Assuming
-from ._sizes import Sizes, Wrong
+from ._sizes import SweepSizes, Wrong
 
 
 class Tensors(Protocol):
@@ -82,7 +81,7 @@ class RealTensors:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Symptom:
     """What is wrong with one run, before it is put into words.
 
     `position` is the in or out field, `dim` the event dim, `expected` and `given` what the words need.
@@ -99,7 +98,7 @@ class Finding:
 class Outcome:
     """What one run of one module showed."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Symptom] = field(default_factory=list)
     values: tuple[Any, ...] | None = None
     error: Exception | None = None
 
@@ -115,7 +114,7 @@ class Run:
     batch: int
 
     def __call__(
-        self, tensors: Tensors, reads: Sequence[Any], sizes: Sizes, live: Mapping[Path, Any], isolator: Isolator | None
+        self, tensors: Tensors, reads: Sequence[Any], sizes: SweepSizes, live: Mapping[Path, Any], isolator: Isolator
     ) -> Outcome:
         """Run a copy of the callable.
 
@@ -124,10 +123,9 @@ class Run:
             reads: The values of the in fields.
             sizes: The numbers of the dims; what outputs show is bound there.
             live: Values that must not change.
-            isolator: Makes the copy; a new one by default.
+            isolator: Makes the copy.
         """
-        made = isolator or Isolator(tensors.copy, functools.partial(empty, tensors))
-        target = made.copy(self.target)
+        target = isolator.copy(self.target)
         with tensors.running():
             before = {path: _state(value) for path, value in live.items()}
             try:
@@ -140,13 +138,13 @@ class Run:
         how = getattr(self.stage, "how", None)
         return target(*reads) if how is None else how.call(target, reads)
 
-    def _judge(self, result: Any, sizes: Sizes, changed: list[Path]) -> Outcome:
-        outcome = Outcome([Finding("E109", given=path) for path in changed])
+    def _judge(self, result: Any, sizes: SweepSizes, changed: list[Path]) -> Outcome:
+        outcome = Outcome([Symptom("E109", given=path) for path in changed])
         label = f"module {self.index} `{self.stage.name}`"
         try:
             outcome.values = outputs(result, self.stage.writes, label)
         except (TypeError, MissingKeyError) as error:
-            outcome.findings.append(Finding("E110", given=str(error).removeprefix(f"{label} ").strip('"')))
+            outcome.findings.append(Symptom("E110", given=str(error).removeprefix(f"{label} ").strip('"')))
             return outcome
         for position, (use, value) in enumerate(zip(self.writes, outcome.values, strict=True)):
             if use is not None:
@@ -154,26 +152,26 @@ class Run:
                 outcome.findings += [] if found is None else [found]
         return outcome
 
-    def _compare(self, use: Use, value: Any, position: int, sizes: Sizes) -> Finding | None:
+    def _compare(self, use: Use, value: Any, position: int, sizes: SweepSizes) -> Symptom | None:
         spec = use.slot.spec
         if value is None and spec.optional:
             return None
         if spec.kind not in TENSORS:
             wrong = spec.nested is not None and not isinstance(value, spec.nested)
-            return Finding("E111", position, given=describe(value)) if wrong else None
+            return Symptom("E111", position, given=describe(value)) if wrong else None
         if not isinstance(value, Tensor):
-            return Finding("E111", position, given=describe(value))
+            return Symptom("E111", position, given=describe(value))
         if use.place.dtype is not None and not use.place.dtype.accepts(value.dtype):
-            return Finding("E111", position, given=str(value.dtype).removeprefix("torch."))
+            return Symptom("E111", position, given=str(value.dtype).removeprefix("torch."))
         shape = tuple(value.shape)
         if spec.kind == "tensor" and shape[:1] != (self.batch,):
-            return Finding("E112", position, given=shape)
+            return Symptom("E112", position, given=shape)
         shape = shape[1:] if spec.kind == "tensor" else shape
         try:
             sizes.compare(use.place.terms, shape, (self.index, position))
         except Wrong as wrong_shape:
             code = "E113" if wrong_shape.dim is None else "E114"
-            return Finding(code, position, wrong_shape.dim, wrong_shape.expected, shape)
+            return Symptom(code, position, wrong_shape.dim, wrong_shape.expected, shape)
         return None
 
 

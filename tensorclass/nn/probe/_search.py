@@ -24,7 +24,7 @@ from ..parts._stage import Stage, module_of
 from ._copy import Isolator
 from ._effects import Reach
 from ._run import Outcome, Run, Tensors, empty
-from ._sizes import BATCHES, Plan, Sizes, accepted, alternatives, dtypes_of, interesting
+from ._sizes import BATCHES, Learned, SweepSizes, accepted, alternatives, dtypes_of, interesting
 from ._words import Words
 
 BLOCKING = ("E101", "E102", "E103", "E110")
@@ -41,7 +41,7 @@ class Again(Exception):
 class Sweep:
     """One run of the whole pipeline: the values of its fields so far, and what every module did."""
 
-    def __init__(self, number: int, sizes: Sizes, isolator: Isolator) -> None:
+    def __init__(self, number: int, sizes: SweepSizes, isolator: Isolator) -> None:
         self.number = number
         self.batch = BATCHES[number]
         self.sizes = sizes
@@ -67,7 +67,7 @@ class Searcher:
         self.tensors = tensors
         self.words = Words(report, stages)
         self.unifier = report.state.unifier
-        self.plan = Plan()
+        self.plan = Learned()
         self.narrowed: dict[str, int] = {}
         self.found: list[Diagnostic] = []
         self.answered: list[Diagnostic] = []
@@ -88,7 +88,7 @@ class Searcher:
         return Isolator(tensors.copy, functools.partial(empty, tensors), share=share, known=self.data)
 
     def run_one(
-        self, index: int, sweep: Sweep, values: Sequence[Any], sizes: Sizes | None = None, *,
+        self, index: int, sweep: Sweep, values: Sequence[Any], sizes: SweepSizes | None = None, *,
         tensors: Tensors | None = None, live: Any = (), isolator: Isolator | None = None,
     ) -> Outcome:  # fmt: skip
         """Run a module on some values; without `sizes` those of the sweep are left as they are."""
@@ -180,7 +180,7 @@ class Searcher:
             who = self.words.who(index)
             self.found.append(replace(note, message=f"dim `{plain_name(name)}` is {size}: the only size {who} accepts"))
 
-    def run_at(self, sweep: Sweep, index: int, plan: Plan) -> tuple[list[Any], Outcome]:
+    def run_at(self, sweep: Sweep, index: int, plan: Learned) -> tuple[list[Any], Outcome]:
         """Run a module on values of other sizes than those of the sweep: with the values."""
         sizes = sweep.sizes.copy(plan)
         values = []

@@ -28,17 +28,17 @@ _MOST = 32
 
 
 @dataclass
-class Plan:
+class Learned:
     """What earlier attempts have learned about the inputs: sizes to choose from, ranks of open shapes, dtypes."""
 
     sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     ranks: dict[str, int] = field(default_factory=dict)
     dtypes: dict[Path, torch.dtype] = field(default_factory=dict)
 
-    def with_(self, sizes: Mapping[str, int], ranks: Mapping[str, int] = types.MappingProxyType({})) -> Plan:
+    def with_(self, sizes: Mapping[str, int], ranks: Mapping[str, int] = types.MappingProxyType({})) -> Learned:
         """The same with some sizes and ranks set."""
         chosen = {name: (size,) for name, size in sizes.items()}
-        return Plan({**self.sizes, **chosen}, {**self.ranks, **ranks}, self.dtypes)
+        return Learned({**self.sizes, **chosen}, {**self.ranks, **ranks}, self.dtypes)
 
 
 class Wrong(Exception):
@@ -49,14 +49,14 @@ class Wrong(Exception):
         self.dim, self.expected = dim, expected
 
 
-class Sizes:
+class SweepSizes:
     """Numbers for the variables of a pipeline in one sweep.
 
     A variable that an input has gets the next number of the ladder; one that only outputs have is `bound` by what a
     module makes. `small` halves the ladder, for real tensors.
     """
 
-    def __init__(self, unifier: Unifier, plan: Plan, sweep: int, *, small: bool = False) -> None:
+    def __init__(self, unifier: Unifier, plan: Learned, sweep: int, *, small: bool = False) -> None:
         self.unifier = unifier
         self.plan = plan
         self.sweep = sweep
@@ -70,9 +70,9 @@ class Sizes:
         self._ladder = itertools.count(_FIRST[sweep] // (1 + small), _STEP // (1 + small))
         self._solve_waiting()
 
-    def copy(self, plan: Plan) -> Sizes:
+    def copy(self, plan: Learned) -> SweepSizes:
         """The same numbers but for those that another plan sets."""
-        new = Sizes(self.unifier, plan, self.sweep, small=self.small)
+        new = SweepSizes(self.unifier, plan, self.sweep, small=self.small)
         new.known = {**self.known, **{n: s[0] for n, s in plan.sizes.items() if n in self.guessed}}
         new.rests = {n: s for n, s in self.rests.items() if plan is self.plan or n not in self.guessed}
         new.guessed, new.bound = set(self.guessed), dict(self.bound)

@@ -14,7 +14,7 @@ from ..check._declared import Report, Use
 from ..check._known import INPUT, Place
 from ..parts._diagnostics import Diagnostic, Location
 from ..parts._stage import Stage
-from ._run import Finding
+from ._run import Symptom
 
 Shapes = Sequence[tuple[int, ...] | None]
 """What one out field was in each sweep."""
@@ -61,7 +61,7 @@ class Words:
             hint or "declare the shapes and dtypes that the module takes, or change the module",
         )  # fmt: skip
 
-    def finding(self, index: int, found: Finding, given: str, batch: int, expression: str) -> Diagnostic:
+    def finding(self, index: int, found: Symptom, given: str, batch: int, expression: str) -> Diagnostic:
         """One thing that a module returned and did not declare, or changed and should not have."""
         use = self.report.writes[index][found.position] if self.report.writes[index] else None
         if found.code == "E109":
@@ -89,7 +89,7 @@ class Words:
         message += f" = {found.expected}" if token != str(found.expected) else ""
         return self.diagnostic(index, "E114", message, (f"{declared}, {produced}", given), expression)
 
-    def _in_place(self, index: int, found: Finding, given: str) -> Diagnostic:
+    def _in_place(self, index: int, found: Symptom, given: str) -> Diagnostic:
         name = ".".join(found.given)
         whose = "the input" if found.given in self.report.inputs else "the pipeline"
         return self.diagnostic(
@@ -97,7 +97,7 @@ class Words:
             "work on a copy (`x.clone()`), or use the operation that makes a new tensor (`inplace=False`, no last `_`)",
         )  # fmt: skip
 
-    def _batch(self, index: int, found: Finding, writes: str, notes: tuple[str, ...], batch: int) -> Diagnostic:
+    def _batch(self, index: int, found: Symptom, writes: str, notes: tuple[str, ...], batch: int) -> Diagnostic:
         shape = list(found.given)
         if not self.report.reads[index]:
             hint = "it has no in field to take the batch size from: let it read one, or declare a `Shared` field"
@@ -125,7 +125,7 @@ class Words:
             return self.diagnostic(index, "E115", f"{what} batch size", notes, hint)
         return self.diagnostic(index, "N305", f"{what} input", notes, expression)
 
-    def single(self, index: int, found: Finding, normal: Shapes, given: str) -> Diagnostic:
+    def single(self, index: int, found: Symptom, normal: Shapes, given: str) -> Diagnostic:
         """E116."""
         use = self.report.writes[index][found.position] if found.code != "E110" else None
         many = normal[0]
@@ -137,7 +137,7 @@ class Words:
             "a `squeeze()` without a dim takes the batch too; name the dim, `squeeze(-1)`",
         )  # fmt: skip
 
-    def sometimes(self, index: int, found: Finding, given: str) -> Diagnostic:
+    def sometimes(self, index: int, found: Symptom, given: str) -> Diagnostic:
         """N306."""
         use = self.report.writes[index][found.position]
         assert use is not None

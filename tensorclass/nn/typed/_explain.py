@@ -12,7 +12,7 @@ from torch import nn
 from ..._schema import Polynomial
 from ...core._keys import Path
 from ...errors import ModuleError, did_you_mean
-from ..check._declared import Report, Seen
+from ..check._declared import Report, SeenOutput
 from ..check._known import INPUT, Place, overlap
 from ..check._unify import Rest, Terms, Unifier, plain_name
 from ..parts._results import TENSORS
@@ -111,9 +111,9 @@ def explain(
     return Explanation(f"{input.__name__} -> {output.__name__}, {size}", tuple(steps))
 
 
-def _probed(report: Report) -> tuple[dict[int, Seen], dict[str, int]]:
+def _probed(report: Report) -> tuple[dict[int, SeenOutput], dict[str, int]]:
     """What the probes of the build saw of every place, and the sizes that outputs have whatever the input is."""
-    unifier, seen, fixed = report.state.unifier, dict[int, Seen](), dict[str, int]()
+    unifier, seen, fixed = report.state.unifier, dict[int, SeenOutput](), dict[str, int]()
     open_ = {n for place in report.inputs.values() for term in unifier.resolve(place.terms) for n in _names(term)}
     following = {d.module for d in report.diagnostics if d.code == "N305"}
     for index, uses in enumerate(report.writes if report.probed is not None else ()):
@@ -151,7 +151,7 @@ def _last_uses(stages: Sequence[Stage], report: Report, output: type) -> dict[in
 
 def _value(
     place: Place, unifier: Unifier, batch: Sequence[int], sizes: Mapping[str, int], fixed: Mapping[str, int],
-    seen: Seen | None,
+    seen: SeenOutput | None,
 ) -> Value:  # fmt: skip
     if place.spec.kind not in TENSORS or place.dtype is None:
         return Value(place.name, place.spec.type_text, None, 0 if place.spec.kind == "value" else None)

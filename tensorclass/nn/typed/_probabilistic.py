@@ -166,7 +166,7 @@ class ProbabilisticTensorClassModule(TensorClassModule):
 
 
 @dataclass(frozen=True)
-class Part:
+class LeadIn:
     """The modules before a probabilistic one, and the code that runs them."""
 
     stages: Sequence[Stage]
@@ -215,7 +215,7 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
             raise BuildError(
                 f"the pipeline {self._title()} has no ProbabilisticTensorClassModule; use TensorClassSequential"
             )
-        self._parts: dict[tuple[int, bool], Part] = {}
+        self._parts: dict[tuple[int, bool], LeadIn] = {}
 
     def _samplers(self) -> list[int]:
         return [index for index, stage in enumerate(self._stages) if isinstance(self._target(stage), Sampler)]
@@ -276,7 +276,7 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
             values = {slot.path: _read(result, slot, stage.name) for slot in stage.reads}
         return [values[slot.path] for slot in stage.reads]
 
-    def _part_before(self, index: int, sampled: bool) -> Part:
+    def _part_before(self, index: int, sampled: bool) -> LeadIn:
         """What computes the parameters of one module; with a sample, what it holds is not drawn again."""
         reads = self._stages[index].reads
         drawn = set(self._samplers()) if sampled else set()
@@ -284,12 +284,12 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
         missing = needs(stages, reads)
         inside = len(passed(self.input_class, missing)) == len(missing)
         wanted = [(slot, sampled and self._is_drawn(slot, drawn)) for slot in missing]
-        return Part(stages, wanted, self.input_class if inside else picked(missing), picked(reads))
+        return LeadIn(stages, wanted, self.input_class if inside else picked(missing), picked(reads))
 
     def _is_drawn(self, slot: Slot, drawn: set[int]) -> bool:
         return any(slot in self._stages[index].written for index in drawn) or not has_path(self.input_class, slot.path)
 
-    def _through(self, part: Part, batch: Any) -> Any:
+    def _through(self, part: LeadIn, batch: Any) -> Any:
         """Run the modules of a part, which are looked up in this pipeline as those of `forward` are."""
         mode = skip_existing()
         key = mode if isinstance(mode, bool) else tuple(mode)
@@ -303,7 +303,7 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
             part.programs[key] = self._written_for(part, key)
         return result
 
-    def _written_for(self, part: Part, mode: Any, batch: Any = None) -> Program:
+    def _written_for(self, part: LeadIn, mode: Any, batch: Any = None) -> Program:
         """The code of a part; with a batch, code for the first call that compares what modules return."""
         stages = part.stages if mode is False else [skipping(stage, mode) for stage in part.stages]
         report = check(stages, [self._target(stage) for stage in stages], part.input, part.output)

@@ -18,7 +18,7 @@ from ...core._modes import Setting
 from ...errors import BuildError, defined_again
 from ..check._declared import Report, check
 from ..check._first import FirstCall
-from ..check._order import Node, topological
+from ..check._order import Listed, topological
 from ..parts._diagnostics import Diagnostic, PipelineWarning, build_error
 from ..parts._hooks import Hooked
 from ..parts._keyed_base import TensorDictModuleBase
@@ -52,7 +52,7 @@ class Ordered(TypedDict, total=False):
     name: str | None
 
 
-class Options(Ordered, total=False):
+class PipelineOptions(Ordered, total=False):
     """The options of a pipeline."""
 
     sort: bool
@@ -150,7 +150,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
             name, stages, _ = _stages_of(member, index)
             writes = {s.path: s for stage in stages for s in stage.written if not s.within}
             update, location = any(stage.update for stage in stages), stages[0].location
-            nodes.append(Node(name, location, tuple(needs(stages, ())), tuple(writes.values()), update))
+            nodes.append(Listed(name, location, tuple(needs(stages, ())), tuple(writes.values()), update))
         return topological(nodes, self.input_class, self._title())
 
     def _add(self, member: Typed, partial: bool, skip_existing: bool) -> None:

@@ -15,7 +15,7 @@ from typing_extensions import TypeVarTuple, Unpack
 from ...core._base import Named
 from ..parts._how import by_keyword
 from ..parts._slots import as_slots
-from ..parts._stage import A, Options, Several, TensorClassModule
+from ..parts._stage import A, ModuleOptions, Several, TensorClassModule
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -48,7 +48,7 @@ Mixed = (
 class Typed(Generic[Fn]):
     """Fields that wait for their callable; what `module(...)` returns."""
 
-    def __init__(self, in_fields: Any, out_fields: Any, options: Options) -> None:
+    def __init__(self, in_fields: Any, out_fields: Any, options: ModuleOptions) -> None:
         as_slots(by_keyword(in_fields)[0], "in_fields")
         as_slots(out_fields, "out_fields", droppable=True)
         self._fields, self._options = (in_fields, out_fields), options
@@ -60,29 +60,31 @@ class Typed(Generic[Fn]):
 
 @overload
 def module(
-    *, in_fields: Any, out_fields: Dropping | list[Any], **options: Unpack[Options]
+    *, in_fields: Any, out_fields: Dropping | list[Any], **options: Unpack[ModuleOptions]
 ) -> Typed[Callable[..., Any]]: ...
 @overload
-def module(*, in_fields: Several, out_fields: Tensors, **options: Unpack[Options]) -> Typed[Callable[..., Tensors]]: ...
+def module(
+    *, in_fields: Several, out_fields: Tensors, **options: Unpack[ModuleOptions]
+) -> Typed[Callable[..., Tensors]]: ...
 @overload
 def module(  # pyright: ignore[reportOverlappingOverload]  # a tuple is several fields, and fits the next overload too
-    *, in_fields: tuple[Unpack[Ts]], out_fields: Tensors, **options: Unpack[Options]
+    *, in_fields: tuple[Unpack[Ts]], out_fields: Tensors, **options: Unpack[ModuleOptions]
 ) -> Typed[Callable[[Unpack[Ts]], Tensors]]: ...
 @overload
 def module(  # type: ignore[overload-overlap]  # as above
-    *, in_fields: A, out_fields: Tensors, **options: Unpack[Options]
+    *, in_fields: A, out_fields: Tensors, **options: Unpack[ModuleOptions]
 ) -> Typed[Callable[[A], Tensors]]: ...
 @overload
-def module(*, in_fields: Any, out_fields: Mixed, **options: Unpack[Options]) -> Typed[Callable[..., Any]]: ...
+def module(*, in_fields: Any, out_fields: Mixed, **options: Unpack[ModuleOptions]) -> Typed[Callable[..., Any]]: ...
 @overload
-def module(*, in_fields: Several, out_fields: R, **options: Unpack[Options]) -> Typed[Callable[..., R]]: ...
+def module(*, in_fields: Several, out_fields: R, **options: Unpack[ModuleOptions]) -> Typed[Callable[..., R]]: ...
 @overload
 def module(
-    *, in_fields: tuple[Unpack[Ts]], out_fields: R, **options: Unpack[Options]
+    *, in_fields: tuple[Unpack[Ts]], out_fields: R, **options: Unpack[ModuleOptions]
 ) -> Typed[Callable[[Unpack[Ts]], R]]: ...
 @overload
-def module(*, in_fields: A, out_fields: R, **options: Unpack[Options]) -> Typed[Callable[[A], R]]: ...
-def module(*, in_fields: Any, out_fields: Any, **options: Unpack[Options]) -> Any:
+def module(*, in_fields: A, out_fields: R, **options: Unpack[ModuleOptions]) -> Typed[Callable[[A], R]]: ...
+def module(*, in_fields: Any, out_fields: Any, **options: Unpack[ModuleOptions]) -> Any:
     """A typed module in two steps: `module(in_fields=..., out_fields=...)(callable)`, also as a decorator.
 
     A checker compares the parameters and the return type of the callable with the types of the fields; give several

@@ -14,7 +14,7 @@ from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, get
 from ..._dims import FAMILY_DTYPES
 from ._codes import CAST, FROZEN, UNKNOWN_KEY, VALUE
 from ._facts import EXTRAS, MADE_OF, Found, Missing, at_path, batch_instance, field_type, fields_of, option, parameters
-from ._given import Checker
+from ._given import GivenCheck
 from ._refs import reference
 from ._shapes import tensor_facts, torch_name
 from ._source import source_of
@@ -55,7 +55,7 @@ def called(ctx: MethodContext, name: str) -> Type:
         _updated(ctx, owner)
     elif name == "replace":
         given = zip(ctx.callee_arg_names, ctx.args, strict=True)
-        Checker(ctx.api, owner.type).check({name: values[0] for name, values in given if name and len(values) == 1})
+        GivenCheck(ctx.api, owner.type).check({name: values[0] for name, values in given if name and len(values) == 1})
     else:
         _cast(ctx, owner, name)
     return ctx.default_return_type
@@ -155,7 +155,7 @@ def _written(
         text = f'"{".".join(path)}" of {owner.type.name} is declared {place.type}, given is {typ}'
         ctx.api.fail(text.replace("torch._tensor.Tensor", "Tensor").replace("builtins.", ""), ctx.context, code=VALUE)
     elif len(path) == 1:
-        Checker(ctx.api, owner.type).check({path[0]: value})
+        GivenCheck(ctx.api, owner.type).check({path[0]: value})
 
 
 def is_certainly_wrong(place: Found, typ: Type) -> bool:
@@ -188,7 +188,7 @@ def _updated(ctx: MethodContext, owner: Instance) -> None:
         place = at_path(owner, (name,))
         if isinstance(place, Missing):
             ctx.api.fail(str(place), value, code=UNKNOWN_KEY)
-    Checker(ctx.api, owner.type).check(dict(pairs))
+    GivenCheck(ctx.api, owner.type).check(dict(pairs))
 
 
 # ---- dtypes ----------------------------------------------------------------------------------------------------------

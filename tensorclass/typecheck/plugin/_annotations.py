@@ -17,7 +17,7 @@ MARKS = {"Shared": "shared", "PerElement": "per_element", "Ragged": "ragged"}
 NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
 
 
-class Reader:
+class AnnotationReader:
     """Reads the annotations of one file; names are followed through its imports and module-level aliases."""
 
     def __init__(self, api: SemanticAnalyzerPluginInterface) -> None:

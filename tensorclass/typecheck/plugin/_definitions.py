@@ -24,7 +24,7 @@ from .._rules import (
     wrong_value,
 )
 from . import _brackets as brackets
-from ._annotations import Reader
+from ._annotations import AnnotationReader
 from ._codes import DECLARATION
 from ._facts import ROOT, Declared, fields_of, is_below_root, lineage, option, own_fields, record
 
@@ -107,7 +107,7 @@ def _statement(cls: nodes.ClassDef, name: str) -> nodes.AssignmentStmt:
 
 
 def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, Declared]]:
-    reader, converted = Reader(ctx.api), set(_converted(ctx.cls))
+    reader, converted = AnnotationReader(ctx.api), set(_converted(ctx.cls))
     for name, statement in _statements(ctx.cls):
         annotation = statement.unanalyzed_type
         if annotation is None or not reader.is_field(annotation):

@@ -34,7 +34,7 @@ class Batch(NamedTuple):
     source: str
 
 
-class Checker:
+class GivenCheck:
     """Checks the fields of one instance in turn, as the run time does; what is unknown passes."""
 
     def __init__(self, api: Any, info: nodes.TypeInfo) -> None:
@@ -186,7 +186,7 @@ def constructed(ctx: FunctionContext) -> Type:
         and not kinds[0].is_star()
         and (kinds[0].is_named() or name not in EXTRAS)
     }
-    checker = Checker(ctx.api, info)
+    checker = GivenCheck(ctx.api, info)
     batch = _batch_argument(checker.source, given)
     fields = {name: value for name, value in given.items() if name not in EXTRAS}
     checker.check(fields, batch, whole=True)
@@ -221,7 +221,7 @@ def batch_of(api: Any, expr: nodes.Expression) -> Shape | None:
     if found is None:
         return None
     explicit = "batch_size" in found
-    batch = _batch_argument(source, found) if explicit else Checker(api, info).infer(found)
+    batch = _batch_argument(source, found) if explicit else GivenCheck(api, info).infer(found)
     return None if batch is None else batch.sizes
 
 
@@ -233,5 +233,5 @@ def assigned(ctx: AttributeContext) -> Type:
         value = source.assigned.get(ctx.context)  # type: ignore[call-overload]  # a node
         name = getattr(ctx.context, "name", "")
         if value is not None and name in fields_of(owner):
-            Checker(ctx.api, owner).check({name: value})
+            GivenCheck(ctx.api, owner).check({name: value})
     return ctx.default_attr_type

@@ -20,7 +20,7 @@ NO_FIELDS = ("ClassVar", "Final")
 
 
 @dataclass(frozen=True)
-class Field:
+class FieldLine:
     """A line of a class body: what reading gives, what the constructor takes, whether it has to be given."""
 
     name: str
@@ -37,7 +37,7 @@ class Field:
 class Fields(NamedTuple):
     """The fields of a class in the order of the constructor, and whether its parents are in the same file."""
 
-    rows: dict[str, Field]
+    rows: dict[str, FieldLine]
     whole: bool
 
 
@@ -114,7 +114,7 @@ class Declarations:
 
     def fields(self, types: Types, node: ast.ClassDef) -> Fields:
         """Every field of a class, parents first."""
-        rows: dict[str, Field] = {}
+        rows: dict[str, FieldLine] = {}
         whole = True
         for base in reversed(node.bases):
             found = self._parent(types.file, base)
@@ -131,7 +131,7 @@ class Declarations:
         return Fields(rows, whole)
 
 
-def own_fields(types: Types, node: ast.ClassDef) -> Iterator[Field]:
+def own_fields(types: Types, node: ast.ClassDef) -> Iterator[FieldLine]:
     """The fields that the body of a class declares."""
     kw_only = False
     for line in node.body:
@@ -144,7 +144,7 @@ def own_fields(types: Types, node: ast.ClassDef) -> Iterator[Field]:
             yield _field(types, line, line.target.id, kw_only, kind != "InitVar")
 
 
-def _field(types: Types, line: ast.AnnAssign, name: str, kw_only: bool, stored: bool) -> Field:
+def _field(types: Types, line: ast.AnnAssign, name: str, kw_only: bool, stored: bool) -> FieldLine:
     options: dict[str, ast.expr] = {}
     default, init = line.value is not None, True
     if isinstance(line.value, ast.Call) and types.file.full_name(line.value) in SPECIFIERS:
@@ -154,4 +154,4 @@ def _field(types: Types, line: ast.AnnAssign, name: str, kw_only: bool, stored: 
     said = {key: value.value for key, value in options.items() if isinstance(value, ast.Constant)}
     reads, takes = types.read(line.annotation), types.read(line.annotation, given=True)
     init, kw_only = init and bool(said.get("init", True)), bool(said.get("kw_only", kw_only))
-    return Field(name, reads, takes, line, default, init, kw_only, stored)
+    return FieldLine(name, reads, takes, line, default, init, kw_only, stored)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ._fields import DECORATOR, NO_FIELDS, ROOTS, SPECIFIERS, Field
+from ._fields import DECORATOR, NO_FIELDS, ROOTS, SPECIFIERS, FieldLine
 
 if TYPE_CHECKING:
     from ._pyi import Module
@@ -168,7 +168,7 @@ def _is_generic(module: Module, node: ast.ClassDef) -> bool:
     return bool(getattr(node, "type_params", ())) or "typing.Generic" in map(module.file.full_name, node.bases)
 
 
-def _keys(module: Module, fields: Iterable[Field], path: tuple[str, ...] = ()) -> Iterator[tuple[str, Field]]:
+def _keys(module: Module, fields: Iterable[FieldLine], path: tuple[str, ...] = ()) -> Iterator[tuple[str, FieldLine]]:
     """The keys of a class as types, with those in nested classes of the same file; whatever stands below others."""
     stored = [(field, [f'_Literal["{name}"]' for name in (*path, field.name)]) for field in fields if field.stored]
     yield from ((f"tuple[{', '.join(key)}]" if path else key[0], field) for field, key in stored)
@@ -181,13 +181,13 @@ def _keys(module: Module, fields: Iterable[Field], path: tuple[str, ...] = ()) -
             yield f"tuple[{', '.join(key)}, _t.Unpack[tuple[_Any, ...]]]", replace(field, reads="_Any", takes="_Any")
 
 
-def _is_possible(fields: Iterable[Field]) -> bool:
+def _is_possible(fields: Iterable[FieldLine]) -> bool:
     """Whether the fields make a signature; of those that do not, the checker says so in its own words."""
     first = [field.default for field in fields if field.init and not field.kw_only]
     return first == sorted(first) and not {"batch_size", "device", "names"} & {field.name for field in fields}
 
 
-def constructor(fields: Iterable[Field]) -> str:
+def constructor(fields: Iterable[FieldLine]) -> str:
     """`__init__` with the fields in order, keyword-only ones last, and what every container takes."""
     taken = [field for field in fields if field.init]
     first = [f"{f.name}: {f.takes}{' = ...' if f.default else ''}" for f in taken if not f.kw_only]
@@ -196,14 +196,14 @@ def constructor(fields: Iterable[Field]) -> str:
     return "def __init__(\n" + "".join(f"    {row},\n" for row in rows) + ") -> None: ..."
 
 
-def replacing(name: str, fields: Iterable[Field]) -> Iterator[str]:
+def replacing(name: str, fields: Iterable[FieldLine]) -> Iterator[str]:
     """`replace` with what may be changed."""
     yield f"@_t.changed{OVERRIDES}"
     rows = ["self", "_changes: _Any = ...", "/", "*", *(f"{f.name}: {f.takes} = ..." for f in fields)]
     yield f"def replace({PYRIGHT}\n" + "".join(f"    {row},\n" for row in rows) + f") -> {name}: ..."
 
 
-def _keyed(name: str, keys: Iterable[tuple[str, Field]], strict: bool) -> Iterator[str]:
+def _keyed(name: str, keys: Iterable[tuple[str, FieldLine]], strict: bool) -> Iterator[str]:
     groups: dict[tuple[str, str], list[str]] = {}
     for key, field in keys:
         groups.setdefault((field.reads, field.takes if name in WRITES else ""), []).append(key)

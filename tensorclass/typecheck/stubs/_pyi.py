@@ -10,7 +10,7 @@ from pathlib import Path
 from ._fields import DECORATOR, Declarations, Types
 from ._generated import class_head, declared, generated
 from ._project import Definition, Project, SourceFile, is_text
-from ._wrong import Checker, Finding
+from ._wrong import ClassCheck, Finding
 
 MARK = "# Written by `tensorclass stubs` from"
 QUIET = "# ty: ignore\n# ruff: noqa\n# fmt: off"
@@ -30,7 +30,7 @@ class Stubs:
     def __init__(self, strict_keys: bool = False) -> None:
         self.project = Project()
         self.declarations = Declarations(self.project)
-        self.checker = Checker(self.declarations)
+        self.checker = ClassCheck(self.declarations)
         self.findings: list[Finding] = []
         """The wrong declarations in the files of which stubs were made."""
         self.strict_keys = strict_keys

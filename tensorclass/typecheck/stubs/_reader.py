@@ -83,7 +83,7 @@ def is_for_checkers(node: ast.If) -> bool:
     return ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
 
 
-class Reader:
+class SourceReader:
     """Reads annotations as `Declared`, across the files of a project."""
 
     def __init__(self, declarations: Declarations) -> None:

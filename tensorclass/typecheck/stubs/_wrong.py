@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from .. import _rules as rules
 from .._rules import Declared, WrongAnnotation
-from ._fields import DECORATOR, ROOTS, SPECIFIERS, Declarations, Field, Types, own_fields
+from ._fields import DECORATOR, ROOTS, SPECIFIERS, Declarations, FieldLine, Types, own_fields
 from ._project import SourceFile
-from ._reader import Class, Reader, is_for_checkers, items_of
+from ._reader import Class, SourceReader, is_for_checkers, items_of
 
 CODE = "tensorclass-declaration"
 CONTAINER = "tensorclass.store._bridges.BridgeOps"
@@ -43,17 +43,17 @@ class Finding(NamedTuple):
         return f"{self.path}:{self.line}: error: {self.message} [{CODE}]"
 
 
-class Row(NamedTuple):
+class FieldRow(NamedTuple):
     """A field as its class declares it; `problem` is what is wrong with its annotation."""
 
-    field: Field
+    field: FieldLine
     declared: Declared
     nested: Class | None
     owner: str
     problem: str
 
 
-class Checker:
+class ClassCheck:
     """Checks the classes of files.
 
     Args:
@@ -62,8 +62,8 @@ class Checker:
 
     def __init__(self, declarations: Declarations) -> None:
         self.declarations = declarations
-        self.reader = Reader(declarations)
-        self._own: dict[int, dict[str, Row]] = {}
+        self.reader = SourceReader(declarations)
+        self._own: dict[int, dict[str, FieldRow]] = {}
 
     def findings(self, file: SourceFile) -> list[Finding]:
         """What is wrong in a file, by line; lines that say `# type: ignore` are left out."""
@@ -165,7 +165,7 @@ class Checker:
 
     # ---- fields --------------------------------------------------------------------------------------------------
 
-    def _rows(self, cls: Class) -> dict[str, Row]:
+    def _rows(self, cls: Class) -> dict[str, FieldRow]:
         """The fields that a class body declares once."""
         file, node = cls
         if id(node) not in self._own:
@@ -174,22 +174,22 @@ class Checker:
             self._own[id(node)] = {f.name: self._row(cls, f) for f in fields if times[f.name] == 1}
         return self._own[id(node)]
 
-    def _row(self, cls: Class, field: Field) -> Row:
+    def _row(self, cls: Class, field: FieldLine) -> FieldRow:
         produced = field.line.value is not None and self.reader.bound(cls[0]).name(field.line.value) == PRODUCED
         try:
             declared, nested = self.reader.read(cls[0], field.line.annotation)
         except WrongAnnotation as wrong:
-            return Row(field, Declared(produced=produced), None, cls[1].name, str(wrong))
-        return Row(field, replace(declared, produced=produced), nested, cls[1].name, "")
+            return FieldRow(field, Declared(produced=produced), None, cls[1].name, str(wrong))
+        return FieldRow(field, replace(declared, produced=produced), nested, cls[1].name, "")
 
-    def _inherited(self, cls: Class) -> dict[str, Row]:
-        found: dict[str, Row] = {}
+    def _inherited(self, cls: Class) -> dict[str, FieldRow]:
+        found: dict[str, FieldRow] = {}
         for base in reversed(cls[1].bases):
             parent = self.reader.typed_class(cls[0], base)
             found |= {**self._inherited(parent), **self._rows(parent)} if parent is not None else {}
         return found
 
-    def _stored(self, cls: Class, row: Row) -> Iterator[str]:
+    def _stored(self, cls: Class, row: FieldRow) -> Iterator[str]:
         """What is wrong with a name, or with a kind of field."""
         name = row.field.name
         if self._may_be(cls, "tensor_only", certainly=True):
@@ -200,7 +200,7 @@ class Checker:
         if path:
             yield rules.without_end(".".join(path), cls[1].name)
 
-    def _way_back(self, cls: Class, row: Row, seen: tuple[int, ...]) -> tuple[str, ...]:
+    def _way_back(self, cls: Class, row: FieldRow, seen: tuple[int, ...]) -> tuple[str, ...]:
         """The fields that lead back to the class, when none of them may be absent."""
         if row.nested is None or row.declared.optional or row.declared.produced or id(row.nested[1]) in seen:
             return ()
@@ -212,7 +212,7 @@ class Checker:
                 return (row.field.name, *path)
         return ()
 
-    def _value(self, cls: Class, row: Row) -> Iterator[str]:
+    def _value(self, cls: Class, row: FieldRow) -> Iterator[str]:
         """What is wrong with what stands on the right."""
         value, name = row.field.line.value, self.reader.bound(cls[0]).name
         given = {k.arg: k.value for k in value.keywords} if isinstance(value, ast.Call) else {}
@@ -222,7 +222,7 @@ class Checker:
         if isinstance(default, DISPLAYS) or (isinstance(default, ast.Call) and name(default.func) in MUTABLE):
             yield rules.shared_default(row.field.name)
 
-    def _order(self, own: dict[str, Row], rows: dict[str, Row]) -> Iterator[tuple[int, str]]:
+    def _order(self, own: dict[str, FieldRow], rows: dict[str, FieldRow]) -> Iterator[tuple[int, str]]:
         before = ""
         for name, row in rows.items():
             if not row.field.init or row.field.kw_only or not _is_plain(row.field):
@@ -232,14 +232,14 @@ class Checker:
             elif before and name in own:
                 yield row.field.line.lineno, rules.out_of_order(name, before)
 
-    def _undefined(self, cls: Class, row: Row) -> Iterator[str]:
+    def _undefined(self, cls: Class, row: FieldRow) -> Iterator[str]:
         bound = self.reader.bound(cls[0])
         for name in dict.fromkeys(_names(row.field.line.annotation)):
             if name not in bound.real and not hasattr(builtins, name) and "*" not in bound.meanings:
                 yield rules.undefined(name, bound.meanings.keys(), tuple(sorted(bound.real)))
 
 
-def _is_plain(field: Field) -> bool:
+def _is_plain(field: FieldLine) -> bool:
     """Whether it is certain that a field has a default, and where the constructor takes it."""
     value = field.line.value
     if not isinstance(value, ast.Call):
