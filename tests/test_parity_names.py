@@ -80,11 +80,9 @@ ENTRY_SHAPES = """
     __getitem__ __len__ __iter__ __eq__ __ne__ __torch_function__ maybe_to_stack __repr__
 """
 
-FILES = "reads and writes files, which are another capability"
 OBJECT = "an object is an entry and no container: it has no keys, fields or leaves"
 TORCH = "torch gives tensors no such method; the anchor's copy of the class does"
 ABSENT = {
-    "from_consolidated": FILES,
     "NonTensorData": OBJECT,
     "MetaData": OBJECT,
     "NonTensorStack": OBJECT,
@@ -127,9 +125,6 @@ def test_methods(container):
 @pytest.mark.parametrize("name", FUNCTIONS.split())
 def test_functions(name):
     """Every function and class of the capabilities is public, under the anchor's name."""
-    if name in ABSENT and ABSENT[name] == FILES:
-        assert not hasattr(tensorclass, name)
-        return
     assert getattr(tensorclass, name) is not None
 
 

@@ -9,8 +9,9 @@ One idea: a container is tensors under names, and a tree that says what they mak
 What users call:
 
 - `_files`: `save` and `load`, the arguments of users.
-- `_paths`: a path is a file, a folder with `data.safetensors`, or one of these with a key behind it. `to_write(path,
-  single) -> (file, folder to make)`, `to_read(path) -> (file, key)`.
+- `_paths`: a path is a file, a folder with `data.safetensors` or an index, or one of these with a key behind it.
+  `to_write(path, single) -> (file, folder to make)`, `to_read(path) -> (file or index, key)`.
+- `_archive`: folders as single files and back, by what is stored.
 
 Containers and entries:
 
@@ -26,7 +27,8 @@ Mapped tensors:
 
 - `_mapped_tensor`: `MemoryMappedTensor`; `wrap(tensor, Source)` makes one, `from_handle` is what pickles call.
 - `_anchor`: `read_anchor(path, ...)` makes our tree of what `tensordict` wrote, and `Unpacker` does the rest.
-- `_memmap`: containers of them: `memmap`, `memmap_like`, `load_memmap`, `saved_path`; `TensorDictFuture`.
+- `_memmap`: containers of them: `memmap`, `memmap_like`, `load_memmap`, `saved_path`, `consolidated`.
+- `_grow`: `make_memmap` adds an entry to one, and `append_memmap` rows to a folder.
 
 The file:
 
@@ -34,7 +36,9 @@ The file:
   writes to a `Target` that is open.
 - `_read`: `read(path, key, want, mmap=, write=, verify=, allow_pickle=, lenient=)`. Its steps: `read_head(fd, size,
   path) -> Opened`, `places_of(header, names, path) -> {name: Place}`, `tensors_of(opened, places, mmap, write,
-  verify)`.
+  verify)`; `find_tensors(path, key, ...)` goes through all files of an index.
+- `_index`: which files make up a folder; `Settle` puts a new file and the index in their places, under a lock.
+- `_codecs`: `compressed(packed, codec, level)` and `inflated(...)`, tensor by tensor.
 - `_header`: `parse(raw, size, path) -> Header(metadata, tensors, start)` and `encode(metadata, rows)`; `load_json` for
   JSON that is not trusted; `alignment_class`, the order of the payload.
 - `_format`: our metadata: pydantic models of what is read (`Meta`, `Node` and the parts), `dump`, `read`, `seal`.
@@ -58,11 +62,17 @@ The system:
 - `_memory`: tensors as buffers (`buffer_of`) and over buffers (`tensor_over`).
 """
 
+from ._archive import is_memmap_archive as is_memmap_archive
+from ._archive import pack_memmap as pack_memmap
+from ._archive import refresh_archive_checksums as refresh_archive_checksums
+from ._archive import unpack_memmap as unpack_memmap
 from ._dataset import TensorClassDataset as TensorClassDataset
+from ._files import TensorDictFuture as TensorDictFuture
 from ._files import load as load
 from ._files import save as save
+from ._grow import append_memmap as append_memmap
 from ._mapped_tensor import MemoryMappedTensor as MemoryMappedTensor
-from ._memmap import TensorDictFuture as TensorDictFuture
+from ._memmap import from_consolidated as from_consolidated
 from ._memmap import load_memmap as load_memmap
 from ._memmap import memmap as memmap
 from ._sampling import Batches as Batches

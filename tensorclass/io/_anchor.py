@@ -43,7 +43,7 @@ _LIMIT = 1 << 28
 
 
 def read_anchor(
-    path: str, key: Path, want: Any, *, mmap: bool = True, write: bool = False, verify: bool = False,
+    path: str, key: Path, want: Any, *, mmap: bool = True, write: bool | None = False, verify: bool = False,
     allow_pickle: bool = False, lenient: bool = False, wrap: bool = False,
 ) -> Any:  # fmt: skip
     """What is under a key of a folder, an archive or a consolidated file; None for any other file. See `_read.read`.
@@ -55,6 +55,7 @@ def read_anchor(
     reader = _reader(path)
     if reader is None:
         return None
+    write = write is not False
     try:
         if verify or (write and not isinstance(reader, _Folder)):
             what = "checksums" if verify else "writing through to it"
@@ -69,6 +70,14 @@ def read_anchor(
     finally:
         reader.close()
     return Unpacker(meta, tensors, path, allow_pickle, lenient, False).build(part, key, want)
+
+
+def describe(text: str, path: str) -> Meta:
+    """Our metadata for a safetensors file, from what `to_safetensors` of `tensordict` wrote there."""
+    builder = _Builder(text, path, False)
+    return Meta(
+        version=_format.VERSION, header_crc32=_format.BLANK, root=builder.root(), classes=builder.classes
+    )  # fmt: skip
 
 
 def is_archive(path: str) -> bool:
@@ -248,6 +257,11 @@ class _Builder:
     def root(self) -> Node:
         """The tree."""
         try:
+            if isinstance(self.reader, str):
+                found = load_json(self.reader, self.path, "its description", 8)
+                if found["version"] != 1:
+                    raise self.wrong((), f"it has version {found['version']!r:.20}, this library reads version 1")
+                return Node.model_validate(self.described(found["root"]))
             if isinstance(self.reader, _Block):
                 return Node.model_validate(self.block(load_json(self.reader.text.decode(), self.path, "", 0), ()))
             return Node.model_validate(self.node((), ()))
@@ -356,6 +370,23 @@ class _Builder:
         raw = torch.frombuffer(bytearray(pickle.dumps(held)), dtype=torch.uint8)
         return {"kind": "value", "coding": "pickle", "wrap": "data", "data": self.keep(key, raw)}
 
+    # ---- safetensors files ---------------------------------------------------------------------------------------
+
+    def described(self, about: Any) -> dict[str, Any]:
+        """A container of a safetensors file; stacks that were lazy are stored dense, and stay so."""
+        entries: dict[str, Any] = {}
+        for name, part in about["keys"].items():
+            if "td" in part:
+                entries[name] = self.described(part["td"])
+            elif "tensor" in part:
+                plain = part["tensor"]
+                entries[name] = {"kind": "tensor", "data": plain, "role": "unbatched"} if "unbatched" in part else plain
+            else:
+                entries[name] = self.json(part["non_tensor"], "data")
+        found = {"kind": "node", "size": about["batch_size"], "names": about["names"], "entries": entries}
+        kind = about.get("class")
+        return found if kind is None else {**found, "cls": self.cls(kind.removeprefix("<class '").removesuffix("'>"))}
+
     # ---- consolidated files --------------------------------------------------------------------------------------
 
     def block(self, about: Any, key: Path) -> dict[str, Any]:
@@ -456,3 +487,14 @@ def _shape(given: Any) -> list[int]:
     if total >= 1 << 60:
         raise ValueError(f"{given!r:.80} is too large")
     return given
+
+
+def is_zip(path: str) -> bool:
+    """Whether a file is an archive that `tensordict` wrote; damaged ones are not."""
+    try:
+        reader = _reader(path)
+    except FileFormatError:
+        return False
+    if reader is not None:
+        reader.close()
+    return isinstance(reader, _Archive) and META in reader.known

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -157,6 +157,30 @@ class Target:
                 count = os.pwrite(self.fd, data, offset)
                 data, offset = data[count:], offset + count
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """A block in which no other process or thread changes which files make up the folder."""
+        self._lock("LOCK_EX")
+        try:
+            yield
+        finally:
+            self._lock("LOCK_UN")  # a forked child may still have the descriptor open
+
+    def _lock(self, how: str) -> None:
+        with suppress(OSError):  # some file systems lock no folders; there one writer at a time is the rule
+            if fcntl is not None:
+                fcntl.flock(self._folder_fd, getattr(fcntl, how))
+
+    def beside(self) -> list[str]:
+        """The names in the folder."""
+        with naming(self.folder or "."):
+            return os.listdir(self._folder_fd)
+
+    def drop(self, name: str) -> None:
+        """Remove a file of the folder that nothing names any more; one that can't be removed stays."""
+        with suppress(OSError):
+            os.unlink(name, dir_fd=self._folder_fd)
+
     def commit(self) -> None:
         """Bring the file to the disk and put it in its place."""
         with naming(self.path, "while bringing the file to the disk"):
@@ -191,12 +215,13 @@ def _alive(pid: int) -> bool:
 
 
 @contextmanager
-def replacing(path: str, sweep: bool = True) -> Iterator[Target]:
+def replacing(path: str, sweep: bool = True, settle: Callable[[Target], None] = Target.commit) -> Iterator[Target]:
     """Write a file that takes its place at the end of the block, whole or not at all.
 
     Args:
         path: the file.
         sweep: remove temporary files of dead processes, which lists the folder.
+        settle: what puts the file in its place.
 
     Raises:
         OSError: with the path; the old file is untouched, and nothing else is left behind.
@@ -205,7 +230,7 @@ def replacing(path: str, sweep: bool = True) -> Iterator[Target]:
     try:
         target.start()
         yield target
-        target.commit()
+        settle(target)
     finally:
         target.end()
 

@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._schema import schema_of
-from ..core import STORAGE, TensorCollection, unravel_key_to_tuple
+from ..core import STORAGE, Path, TensorCollection, unravel_key_to_tuple
 from ..core._device import Device
 from ..core._keys import Key
-from ..errors import FileFormatError, StructureError, UnsupportedOperationError
+from ..errors import ArgumentError, FileFormatError, MissingKeyError, StructureError
 from ..store import TensorDict
 from ._anchor import read_anchor
 from ._atomic import make_folder
+from ._codecs import codec_of, compressed
+from ._index import Settle
 from ._pack import Packed, pack
-from ._paths import StrPath, to_read, to_write
+from ._paths import DATA, INDEX, StrPath, home_of, to_read, to_write
 from ._read import read
 from ._unpack import UNTYPED
 from ._write import write
+
+
+class TensorDictFuture:
+    """A container that a thread is writing.
+
+    Args:
+        work: what gives the container.
+
+    >>> import tempfile, torch
+    >>> from tensorclass import TensorDict
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     future = TensorDict(a=torch.arange(3)).memmap(folder, num_threads=2, return_early=True)
+    ...     future.result()["a"]
+    MemoryMappedTensor([0, 1, 2])
+    """
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        pool = ThreadPoolExecutor(1)
+        self.futures: list[Future[Any]] = [pool.submit(work)]
+        pool.shutdown(wait=False)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the container, and give it; an error of the thread is raised here."""
+        return self.futures[0].result(timeout)
 
 
 def save(
@@ -40,12 +67,13 @@ def save(
         prefix: a path that ends in `.safetensors` or `.tdz` is the file; any other is a folder that holds
             `data.safetensors`, and is made.
         copy_existing: accepted for compatibility; what is written is always a copy.
-        num_threads: accepted for compatibility; one thread writes as fast as the disk.
-        return_early: refused.
+        num_threads: with `return_early`, more than one asks for a future; one thread writes as fast as the disk.
+        return_early: give a `TensorDictFuture` while a thread writes. The batch must not be changed until then.
         share_non_tensor: accepted for compatibility.
         robust_key: accepted for compatibility; every key round-trips.
-        archive: whether the path is the file itself, whatever it ends in.
-        compression: refused.
+        archive: whether the path is the file itself; by default its end says so.
+        compression: "deflate", "bzip2" or "lzma" compress each tensor of a single file on its own, where that makes it
+            smaller; loading unpacks them into memory. "stored" and None leave them as they are.
         atomic: accepted for compatibility; every write is atomic.
         checksums: write a checksum for each tensor, for `load(..., verify=True)`.
         allow_pickle: pickle Python objects that JSON can't hold; loading them asks for the same.
@@ -69,19 +97,40 @@ def save(
         raise TypeError(f"save takes a container, got a {type(data).__name__}")
     if prefix is None:
         raise TypeError('save needs a path: `batch.save("batch.safetensors")`')
-    if return_early or compression is not None:
-        what = "return_early" if return_early else "compression"
-        raise UnsupportedOperationError(
-            f"save: {what} is refused: the file is complete, and plain, when the call returns"
-        )
-    packed = pack(data, allow_pickle)
-    file, folder = to_write(prefix, bool(archive))
+    if return_early and num_threads > 1:
+        how: dict[str, Any] = {"archive": archive, "compression": compression, "allow_pickle": allow_pickle}
+        return TensorDictFuture(lambda: save(data, prefix, checksums=checksums, **how))
+    packed, file, folder = prepared(data, prefix, archive, compression, allow_pickle)
+    tensors = put(file, folder, packed, checksums=checksums)
+    if packed.simple:
+        return over(data, packed, tensors)
+    want = type(data) if schema_of(type(data)) is not None else None
+    return read(home_of(file, folder), (), want, allow_pickle=allow_pickle)
+
+
+def prepared(
+    data: Any, prefix: StrPath, archive: bool | None, compression: Any, allow_pickle: bool = False
+) -> tuple[Packed, str, str]:  # fmt: skip
+    """A packed container, the file that it goes to, and the folder to make for it, or ""."""
+    codec = codec_of(compression)
+    file, folder = to_write(prefix, archive)
+    if codec and folder:
+        raise ArgumentError(f"a folder is not compressed; give a path that ends in .tdz, or archive=True, not {folder}")
+    return compressed(pack(data, allow_pickle), codec), os.path.abspath(file), folder and os.path.abspath(folder)
+
+
+def put(file: str, folder: str, packed: Packed, **options: Any) -> list[Tensor]:
+    """Write a packed container to a file, or in the place of all that a folder holds; see `write`."""
     if folder:
-        make_folder(os.path.abspath(folder))
-    tensors = write(file, packed, checksums)
-    if not packed.simple:
-        return read(file, (), type(data) if schema_of(type(data)) is not None else None, allow_pickle=allow_pickle)
-    return over(data, packed, tensors)
+        make_folder(folder)
+        options.setdefault("settle", Settle(lambda index: None if index is None else listed(packed), DATA))
+    return write(file, packed, **options)
+
+
+def listed(packed: Packed) -> dict[str, Any]:
+    """A packed container as an index has it, whose tensors are all in the new file."""
+    names = {item.name: "" for item in packed.items}
+    return {"weight_map": names, "classes": packed.classes, "root": packed.root}
 
 
 def over(data: Any, packed: Packed, tensors: Sequence[Tensor]) -> Any:
@@ -114,7 +163,7 @@ def load(
         non_blocking: whether copies to `device` may be asynchronous.
         out: a container to copy the values into, which is what is given back.
         robust_key: accepted for compatibility.
-        subpath: the key of the entry to read; nothing else is read.
+        subpath: the key of the entry to read, also as a text with slashes (`"a/b"`); nothing else is read.
         mode: "r" or None: writes stay in memory. "r+": writes reach the file.
         num_threads: accepted for compatibility.
         allow_pickle: load pickled objects, which can run any code: only for files that you trust.
@@ -139,19 +188,44 @@ def load(
         raise ValueError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
     if mode == "r+" and not mmap:
         raise ValueError('mode="r+" maps the file; leave out mmap=False')
-    found = find(prefix, subpath, cls, mmap=mmap, write=mode == "r+", verify=verify, allow_pickle=bool(allow_pickle))
+    found, _ = find(prefix, subpath, cls, mmap=mmap, write=mode == "r+", verify=verify, allow_pickle=bool(allow_pickle))
     if device is not None:
         found = found.to(device, non_blocking=non_blocking)
     return found if out is None else out.copy_(found)
 
 
-def find(prefix: StrPath, subpath: Key | None, cls: Any, **options: Any) -> Any:
-    """What a path and a key lead to, as a class when one is wanted; the options are those of `read`."""
-    file, key = to_read(prefix)
-    key += () if subpath is None else unravel_key_to_tuple(subpath)
+def find(prefix: StrPath, subpath: Key | None, cls: Any, **options: Any) -> tuple[Any, Path]:
+    """What a path and a key lead to, as a class when one is wanted, and where that is: a file or folder, and keys.
+
+    The options are those of `read`.
+    """
+    try:
+        return _steadily(prefix, () if subpath is None else unravel_key_to_tuple(subpath), cls, options)
+    except MissingKeyError:
+        if not isinstance(subpath, str) or "/" not in subpath:
+            raise
+    return _steadily(prefix, tuple([part for part in subpath.split("/") if part]), cls, options)
+
+
+def _steadily(prefix: StrPath, below: Path, cls: Any, options: dict[str, Any]) -> tuple[Any, Path]:
+    """As `find`; a writer may remove files after the index that lists them was read, so it tries again."""
+    for last in (*[False] * 4, True):
+        file, key = to_read(prefix)
+        try:
+            found = _find(file, key + below, cls, options)
+        except FileNotFoundError:
+            if last:
+                raise
+            continue
+        folder, name = os.path.split(os.path.abspath(file))
+        return found, (folder if name in (DATA, INDEX) else os.path.join(folder, name), *key, *below)
+    raise AssertionError  # the last round returns or raises
+
+
+def _find(file: str, key: Path, cls: Any, options: dict[str, Any]) -> Any:
     typed = None if cls is None or schema_of(cls) is None else cls
     want = UNTYPED if cls is TensorDict else typed
-    options["lenient"] = cls is not None and typed is None
+    options = {**options, "lenient": cls is not None and typed is None}
     try:
         found = read_anchor(file, key, want, **options) if os.path.isdir(file) else read(file, key, want, **options)
     except FileFormatError:

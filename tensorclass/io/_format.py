@@ -1,5 +1,7 @@
 """Our metadata: one JSON text in the header, which says what the tensors of a file make up. It is not trusted.
 
+The fields of each part are in the order in which they are written.
+
 A container is a `Node` of entries; an entry that is a plain tensor is the name under which that is stored. Keys
 are in the order of the container.
 """
@@ -61,30 +63,30 @@ class NestedPart(Part):
     kind: Literal["nested"] = "nested"
     values: Stored
     offsets: str | None = None
-    lengths: str | None = None
     sizes: str | None = None
     dim: Annotated[int, Field(ge=1, lt=64)] = 1
     grad: bool = False
+    lengths: str | None = None
 
 
 class ObjectsPart(Part):
     """One Python object for each element: texts in a table, and which of them each element has."""
 
     kind: Literal["objects"] = "objects"
+    coding: Literal["text", "json", "declared", "pickle"]
     text: str
     offsets: str
     index: str
-    coding: Literal["text", "json", "declared", "pickle"]
 
 
 class ValuePart(Part):
     """A Python object as JSON, here or in a tensor of bytes."""
 
     kind: Literal["value"] = "value"
-    value: Any = None
-    data: str | None = None
-    coding: Literal["json", "declared", "pickle"] = "json"
     wrap: Wrap = "plain"
+    coding: Literal["json", "declared", "pickle"] = "json"
+    data: str | None = None
+    value: Any = None
 
 
 class NonePart(Part):
@@ -97,20 +99,20 @@ class Node(Part):
     """A container: dense with entries, or a lazy stack with members."""
 
     kind: Literal["node"] = "node"
+    params: Literal["convert", "keep"] | None = None
+    """Whether it is a `TensorDictParams`, and what becomes of tensors that are written to it."""
+    cls: Annotated[int, Field(ge=0)] | None = None
+    """The place of its class in the table of classes."""
+    locked: bool = False
     size: list[Count] = []
     names: list[str | None] | None = None
     device: str | None = None
-    locked: bool = False
-    cls: Annotated[int, Field(ge=0)] | None = None
-    """The place of its class in the table of classes."""
-    params: Literal["convert", "keep"] | None = None
-    """Whether it is a `TensorDictParams`, and what becomes of tensors that are written to it."""
     entries: dict[str, Entry] = {}
+    dim: Count = 0
+    dim_name: str | None = None
     members: list[Node] | None = None
     empty: Node | None = None
     """What a stack without members remembers of those to come."""
-    dim: Count = 0
-    dim_name: str | None = None
 
 
 Entry: TypeAlias = Annotated[
@@ -120,6 +122,14 @@ Entry: TypeAlias = Annotated[
     ],
     Field(union_mode="left_to_right"),
 ]
+
+
+class CompressedPart(Part):
+    """What a tensor is that is stored as compressed bytes."""
+
+    codec: Literal["deflate", "bzip2", "lzma"]
+    dtype: str
+    shape: list[Count]
 
 
 class ClassPart(Part):
@@ -140,19 +150,24 @@ class Meta(Part):
     """The id that the manifest of a dataset has for this file."""
     crc32: dict[str, str] | None = None
     """The checksum of each stored tensor, eight hex digits."""
+    compressed: dict[str, CompressedPart] = {}
+    """The tensors that are stored compressed."""
     classes: list[ClassPart] = []
     root: Node
 
 
 def dump(
-    classes: list[dict[str, Any]], root: dict[str, Any], crc: list[str] | dict[str, str] | None, shard: str = ""
-) -> str:
+    classes: list[dict[str, Any]], root: dict[str, Any], crc: list[str] | dict[str, str] | None, shard: str = "",
+    compressed: dict[str, Any] | None = None,
+) -> str:  # fmt: skip
     """The metadata as text, version first; with the checksums of tensors, blank ones for a list of names."""
     whole: dict[str, Any] = {"version": VERSION, "header_crc32": BLANK}
     if shard:
         whole["shard"] = shard
     if crc is not None:
         whole["crc32"] = crc if isinstance(crc, dict) else dict.fromkeys(crc, BLANK)
+    if compressed:
+        whole["compressed"] = compressed
     if classes:
         whole["classes"] = classes
     return json.dumps({**whole, "root": root}, separators=(",", ":"), allow_nan=False)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 from .._schema import Schema
 from ..errors import FileFormatError, SchemaError
-from ._atomic import open_file
 from ._dataset import TensorClassDataset
+from ._index import read_index
 from ._manifest import NAME, read_manifest, stored_schema
-from ._paths import DATA, SUFFIXES, to_read
-from ._read import Opened, places_of, read, read_head
+from ._paths import DATA, INDEX, SUFFIXES, to_read
+from ._read import Opened, find_tensors, head_of, places_of, read
 from ._unpack import UNTYPED, references
 
 
 def is_stored(path: str) -> bool:
     """Whether a path is that of a file or a dataset, rather than of a module."""
-    return path.endswith(SUFFIXES) or any([os.path.lexists(os.path.join(path, name)) for name in (NAME, DATA)])
+    return path.endswith(SUFFIXES) or any([os.path.lexists(os.path.join(path, name)) for name in (NAME, DATA, INDEX)])
 
 
 def is_dataset(path: str) -> bool:
@@ -38,18 +39,12 @@ def verify(path: str, pbar: bool = False) -> list[Exception]:
         file, key = to_read(path)
         if key:
             return [FileNotFoundError(2, "no such file", path)]
-        read(file, (), UNTYPED, verify=_head(file).meta.crc32 is not None, allow_pickle=False)
+        for head in _heads(file):
+            find_tensors(head.path, verify=head.meta.crc32 is not None)
+        read(file, (), UNTYPED)
     except (FileFormatError, SchemaError, OSError) as error:
         return [error]
     return []
-
-
-def _head(file: str) -> Opened:
-    fd, size = open_file(file)
-    try:
-        return read_head(fd, size, file)
-    finally:
-        os.close(fd)
 
 
 def describe(path: str) -> str:
@@ -71,20 +66,36 @@ def _dataset_lines(path: str) -> Iterator[str]:
     yield from _schema_lines(stored_schema(manifest))
 
 
+def _heads(file: str) -> list[Opened]:
+    """The file, or those that an index lists."""
+    if os.path.basename(file) != INDEX:
+        return [head_of(file)]
+    index = read_index(file)
+    return [head_of(os.path.join(os.path.dirname(file), name)) for name in index.files(index.root)]
+
+
 def _file_lines(file: str) -> Iterator[str]:
-    opened = _head(file)
-    meta, root = opened.meta, opened.meta.root
+    heads = _heads(file)
+    meta: Any = heads[0].meta if os.path.basename(file) != INDEX else read_index(file)
+    root, size = meta.root, sum([head.size for head in heads])
     part = meta.classes[root.cls] if root.cls is not None and root.cls < len(meta.classes) else None
-    what = "a safetensors file of others" if not opened.ours else "a TensorDict"
+    what = "a TensorDict" if all([head.ours for head in heads]) else "a safetensors file of others"
     yield f"{file}: {what if part is None else f'{part.module}.{part.name}'}, batch size {root.size}"
-    sums = "with checksums" if meta.crc32 is not None else "without checksums"
-    yield f"  {len(opened.header.tensors):,} tensors, {opened.size:,} bytes, {sums}"
+    sums = "with checksums" if all([head.meta.crc32 is not None for head in heads]) else "without checksums"
+    files = f" in {len(heads):,} files" if len(heads) > 1 else ""
+    yield f"  {len(list(references(root))):,} tensors, {size:,} bytes{files}, {sums}"
     if part is not None and part.fields is not None:
         yield from _schema_lines(Schema.from_dict(part.fields))
     yield "tensors"
-    for name, place in places_of(opened.header, references(root), file).items():
+    where = {name: head for head in heads for name in head.header.tensors}
+    for name, true in references(root):
+        if name not in where:
+            raise FileFormatError("the index lists a tensor that is in none of its files", file, None, name)
+        head = where[name]
+        place = places_of(head.header, [(name, true)], file)[name]
         dtype = str(place.dtype).removeprefix("torch.")
-        yield f"  {name}  {dtype}{list(place.shape)}  {place.end - place.begin:,} bytes"
+        packed = f", {head.meta.compressed[name].codec}" if name in head.meta.compressed else ""
+        yield f"  {name}  {dtype}{list(place.shape)}  {place.end - place.begin:,} bytes{packed}"
 
 
 def _schema_lines(schema: Schema) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from zlib import crc32
 
 from pydantic import Field, ValidationError, field_validator
@@ -14,6 +14,7 @@ from ..errors import ChecksumError, FileFormatError
 from ._atomic import open_file, read_bytes, replacing
 from ._format import ClassPart, Count, Part
 
+P = TypeVar("P", bound=Part)
 NAME = "manifest.json"
 VERSION = 1
 SHARD = re.compile(r"(?:(?P<writer>[A-Za-z0-9_]{1,64})-)?(?P<number>\d{6,})-(?P<id>[0-9a-f]{16})\.safetensors")
@@ -66,9 +67,13 @@ def write_manifest(folder: str, manifest: Manifest) -> None:
     Raises:
         OSError: with the path.
     """
-    body = manifest.model_dump_json(exclude_none=True)
     with replacing(os.path.join(folder, NAME)) as target:
-        target.write([f'{_START}{crc32(body.encode()):08x}",{body[1:]}'.encode()])
+        target.write([sealed(manifest.model_dump_json(exclude_none=True))])
+
+
+def sealed(body: str) -> bytes:
+    """A JSON object with its checksum in front."""
+    return f'{_START}{crc32(body.encode()):08x}",{body[1:]}'.encode()
 
 
 def read_manifest(folder: str) -> Manifest:
@@ -79,14 +84,23 @@ def read_manifest(folder: str) -> Manifest:
         OSError: with the path, also when there is none.
     """
     path = os.path.join(folder, NAME)
+    return parse_manifest(read_small(path), path)
+
+
+def read_small(path: str) -> bytes:
+    """The bytes of a manifest or an index.
+
+    Raises:
+        FileFormatError: for one that is too long.
+        OSError: with the path.
+    """
     fd, size = open_file(path)
     try:
         if size > _MANY:
-            raise FileFormatError(f"a manifest has at most {_MANY} bytes, this one has {size}", path)
-        raw = read_bytes(fd, size, 0, path)
+            raise FileFormatError(f"it has at most {_MANY} bytes, this one has {size}", path)
+        return read_bytes(fd, size, 0, path)
     finally:
         os.close(fd)
-    return parse_manifest(raw, path)
 
 
 def parse_manifest(raw: bytes, path: str) -> Manifest:
@@ -95,25 +109,30 @@ def parse_manifest(raw: bytes, path: str) -> Manifest:
     Raises:
         FileFormatError: with the path and what is wrong.
     """
+    return parse_sealed(raw, path, "manifest", Manifest)
+
+
+def parse_sealed(raw: bytes, path: str, what: str, model: type[P]) -> P:
+    """What `sealed` wrote, as the model of it; errors call it `what`."""
     head = len(_START)
     if not raw.startswith(_START.encode()) or raw[head + 8 : head + 10] != b'",':
-        raise FileFormatError("it is no manifest of a dataset, or is cut off", path, 0)
+        raise FileFormatError(f"it is no {what}, or is cut off", path, 0)
     body = b"{" + raw[head + 10 :]
-    _check_version(body, path)
+    _check_version(body, path, what)
     if raw[head : head + 8] != f"{crc32(body):08x}".encode():
-        raise ChecksumError("the manifest is not the one that was written", path, 0)
+        raise ChecksumError(f"the {what} is not the one that was written", path, 0)
     try:
-        return Manifest.model_validate_json(body)
+        return model.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise FileFormatError(f"the manifest is wrong at `{where:.100}`: {first['msg']:.200}", path) from None
+        raise FileFormatError(f"the {what} is wrong at `{where:.100}`: {first['msg']:.200}", path) from None
 
 
-def _check_version(body: bytes, path: str) -> None:
+def _check_version(body: bytes, path: str, what: str) -> None:
     found = re.match(rb'\{"version":(\d{1,9})[,}]', body)
     if found is None:
-        raise FileFormatError("the manifest says no version, or is cut off", path, 0)
+        raise FileFormatError(f"the {what} says no version, or is cut off", path, 0)
     if int(found[1]) != VERSION:
-        what = f"the manifest has version {int(found[1])}, this library reads version {VERSION}; update tensorclass"
-        raise FileFormatError(what, path, 0)
+        more = f"this library reads version {VERSION}; update tensorclass"
+        raise FileFormatError(f"the {what} has version {int(found[1])}, {more}", path, 0)

@@ -63,7 +63,7 @@ class MemoryMappedTensor(Tensor):
 
     _source: Source | None = None
     _key: Path = ()
-    """The keys that lead to it in the container that its file holds."""
+    """The file or folder that holds its container, and the keys that lead to it there."""
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as of parameters
 
     def __new__(
@@ -87,7 +87,7 @@ class MemoryMappedTensor(Tensor):
         elif filename is not None:
             found = _indexed(cls.from_tensor(source, filename=filename, shape=shape), index)
         else:
-            found = _indexed(wrap(_storable(source), None), index)
+            found = _indexed(wrap(storable(source), None), index)
         return found  # type: ignore[return-value]  # there are no subclasses
 
     # ---- constructors --------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class MemoryMappedTensor(Tensor):
             StructureError: for a tensor that requires grad, a file that exists, a copy between files.
             OSError: with the path, also when the disk is full.
         """
-        input = _storable(input)
+        input = storable(input)
         path = None if filename is None else os.path.abspath(text_of(filename))
         source = input._source if isinstance(input, MemoryMappedTensor) else None
         if isinstance(input, MemoryMappedTensor) and shape is None:
@@ -124,7 +124,7 @@ class MemoryMappedTensor(Tensor):
                 f"the tensor lies in the file {source.path}; pass copy_existing=True to copy it to {path}"
             )
         if shape is not None:
-            input = input.expand(_shape(shape))
+            input = input.expand(shape_from(shape))
         if path is None:
             made = _shared(input.dtype, input.shape)
             return wrap(made.copy_(input) if copy_data else made, None)
@@ -147,7 +147,7 @@ class MemoryMappedTensor(Tensor):
             FileFormatError: when the file is shorter than dtype and shape ask for.
             OSError: for what is no file, or can't be opened.
         """
-        size = _shape(shape)
+        size = shape_from(shape)
         strides = torch.empty(size, device="meta").stride()
         return _indexed(from_handle(os.path.abspath(text_of(filename)), 0, dtype, size, strides, mode), index)
 
@@ -170,7 +170,7 @@ class MemoryMappedTensor(Tensor):
         own = getattr(storage, "filename", None)
         if own is not None and filename is not None and os.path.abspath(own) != os.path.abspath(text_of(filename)):
             raise StructureError(f"the storage is mapped from {own}, not from {filename}")
-        size = (storage.nbytes() // dtype.itemsize,) if shape is None else _shape(shape)
+        size = (storage.nbytes() // dtype.itemsize,) if shape is None else shape_from(shape)
         if torch.Size(size).numel() * dtype.itemsize > storage.nbytes():
             raise FileFormatError(f"the storage has {storage.nbytes()} bytes, {dtype} of shape {size} needs more", own)
         flat = torch.empty(0, dtype=dtype).set_(storage, 0, size, torch.empty(size, device="meta").stride())
@@ -185,7 +185,7 @@ class MemoryMappedTensor(Tensor):
         Raises:
             FileFormatError: when the buffer is shorter than dtype and shape ask for.
         """
-        size = torch.Size(_shape(shape))
+        size = torch.Size(shape_from(shape))
         count, view = size.numel() * dtype.itemsize, memoryview(handler)
         if view.nbytes < count:
             raise FileFormatError(f"the buffer has {view.nbytes} bytes, {dtype} of shape {list(size)} needs {count}")
@@ -396,7 +396,7 @@ def _new(
         raise ArgumentError(f"{name} takes a shape: `{name}(2, 3)`, `{name}((2, 3))` or `{name}(shape=(2, 3))`")
     _require_cpu(device)
     given = shape if shape is not None else size[0] if len(size) == 1 else size
-    like = torch.zeros((), dtype=dtype).expand(_shape(given))
+    like = torch.zeros((), dtype=dtype).expand(shape_from(given))
     return MemoryMappedTensor.from_tensor(like, filename=filename, existsok=existsok, copy_data=False)
 
 
@@ -405,7 +405,8 @@ def _filled(tensor: MemoryMappedTensor, value: Any) -> MemoryMappedTensor:
     return tensor
 
 
-def _shape(shape: Any) -> tuple[int, ...]:
+def shape_from(shape: Any) -> tuple[int, ...]:
+    """A shape as a user gives it."""
     if isinstance(shape, Tensor):
         raise UnsupportedOperationError("a mapped tensor has one shape; nested tensors can be saved in a container")
     try:
@@ -417,7 +418,8 @@ def _shape(shape: Any) -> tuple[int, ...]:
     return found
 
 
-def _storable(input: Any) -> Tensor:
+def storable(input: Any) -> Tensor:
+    """A tensor that can be mapped; others are errors."""
     if not isinstance(input, Tensor):
         raise ArgumentError(f"expected a tensor, got a {type(input).__name__}; `torch.as_tensor` converts")
     if input.requires_grad:

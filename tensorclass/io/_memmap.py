@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -12,43 +11,19 @@ import torch
 from torch import Tensor
 
 from .._schema import schema_of
-from ..core import STORAGE, Path, TensorCollection, unravel_key_to_tuple
+from ..core import STORAGE, Path, TensorCollection
 from ..core._device import Device
 from ..core._keys import Key
 from ..errors import ArgumentError, FileFormatError, StructureError, UnsupportedOperationError
 from ..store import TensorDictParams, UnbatchedTensor
 from ._anchor import is_archive
-from ._atomic import make_folder, open_file, read_bytes
-from ._files import find, over
+from ._files import TensorDictFuture, find, over, prepared, put, save
+from ._format import Node
 from ._mapped_tensor import MemoryMappedTensor, Source, wrap
-from ._pack import Packed, pack
-from ._paths import DATA, StrPath, to_read, to_write
-from ._read import read
-from ._write import header_of, write
-
-
-class TensorDictFuture:
-    """A container that a thread is writing.
-
-    Args:
-        work: what gives the container.
-
-    >>> import tempfile, torch
-    >>> from tensorclass import TensorDict
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     future = TensorDict(a=torch.arange(3)).memmap(folder, num_threads=2, return_early=True)
-    ...     future.result()["a"]
-    MemoryMappedTensor([0, 1, 2])
-    """
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        pool = ThreadPoolExecutor(1)
-        self.futures: list[Future[Any]] = [pool.submit(work)]
-        pool.shutdown(wait=False)
-
-    def result(self, timeout: float | None = None) -> Any:
-        """Wait for the container, and give it; an error of the thread is raised here."""
-        return self.futures[0].result(timeout)
+from ._pack import Packed
+from ._paths import PART, StrPath, home_of, text_of, to_read
+from ._read import find_tensors, read
+from ._write import header_of
 
 
 def memmap(
@@ -67,8 +42,8 @@ def memmap(
         share_non_tensor: accepted for compatibility.
         existsok: replace a file that is there; those who map it keep the old one.
         robust_key: accepted for compatibility; every key round-trips.
-        archive: whether the path is the file itself, whatever it ends in.
-        compression: refused: what is mapped is plain.
+        archive: whether the path is the file itself; by default its end says so.
+        compression: as for `save`; tensors that are compressed are in memory, and writes to them stay there.
         atomic: accepted for compatibility; every write is atomic.
 
     Raises:
@@ -84,9 +59,7 @@ def memmap(
     ...     mapped.is_memmap(), load(folder)["a"]
     (True, tensor([0., 5., 0.]))
     """
-    if compression is not None:
-        raise UnsupportedOperationError("memmap: compression is refused: what is mapped is plain")
-    return _made(data, prefix, archive, existsok, copy_existing, return_early and num_threads > 1, False)
+    return _made(data, prefix, archive, existsok, copy_existing, return_early and num_threads > 1, False, compression)
 
 
 def memmap_like(
@@ -106,57 +79,62 @@ def memmap_like(
 
 
 def _made(
-    data: Any, prefix: StrPath | None, archive: bool | None, existsok: bool, copy: bool, early: bool, like: bool
-) -> Any:
+    data: Any, prefix: StrPath | None, archive: bool | None, existsok: bool, copy: bool, early: bool, like: bool,
+    compression: Any = None,
+) -> Any:  # fmt: skip
     if not isinstance(data, TensorCollection):
         raise ArgumentError(f"memmap takes a container, got a {type(data).__name__}")
     if early:
-        return TensorDictFuture(lambda: _made(data, prefix, archive, existsok, copy, False, like))
+        return TensorDictFuture(lambda: _made(data, prefix, archive, existsok, copy, False, like, compression))
     if prefix is None:
         return data if is_memmap(data) and not like else _in_shared_memory(_plain(data), like)
-    file, folder = to_write(prefix, bool(archive))
-    file = os.path.abspath(file)
     plain = _plain(data)
-    if not existsok and os.path.lexists(file):
+    packed, file, folder = prepared(plain, prefix, archive, compression)
+    if not existsok and os.path.lexists(home_of(file, folder)):
         raise StructureError(f"the file {file} exists already; pass existsok=True to replace it")
     for leaf in () if copy else plain._leaves(STORAGE):
-        if isinstance(leaf, MemoryMappedTensor) and leaf._source is not None and leaf._source.path != file:
-            raise StructureError(f"a tensor lies in the file {leaf.filename}; pass copy_existing=True to copy it")
-    if folder:
-        make_folder(os.path.abspath(folder))
-    packed = pack(plain)
-    found = _written(plain, packed, file, like)
-    _mark(found, ())
+        source = leaf._source if isinstance(leaf, MemoryMappedTensor) else None
+        if source is not None and source.path != file and not (folder and _lies_in(source.path, folder)):
+            raise StructureError(f"a tensor lies in the file {source.path}; pass copy_existing=True to copy it")
+    found = _written(plain, packed, file, folder, like)
+    mark(found, (folder or file,))
     return found.lock_()
 
 
-def _written(data: Any, packed: Packed, file: str, like: bool) -> Any:
+def _lies_in(path: str, folder: str) -> bool:
+    """Whether a file is one of those that make up a folder."""
+    return os.path.dirname(path) == folder and PART.fullmatch(os.path.basename(path)) is not None
+
+
+def _written(data: Any, packed: Packed, file: str, folder: str, like: bool) -> Any:
     want = type(data) if schema_of(type(data)) is not None else None
-    if like and os.path.lexists(file):
-        _require_same(file, header_of(packed))
-        return read(file, (), want, write=True, wrap=True)
-    zeros = set(_tensor_names(packed.root)) if like else ()
-    tensors = write(file, packed, through=True, zeros=zeros)
-    if like or not packed.simple:
-        return read(file, (), want, write=True, wrap=True)
-    header = header_of(packed)
-    return over(data, packed, _wrapped(tensors, packed, file, len(header)))
+    if like and os.path.lexists(home := home_of(file, folder)):
+        _require_same(home, packed)
+        return read(home, (), want, write=True, wrap=True)
+    tensors = put(file, folder, packed, through=True, zeros=set(_tensor_names(packed.root)) if like else ())
+    home = home_of(file, folder)
+    if like or home != file or not packed.simple:
+        return read(home, (), want, write=None, wrap=True)
+    return over(data, packed, wrapped(tensors, packed, file, len(header_of(packed))))
 
 
-def _wrapped(tensors: list[Tensor], packed: Packed, file: str, begin: int) -> list[Tensor]:
+def wrapped(tensors: list[Tensor], packed: Packed, file: str, begin: int) -> list[MemoryMappedTensor]:
     """The tensors that were written, as mapped ones. The first of the payload lies behind the header."""
     sized = [tensor.data_ptr() for tensor in tensors if tensor.numel()]
     source = Source(file, "r+", min(sized, default=begin) - begin)
     return [wrap(tensor, source) for tensor in tensors]
 
 
-def _require_same(file: str, header: bytes) -> None:
-    fd, size = open_file(file)
-    try:
-        if size >= len(header) and read_bytes(fd, len(header), 0, file) == header:
-            return
-    finally:
-        os.close(fd)
+def _require_same(file: str, packed: Packed) -> None:
+    found = find_tensors(file)
+    slots = {name: slot for head in found.heads for name, slot in head.header.tensors.items()}
+    here = {name: (slots[name].code, [*slots[name].shape]) for name in found.tensors}
+    classes = [part.model_dump(exclude_unset=True) for part in found.meta.classes]
+    same = here == {item.name: (item.code, [*item.shape]) for item in packed.items} and classes == packed.classes
+    if same and found.part.model_copy(update={"locked": False}) == Node.model_validate(
+        {**packed.root, "locked": False}
+    ):
+        return
     raise StructureError(
         f"{file}: it has another structure than this batch (keys, shapes, dtypes, objects); remove it, or give "
         "another path"
@@ -243,11 +221,12 @@ def load_memmap(
     """
     if mode not in (None, "r", "r+"):
         raise ArgumentError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
-    file, key = to_read(prefix)
+    file, _ = to_read(prefix)
     through = mode == "r+" or (mode is None and os.access(file, os.W_OK) and not is_archive(file))
-    found: Any = find(prefix, subpath, cls, write=through, allow_pickle=bool(allow_pickle), wrap=True)
+    write = None if mode is None and through else through
+    found, where = find(prefix, subpath, cls, write=write, allow_pickle=bool(allow_pickle), wrap=True)
     if isinstance(found, TensorCollection) and not os.path.isdir(file):
-        _mark(found, key if subpath is None else (*key, *unravel_key_to_tuple(subpath)))
+        mark(found, where)
     if device is not None:
         moved: Any = found
         found = moved.to(device, non_blocking=non_blocking)
@@ -275,7 +254,7 @@ def is_memmap(data: Any) -> bool:
 
 def _tensors(data: Any) -> Iterator[Tensor]:
     """The entries that are tensors; what other entries are made of is not mapped."""
-    for _, value in _children(data):
+    for _, value in children(data):
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, TensorCollection):
@@ -286,31 +265,31 @@ def saved_path(data: Any) -> FilePath:
     """Where a mapped batch is stored, as `load_memmap` takes it."""
     if not is_memmap(data):
         raise AttributeError("the batch has no saved path: it is not mapped, or was unlocked")
-    for leaf, depth in _mapped_leaves(data, 0):
+    for leaf, depth in mapped_leaves(data, 0):
         if leaf._source is not None and leaf._key:
-            folder, name = os.path.split(leaf._source.path)
-            return FilePath(folder if name == DATA else leaf._source.path, *leaf._key[:-depth])
+            return FilePath(*leaf._key[:-depth])
     raise AttributeError("the batch has no saved path: its tensors lie in shared memory, or in files of their own")
 
 
-def _mapped_leaves(data: Any, depth: int) -> Iterator[tuple[MemoryMappedTensor, int]]:
-    for _, value in _children(data):
+def mapped_leaves(data: Any, depth: int) -> Iterator[tuple[MemoryMappedTensor, int]]:
+    for _, value in children(data):
         if isinstance(value, MemoryMappedTensor):
             yield value, depth + 1
         elif isinstance(value, TensorCollection):
-            yield from _mapped_leaves(value, depth + 1)
+            yield from mapped_leaves(value, depth + 1)
 
 
-def _mark(data: Any, path: Path) -> None:
-    """Tell each tensor where it is in its file."""
-    for key, value in _children(data):
+def mark(data: Any, path: Path) -> None:
+    """Tell each tensor where it is: a file or folder, and keys."""
+    for key, value in children(data):
         if isinstance(value, MemoryMappedTensor):
             value._key = (*path, key)
         elif isinstance(value, TensorCollection):
-            _mark(value, (*path, key))
+            mark(value, (*path, key))
 
 
-def _children(data: Any) -> Iterator[tuple[str, Any]]:
+def children(data: Any) -> Iterator[tuple[str, Any]]:
+    """The entries of a container, or the members of a stack under their position."""
     store = getattr(data, "_store", data)
     if store._stacked:
         yield from ((str(i), member) for i, member in enumerate(store._members))
@@ -338,3 +317,55 @@ def _take_over(data: Any, found: Any) -> Any:
         if data._device is not None and data._device.type != "cpu":
             data._set_device(torch.device("cpu"))
     return data.lock_() if mapped else data
+
+
+# ---- one file ----------------------------------------------------------------------------------------------------
+
+
+def consolidated(
+    data: Any, filename: StrPath, device: Device, inplace: bool, use_buffer: bool, pin_memory: bool
+) -> Any:
+    """Write a batch to one file and give it as views into a map of that; see the method of containers."""
+    if pin_memory or (device is not None and torch.device(device).type != "cpu"):
+        raise ArgumentError("consolidate: a file is mapped on the CPU, and not pinned; leave out device and pin_memory")
+    path = os.path.abspath(text_of(filename))
+    if in_one_file(data, path):
+        return data
+    if use_buffer:
+        made = data._in_one_block(torch.device("cpu"), False, inplace, True, False)
+        save(made, path, archive=True)
+        return made
+    made = memmap(data, path, True, archive=True)
+    return _take_over(data, made).lock_() if inplace else made
+
+
+def consolidated_later(data: Any, filename: StrPath | None, how: dict[str, Any]) -> TensorDictFuture:
+    """A future of `consolidate`, with its other arguments."""
+    if how["use_buffer"] or how["non_blocking"]:
+        raise ArgumentError("consolidate: return_early goes with neither use_buffer nor non_blocking")
+    return TensorDictFuture(lambda: type(data).consolidate(data, filename, **how))
+
+
+def from_consolidated(filename: StrPath, cls: Any = None) -> Any:
+    """Open a file that `consolidate` wrote: views into one map of it, whose writes stay in memory.
+
+    Args:
+        filename: the file, also one of `tensordict`.
+        cls: the class to read as; by default the one that was written, where it is imported, else a `TensorDict`.
+
+    Raises:
+        FileFormatError: for a damaged file.
+        OSError: with the path.
+    """
+    return load_memmap(filename, mode="r", cls=cls)
+
+
+def in_one_file(data: Any, path: str | None = None) -> bool:
+    """Whether the tensors of a batch are those of one file, which is `path` where that is given."""
+    found: set[str] = set()
+    for value in _tensors(data):
+        source = value._source if isinstance(value, MemoryMappedTensor) else None
+        if source is None or getattr(value, "_key", ())[:1] != (source.path,):
+            return False  # in memory, a part of another tensor, or in a folder
+        found.add(source.path)
+    return len(found) == 1 and path in (None, *found)

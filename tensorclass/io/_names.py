@@ -14,8 +14,8 @@ MAX_DEPTH = 100
 class Names:
     """Gives each tensor of one file a name of its own."""
 
-    def __init__(self) -> None:
-        self._used: set[str] = {RESERVED}
+    def __init__(self, used: Iterable[str] = ()) -> None:
+        self._used: set[str] = {RESERVED, *used}
 
     def take(self, path: Path) -> str:
         """A name that no other tensor has: the dotted path where that is possible, else with a number behind it.

@@ -58,20 +58,26 @@ class Packed(NamedTuple):
     """Whether a twin around other tensors is all that the file gives back: no parameters, no locks inside."""
     shard: str = ""
     """The id of a shard of a dataset."""
+    compressed: dict[str, Any] = {}
+    """What the items are that are compressed bytes."""
 
 
-def pack(container: TensorCollection, allow_pickle: bool = False) -> Packed:
+def pack(
+    container: TensorCollection, allow_pickle: bool = False, path: Path = (), names: Names | None = None
+) -> Packed:
     """The tensors and the structure of a container; nothing is copied.
 
     Args:
         container: any container.
         allow_pickle: pickle Python objects that JSON can't hold.
+        path: where it is, when it is a part of one.
+        names: gives the stored names.
 
     Raises:
         UnsupportedOperationError: for an entry that can't be stored; names the field.
     """
-    packer = _Packer(allow_pickle)
-    root = packer.node(container, (), False)
+    packer = _Packer(allow_pickle, names or Names())
+    root = packer.node(container, path, False)
     return Packed(root, packer.classes, packer.items, packer.simple)
 
 
@@ -83,9 +89,9 @@ def refuse(path: Path, why: str) -> UnsupportedOperationError:
 class _Packer:
     """Walks one container."""
 
-    def __init__(self, allow_pickle: bool) -> None:
+    def __init__(self, allow_pickle: bool, names: Names) -> None:
         self.allow_pickle = allow_pickle
-        self.names = Names()
+        self.names = names
         self.items: list[Item] = []
         self.classes: list[dict[str, Any]] = []
         self.simple = True

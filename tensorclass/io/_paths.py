@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from typing import TypeAlias
 
 from ..core import Path
+from ..errors import StructureError
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 DATA = "data.safetensors"
 """The file in a folder."""
+INDEX = "data.safetensors.index.json"
+"""Where a folder has it, this says which files make it up."""
+PART = re.compile(r"data(?:-([1-9]\d{0,8}))?\.safetensors")
+"""How files of a folder are called."""
 META = "meta.json"
 """The file in a folder that `tensordict` wrote."""
 SUFFIXES = (".safetensors", ".tdz")
@@ -35,15 +41,25 @@ def is_file_path(text: str) -> bool:
     return text.endswith(SUFFIXES)
 
 
-def to_write(path: StrPath, single: bool = False) -> tuple[str, str]:
+def to_write(path: StrPath, single: bool | None = None) -> tuple[str, str]:
     """The file to write for a path, and the folder to make for it, or "".
+
+    Args:
+        path: of the user.
+        single: whether it is the file itself; by default its end says so.
 
     Raises:
         NotADirectoryError: for a file in the place of the folder.
+        StructureError: for one of several files that make up a folder.
     """
     text = text_of(path)
-    if single or is_file_path(text):
-        return text, ""
+    if single or (single is None and is_file_path(text)):
+        folder, name = os.path.split(text)
+        if PART.fullmatch(name) is None or not os.path.lexists(os.path.join(folder, INDEX)):
+            return text, ""
+        if name != DATA:
+            raise StructureError(f"{text} is one of the files that make up {folder or '.'}; save to that folder")
+        text = folder or "."
     try:
         kind = os.stat(text).st_mode
     except FileNotFoundError:
@@ -53,6 +69,12 @@ def to_write(path: StrPath, single: bool = False) -> tuple[str, str]:
             what = f"a file in the place of a folder; a path that ends in {SUFFIXES[0]} is written as one file"
             raise NotADirectoryError(errno.ENOTDIR, what, text)
     return os.path.join(text, DATA), text
+
+
+def home_of(file: str, folder: str) -> str:
+    """What to read after a file was written to a folder: the index, where the folder has one."""
+    index = os.path.join(folder, INDEX)
+    return index if folder and os.path.lexists(index) else file
 
 
 def to_read(path: StrPath) -> tuple[str, Path]:
@@ -77,7 +99,12 @@ def to_read(path: StrPath) -> tuple[str, Path]:
         except OSError as error:
             raise OSError(error.errno, error.strerror, text) from error
         if not stat.S_ISDIR(kind):
+            if os.path.basename(here) == DATA and os.path.lexists(f"{here}.index.json"):
+                here = f"{here}.index.json"
             return here, tuple(rest)
+        file = os.path.join(here, INDEX)
+        if os.path.lexists(file):
+            return file, tuple(rest)
         file = os.path.join(here, DATA)
         if not os.path.lexists(file):
             if os.path.lexists(os.path.join(here, META)):

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from math import prod
 from typing import Any, NamedTuple
 from zlib import crc32
 
+import torch
 from torch import Tensor
 
 from ..core import Path
-from ..errors import ChecksumError, FileFormatError
+from ..errors import ChecksumError, FileFormatError, UnsupportedOperationError
 from . import _format
+from ._anchor import describe
 from ._atomic import open_file, read_bytes
-from ._dtypes import TORCH, shape_of
-from ._format import Meta, Node
-from ._header import Header, Slot, length, parse
+from ._codecs import inflated, too_much
+from ._dtypes import BITS, TORCH, shape_of
+from ._format import CompressedPart, Meta, Node
+from ._header import MAX_RANK, Header, Slot, length, parse
+from ._index import read_index
 from ._map import Place, in_memory, mapped
 from ._mapped_tensor import wrap_all
 from ._memory import buffer_of
 from ._names import nested_paths
+from ._paths import INDEX
 from ._unpack import Unpacker, find, references
+
+THEIRS = "tensordict"
+"""The key of the metadata that `to_safetensors` of `tensordict` writes."""
 
 
 class Opened(NamedTuple):
@@ -45,13 +54,39 @@ def read_head(fd: int, size: int, path: str) -> Opened:
     raw = read_bytes(fd, count, 8, path)
     header = parse(raw, size, path)
     text = header.metadata.get(_format.KEY)
+    if text is None and THEIRS in header.metadata:
+        meta = describe(header.metadata[THEIRS], path)
+        _check_names(header, meta, path)
+        return Opened(path, fd, size, header, meta, False)
     if text is None:
         return Opened(path, fd, size, header, _foreign(header, path), False)
     meta = _format.read(text, path)
     _check_names(header, meta, path)
     if not _format.is_sealed(raw, meta.header_crc32):
         raise ChecksumError("its header is not the one that was written", path, 8)
+    for name, about in meta.compressed.items():
+        header.tensors[name] = _unpacked(header.tensors.get(name), about, path, name)
     return Opened(path, fd, size, header, meta, True)
+
+
+def head_of(path: str) -> Opened:
+    """Header and metadata of a file, checked; its descriptor is closed."""
+    fd, size = open_file(path)
+    try:
+        return read_head(fd, size, path)
+    finally:
+        os.close(fd)
+
+
+def _unpacked(slot: Slot | None, about: CompressedPart, path: str, name: str) -> Slot:
+    """Where a compressed tensor lies, and what it is once it is unpacked."""
+    if slot is None or slot.code != "U8" or len(slot.shape) != 1 or about.dtype not in BITS:
+        raise FileFormatError("a compressed tensor is stored as bytes, with its dtype and shape", path, 8, name)
+    stored, bits = slot.end - slot.begin, prod(about.shape) * BITS[about.dtype]
+    if bits % 8 or len(about.shape) > MAX_RANK or too_much(about.codec, stored, bits // 8):
+        what = f"{about.dtype} of shape {about.shape!r:.80} does not fit into {stored} bytes of {about.codec}"
+        raise FileFormatError(what, path, slot.begin, name)
+    return Slot(about.dtype, about.shape, slot.begin, slot.end)
 
 
 def _check_names(header: Header, meta: Meta, path: str) -> None:
@@ -111,6 +146,9 @@ def _place(slot: Slot, true: str | None, path: str, name: str) -> Place:
 def tensors_of(opened: Opened, places: dict[str, Place], mmap: bool, write: bool, verify: bool) -> dict[str, Tensor]:
     """The tensors at some places, mapped or read."""
     path, rows = opened.path, list(places.values())
+    packed = opened.meta.compressed
+    if packed:
+        return _unpacked_tensors(opened, places, write, verify)
     odd = [name for name, (begin, end, dtype, _) in places.items() if write and end > begin and begin % dtype.itemsize]
     if odd:
         what = "it lies at an odd address, where it can't be written through; save the batch again, or use mode='r'"
@@ -119,6 +157,24 @@ def tensors_of(opened: Opened, places: dict[str, Place], mmap: bool, write: bool
     tensors = dict(zip(places, found, strict=True))
     if verify:
         _verify(opened, places, tensors)
+    return tensors
+
+
+def _unpacked_tensors(opened: Opened, places: dict[str, Place], write: bool, verify: bool) -> dict[str, Tensor]:
+    """The tensors of a file in which some are compressed, in memory."""
+    path, packed = opened.path, opened.meta.compressed
+    if write:
+        what = "it is compressed, and can't be written through; use mode='r', or unpack it"
+        raise UnsupportedOperationError(f"{path}: {what}")
+    stored = {
+        name: place._replace(dtype=torch.uint8, shape=[place.end - place.begin]) if name in packed else place
+        for name, place in places.items()
+    }
+    tensors = dict(zip(places, in_memory(opened.fd, path, list(stored.values())), strict=True))
+    if verify:
+        _verify(opened, places, tensors)
+    for name in packed.keys() & tensors.keys():
+        tensors[name] = inflated(tensors[name], places[name], packed[name].codec, path, name)
     return tensors
 
 
@@ -133,18 +189,69 @@ def _verify(opened: Opened, places: dict[str, Place], tensors: dict[str, Tensor]
             raise ChecksumError(what, opened.path, places[name].begin, name)
 
 
+class Found(NamedTuple):
+    """What a path and a key lead to, before it is put together."""
+
+    meta: Any
+    """The `Meta` of the file, or the `Index`."""
+    part: Any
+    tensors: dict[str, Tensor]
+    heads: list[Opened]
+    """The files; their descriptors are closed."""
+
+
+def find_tensors(
+    path: str, key: Path = (), *, mmap: bool = True, write: bool | None = False, verify: bool = False,
+    wrap: bool = False,
+) -> Found:  # fmt: skip
+    """The tensors under a key of a file, or of the files that an index lists; see `read`.
+
+    `write` may be None: write-through where the tensors are not compressed.
+    """
+    index = read_index(path) if os.path.basename(path) == INDEX else None
+    files: dict[str, Any] = {path: None} if index is None else index.files(find(index.root, key, path))
+    tensors: dict[str, Tensor] = {}
+    heads: list[Opened] = []
+    for name, listed in files.items():
+        file = path if index is None else os.path.join(os.path.dirname(path), name)
+        fd, size = open_file(file, write is not False)
+        try:
+            opened = read_head(fd, size, file)
+            wanted = list(references(find(opened.meta.root, key, path)) if listed is None else listed)
+            if listed is not None:
+                _require(opened, listed)
+            places = places_of(opened.header, wanted, file)
+            through = not opened.meta.compressed if write is None else write
+            found = tensors_of(opened, places, mmap, through, verify)
+        finally:
+            os.close(fd)
+        if wrap:
+            plain = {one: tensor for one, tensor in found.items() if one not in opened.meta.compressed}
+            found |= wrap_all(plain, places, file, "r+" if through else "r")
+        tensors |= found
+        heads.append(opened)
+    meta: Any = heads[0].meta if index is None else index
+    return Found(meta, find(meta.root, key, path), tensors, heads)
+
+
+def _require(opened: Opened, wanted: Iterable[tuple[str, str | None]]) -> None:
+    for name, _ in wanted:
+        if name not in opened.header.tensors:
+            raise FileFormatError("the index says that it has a tensor, and it is not there", opened.path, 8, name)
+
+
 def read(
-    path: str, key: Path = (), want: Any = None, *, mmap: bool = True, write: bool = False, verify: bool = False,
-    allow_pickle: bool = False, lenient: bool = False, wrap: bool = False,
+    path: str, key: Path = (), want: Any = None, *, mmap: bool = True, write: bool | None = False,
+    verify: bool = False, allow_pickle: bool = False, lenient: bool = False, wrap: bool = False,
 ) -> Any:  # fmt: skip
     """What is under a key of a file; only the tensors below it are mapped or read.
 
     Args:
-        path: the file.
+        path: the file, or the index of several.
         key: the path of keys; () is all of it.
         want: a class that the result has to be an instance of, or `UNTYPED`.
         mmap: map the tensors; otherwise they are read into memory.
-        write: map write-through.
+        write: map write-through; None where that is possible.
         verify: compare the checksums of the tensors.
         allow_pickle: load pickled objects.
         lenient: give untyped containers where classes have changed.
@@ -155,15 +262,6 @@ def read(
         OSError: for what is no file, or can't be read.
         SchemaError: for data that does not fit its class.
     """
-    fd, size = open_file(path, write)
-    try:
-        opened = read_head(fd, size, path)
-        part = find(opened.meta.root, key, path)
-        places = places_of(opened.header, references(part), path)
-        tensors = tensors_of(opened, places, mmap, write, verify)
-    finally:
-        os.close(fd)
-    if wrap:
-        tensors = wrap_all(tensors, places, path, "r+" if write else "r")
-    unpacker = Unpacker(opened.meta, tensors, path, allow_pickle, lenient, not opened.ours)
-    return unpacker.build(part, key, want)
+    found = find_tensors(path, key, mmap=mmap, write=write, verify=verify, wrap=wrap)
+    infer = any([not head.ours and THEIRS not in head.header.metadata for head in found.heads])
+    return Unpacker(found.meta, found.tensors, path, allow_pickle, lenient, infer).build(found.part, key, want)

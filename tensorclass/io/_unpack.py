@@ -363,7 +363,7 @@ class Unpacker:
     def _objects(self, part: ObjectsPart, key: Path, size: torch.Size | None, spec: FieldSpec | None) -> Any:
         raw, offsets = self._raw(part.text, key), self._integers(part.offsets, key, 1).tolist()
         index = self._integers(part.index, key)
-        if size is not None and index.shape != size:
+        if size is not None and index.shape[: len(size)] != size:
             raise self.wrong(key, f"the index has shape {list(index.shape)}, the batch size is {list(size)}")
         rising = offsets[:1] == [0] and offsets[-1:] == [len(raw)] and sorted(offsets) == offsets
         if not rising:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -22,7 +22,8 @@ _HELD = 1 << 20
 
 def write(
     path: str, packed: Packed, checksums: bool = False, sweep: bool = True, *, through: bool = False,
-    zeros: Collection[str] = (),
+    zeros: Collection[str] = (), settle: Callable[[Target], None] = Target.commit,
+    fill: Callable[[list[Tensor]], None] | None = None,
 ) -> list[Tensor]:  # fmt: skip
     """Write a packed container to a file, atomically.
 
@@ -33,6 +34,8 @@ def write(
         sweep: remove temporary files that dead processes have left.
         through: map write-through; otherwise writes stay in memory.
         zeros: names of tensors whose values are not written; their space is reserved.
+        settle: what puts the file in its place.
+        fill: gets the tensors, mapped write-through, before the file is put in its place.
 
     Returns:
         The tensors of `packed.items`, mapped from the new file.
@@ -40,25 +43,27 @@ def write(
     Raises:
         OSError: with the path; the old file is untouched.
     """
-    with replacing(path, sweep) as target:
+    with replacing(path, sweep, settle) as target:
         order = _reserve_in(target, packed, zeros) if zeros else write_to(target, packed, checksums)
         begin = target.size - sum([item.size for item in order])
         places: dict[str, Place] = {}
         for item in order:
             places[item.name] = Place(begin, begin + item.size, item.tensor.dtype, item.tensor.shape)
             begin += item.size
-        return mapped(target.fd, target.size, path, [places[item.name] for item in packed.items], through)
+        found = mapped(target.fd, target.size, path, [places[item.name] for item in packed.items], through)
+        if fill is not None:
+            fill(found)
+        return found
 
 
 def write_to(target: Target, packed: Packed, checksums: bool) -> list[Item]:
     """Write header and payload to a file that is open; gives the tensors in the order of the payload."""
     items = _ordered(packed)
     names = [item.name for item in items] if checksums else None
-    header = _header(packed, items, _format.dump(packed.classes, packed.root, names, packed.shard))
+    header = _header(packed, items, names)
     found = _payload(target, header, items, checksums)
     if checksums:
-        whole = _header(packed, items, _format.dump(packed.classes, packed.root, found, packed.shard))
-        target.write_at(whole, 0)
+        target.write_at(_header(packed, items, found), 0)
     return items
 
 
@@ -68,7 +73,7 @@ def _ordered(packed: Packed) -> list[Item]:
 
 def header_of(packed: Packed) -> bytes:
     """The header of the file that a packed container makes without checksums: equal structure, equal bytes."""
-    return _header(packed, _ordered(packed), _format.dump(packed.classes, packed.root, None))
+    return _header(packed, _ordered(packed), None)
 
 
 def _reserve_in(target: Target, packed: Packed, zeros: Collection[str]) -> list[Item]:
@@ -85,7 +90,8 @@ def _reserve_in(target: Target, packed: Packed, zeros: Collection[str]) -> list[
     return items
 
 
-def _header(packed: Packed, items: Sequence[Item], text: str) -> bytes:
+def _header(packed: Packed, items: Sequence[Item], crc: list[str] | dict[str, str] | None) -> bytes:
+    text = _format.dump(packed.classes, packed.root, crc, packed.shard, packed.compressed)
     raw = encode({_format.KEY: text}, [(item.name, item.code, item.shape, item.size) for item in items])
     return _format.seal(raw)
 

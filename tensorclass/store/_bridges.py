@@ -6,7 +6,8 @@ from os import PathLike
 from pathlib import Path as FilePath
 from typing import Any, TypeAlias
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from typing_extensions import Self
 
 from ..core import TensorCollection
@@ -41,6 +42,14 @@ def _maps() -> Any:
 
         _ROOMS["maps"] = room
     return _ROOMS["maps"]
+
+
+def _grow() -> Any:
+    if "grow" not in _ROOMS:
+        from ..io import _grow as room
+
+        _ROOMS["grow"] = room
+    return _ROOMS["grow"]
 
 
 def from_module(
@@ -370,4 +379,140 @@ class BridgeOps(PadOps):
             AttributeError: for a container that is not mapped from a file.
         """
         found: FilePath = _maps().saved_path(self)
+        return found
+
+    def make_memmap(
+        self, key: Key, shape: Any, *, dtype: torch.dtype | None = None, robust_key: bool | None = True
+    ) -> Any:  # fmt: skip
+        """Add an entry of zeros to a mapped container, and to the folder that it is mapped from.
+
+        The folder gets one more file, and an index that is replaced as a whole; a process that has mapped the folder
+        sees the entry after `memmap_refresh_()`. The container stays locked.
+
+        Args:
+            key: of the entry; nested containers on the way are made.
+            shape: of the entry, batch dims first.
+            dtype: of the entry; the default dtype of torch when omitted.
+            robust_key: accepted for compatibility; every key round-trips.
+
+        Returns:
+            The entry, a `MemoryMappedTensor`.
+
+        Raises:
+            StructureError: for a container that is not mapped, or is mapped from a single file, and for an entry that
+                is there; nothing is written.
+            BatchSizeError: for a shape that does not begin with the batch size.
+            OSError: with the path, also when the disk is full.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict, load
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     mapped = TensorDict(a=torch.zeros(3), batch_size=[3]).memmap(folder)
+        ...     mapped.make_memmap(("b", "c"), (3, 2), dtype=torch.int64).fill_(7)[0]
+        ...     load(folder)["b", "c"].sum()
+        MemoryMappedTensor([7, 7])
+        tensor(42)
+        """
+        return _grow().make_memmap(self, key, _grow().blank_of(shape, dtype), False)
+
+    def make_memmap_from_tensor(
+        self, key: Key, tensor: Tensor, *, copy_data: bool = True, existsok: bool = True,
+        robust_key: bool | None = True,
+    ) -> Any:  # fmt: skip
+        """Add a tensor to a mapped container, and to the folder that it is mapped from; see `make_memmap`.
+
+        Args:
+            key: of the entry.
+            tensor: batch dims first. It is copied.
+            copy_data: False makes zeros of that shape and dtype.
+            existsok: replace an entry of the folder that this container does not have.
+            robust_key: accepted for compatibility.
+        """
+        return _grow().make_memmap(self, key, _grow().values_of(tensor), copy_data, existsok)
+
+    def make_memmap_from_storage(
+        self, key: Key, storage: Any, shape: Any, *, dtype: torch.dtype | None = None, robust_key: bool | None = True
+    ) -> Any:
+        """Add what a storage holds to a mapped container, and to the folder that it is mapped from; see `make_memmap`.
+
+        Args:
+            key: of the entry.
+            storage: its bytes are copied to a folder; a container in shared memory shares them.
+            shape: of the entry; it takes the whole storage.
+            dtype: of the entry; the default dtype of torch when omitted.
+            robust_key: accepted for compatibility.
+
+        Raises:
+            StructureError: also for a storage of another length, and for one that another file backs.
+        """
+        return _grow().make_memmap(self, key, _grow().tensor_in(storage, shape, dtype), True)
+
+    # ---- one block ---------------------------------------------------------------------------------------------------
+
+    def consolidate(
+        self, filename: StrPath | None = None, *, num_threads: int = 0, device: Device = None,
+        non_blocking: bool = False, inplace: bool = False, return_early: bool = False, use_buffer: bool = False,
+        share_memory: bool = False, pin_memory: bool = False, metadata: bool = False,
+    ) -> Self:  # fmt: skip
+        """Copy all leaves into one block of memory, or into one file, and give a locked container of views into it.
+
+        Pickling and sending to another process then move one block, or the name of the file. Leaves that require grad
+        are copied detached. A file is written whole or not at all; any reader of safetensors files reads it, and
+        `from_consolidated` opens it as the class that was written.
+
+        Args:
+            filename: the file; views into it are `MemoryMappedTensor`, and writes to them reach it. A container that is
+                mapped from this very file is given back as it is.
+            num_threads: with `return_early`, more than one asks for a future.
+            device: where the block lives; that of the leaves, which must be one, when omitted. A file is on the CPU.
+            non_blocking: whether copies between devices may be asynchronous.
+            inplace: take the views over instead of making a new container.
+            return_early: give a `TensorDictFuture` while a thread copies.
+            use_buffer: keep the leaves in shared memory and write the file from there: writes do not reach it.
+            share_memory: put the block into shared memory; a file is shared anyway.
+            pin_memory: put the block into pinned memory.
+            metadata: accepted for compatibility; the structure is always part of a pickle and of a file.
+
+        Raises:
+            ArgumentError: for a file on another device or in pinned memory, and for a future with `use_buffer` or
+                `non_blocking`.
+            StructureError: for leaves on several devices when no device is given.
+            UnsupportedOperationError: for nested or sparse leaves.
+            OSError: with the path; a file that was there is untouched.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict, from_consolidated
+        >>> data = TensorDict(a=torch.zeros(3), b={"c": torch.ones(3, 2)}, batch_size=[3])
+        >>> data.consolidate().is_consolidated(), data.consolidate().is_locked
+        (True, True)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = data.consolidate(f"{folder}/block.bin")
+        ...     from_consolidated(f"{folder}/block.bin")["b", "c"].shape
+        torch.Size([3, 2])
+        """
+        if return_early and num_threads > 1:
+            how: dict[str, Any] = {"device": device, "inplace": inplace, "share_memory": share_memory}
+            how |= {"pin_memory": pin_memory, "use_buffer": use_buffer, "non_blocking": non_blocking}
+            found: Self = _maps().consolidated_later(self, filename, how)
+            return found
+        block: Any = self
+        if filename is None:
+            return block._in_one_block(device, non_blocking, inplace, share_memory, pin_memory)  # type: ignore[no-any-return]
+        return _maps().consolidated(self, filename, device, inplace, use_buffer, pin_memory)  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_consolidated(cls, filename: StrPath) -> Self:
+        """Open a file that `consolidate` wrote, here or in `tensordict`; see `tensorclass.from_consolidated`."""
+        found: Self = _maps().from_consolidated(filename, cls)
+        return found
+
+    def is_consolidated(self) -> bool:
+        """Whether the leaves are views into one block, or one file, that `consolidate` has made.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3)).is_consolidated()
+        False
+        """
+        found: bool = self._is_block() or _maps().in_one_file(self)
         return found

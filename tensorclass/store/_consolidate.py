@@ -31,46 +31,14 @@ class PackOps(NonTensorOps):
 
     __slots__ = ()
 
-    def consolidate(
-        self, filename: Any = None, *, num_threads: int = 0, device: Device = None, non_blocking: bool = False,
-        inplace: bool = False, return_early: bool = False, use_buffer: bool = False, share_memory: bool = False,
-        pin_memory: bool = False, metadata: bool = False,
+    def _in_one_block(
+        self, device: Device, non_blocking: bool, inplace: bool, share_memory: bool, pin_memory: bool
     ) -> Self:  # fmt: skip
-        """Copy all leaves into one block of memory and give a locked container of views into it.
-
-        Pickling and sending to another process then move one block. Leaves that require grad are copied detached.
-
-        Args:
-            filename: refused: blocks live in memory, files are written otherwise.
-            num_threads: accepted for compatibility.
-            device: where the block lives; that of the leaves, which must be one, when omitted.
-            non_blocking: whether copies between devices may be asynchronous.
-            inplace: take the views over instead of making a new container.
-            return_early: refused, as it would give a container that is not filled yet.
-            use_buffer: refused, as `filename` is.
-            share_memory: put the block into shared memory.
-            pin_memory: put the block into pinned memory.
-            metadata: accepted for compatibility; the structure is always pickled with the block.
-
-        Raises:
-            StructureError: for leaves on several devices when no device is given.
-            UnsupportedOperationError: for nested or sparse leaves.
-
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict(a=torch.zeros(3), b={"c": torch.ones(3, 2)}, batch_size=[3]).consolidate()
-        >>> data.is_consolidated(), data.is_locked
-        (True, True)
-        """
-        if filename is not None or return_early or use_buffer:
-            raise UnsupportedOperationError(
-                "consolidate: filename, return_early and use_buffer are refused: the block lives in memory and is "
-                "there when the call returns; pickle the result, or write it with a file format"
-            )
+        """A locked container of views into one block of memory; see `consolidate`."""
         leaves: list[Tensor] = []
         twin = self._open(leaves, STORAGE)
         target = _one_device(leaves, as_device(device))
-        if PackOps.is_consolidated(self) and leaves[0].device == target and not (share_memory or pin_memory):
+        if PackOps._is_block(self) and leaves[0].device == target and not (share_memory or pin_memory):
             return self
         shapes = [(leaf.dtype, leaf.shape) for leaf in leaves]
         block = torch.empty(_length(shapes), dtype=torch.uint8, device=target, pin_memory=pin_memory)
@@ -86,14 +54,8 @@ class PackOps(NonTensorOps):
         result._set_lock(None)
         return result
 
-    def is_consolidated(self) -> bool:
-        """Whether the leaves are views into one block that `consolidate` has made.
-
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict(a=torch.zeros(3)).is_consolidated()
-        False
-        """
+    def _is_block(self) -> bool:
+        """Whether the leaves are views into one block that `consolidate` has made."""
         return block_of(self._leaves(STORAGE)) is not None
 
     def pack(self, dim: int = -1, *, layout: PackLayout | None = None) -> tuple[Tensor, PackLayout]:

@@ -1,0 +1,130 @@
+"""A folder as one file, and back: what is stored is copied as it is, so that no class needs to be imported for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path as FilePath
+
+from ..errors import ArgumentError, FileFormatError, UnsupportedOperationError
+from ._anchor import is_zip
+from ._codecs import codec_of, compressed
+from ._files import find, put
+from ._pack import Item, Packed, pack
+from ._paths import StrPath, text_of, to_read, to_write
+from ._read import find_tensors, head_of
+from ._unpack import references
+
+
+def pack_memmap(
+    prefix: StrPath, archive_path: StrPath, *, compression: str | int | None = None, compresslevel: int | None = None
+) -> FilePath:  # fmt: skip
+    """Write what a folder holds to one file, which `load` and `load_memmap` open.
+
+    Args:
+        prefix: a folder that `save` or `memmap` wrote, here or in `tensordict`; or a file, which is converted.
+        archive_path: the new file, outside of the folder; one that is there is replaced.
+        compression: "deflate", "bzip2" or "lzma", or the numbers of `zipfile`: each tensor is compressed on its own,
+            where that makes it smaller, and unpacked into memory when it is loaded. None and "stored" can be mapped.
+        compresslevel: 0 to 9, for "bzip2" from 1.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ArgumentError: for an unknown compression or level, and for a path inside of the folder.
+        FileFormatError: for a damaged folder.
+        OSError: with the path; what was there is untouched.
+
+    >>> import tempfile, torch
+    >>> from tensorclass import TensorDict, is_memmap_archive, load, pack_memmap
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = TensorDict(a=torch.zeros(1000)).save(f"{folder}/x")
+    ...     path = pack_memmap(f"{folder}/x", f"{folder}/x.tdz", compression="deflate")
+    ...     is_memmap_archive(path), path.stat().st_size < 4000, load(path)["a"].shape
+    (True, True, torch.Size([1000]))
+    """
+    codec = codec_of(compression, compresslevel)
+    text, target = os.path.abspath(text_of(prefix)), os.path.abspath(text_of(archive_path))
+    if os.path.commonpath([text, target]) == text and os.path.isdir(text):
+        raise ArgumentError(f"pack_memmap: the archive lies outside of the folder {text}, got {target}")
+    packed, checksums = _stored(text)
+    file, _ = to_write(target, True)
+    put(file, "", compressed(packed, codec, compresslevel), checksums=checksums)
+    return FilePath(archive_path)
+
+
+def unpack_memmap(archive_path: StrPath, prefix: StrPath) -> FilePath:
+    """Write what an archive holds to a folder, uncompressed; see `pack_memmap`.
+
+    Args:
+        archive_path: a file that `pack_memmap` or `save` wrote, here or in `tensordict`.
+        prefix: the folder, which is made; what it holds is replaced as a whole.
+
+    Returns:
+        The path of the folder.
+
+    Raises:
+        FileFormatError: for what is no archive, and for a damaged one.
+        OSError: with the path.
+    """
+    packed, checksums = _stored(_archive(archive_path))
+    file, folder = to_write(prefix, False)
+    put(os.path.abspath(file), os.path.abspath(folder), packed, checksums=checksums)
+    return FilePath(prefix)
+
+
+def is_memmap_archive(path: StrPath) -> bool:
+    """Whether a path is that of a single file with a container, written here, or a `.tdz` of `tensordict`.
+
+    False for a folder, a path without a file, and any other file, those of other libraries included.
+    """
+    text = text_of(path)
+    try:
+        return head_of(text).ours
+    except FileFormatError:
+        return is_zip(text)
+    except OSError:
+        return False
+
+
+def refresh_archive_checksums(archive_path: StrPath) -> FilePath:
+    """Write the checksums of an archive anew after its tensors were written to in place, for `load(..., verify=True)`.
+
+    A new file takes the place of the old one; a batch that is mapped from that keeps it. A compressed archive can't be
+    written to, and stays as it is.
+
+    Raises:
+        FileFormatError: for what is no archive.
+        UnsupportedOperationError: for one that `tensordict` wrote.
+    """
+    text = _archive(archive_path)
+    if is_zip(text):
+        raise UnsupportedOperationError(f"{text}: `tensordict` wrote it; `load(path).save(path)` converts it first")
+    if not head_of(text).meta.compressed:
+        put(text, "", _stored(text)[0], checksums=True)
+    return FilePath(archive_path)
+
+
+def _archive(path: StrPath) -> str:
+    text = os.path.abspath(text_of(path))
+    if not is_memmap_archive(text):
+        raise FileFormatError("it is no archive: `pack_memmap` and `save` to a path that ends in .tdz make one", text)
+    return text
+
+
+def _stored(path: str) -> tuple[Packed, bool]:
+    """What a folder or a file holds, and whether it has checksums."""
+    file, key = to_read(path)
+    if key:
+        raise FileNotFoundError(2, "no such file or folder", path)
+    found = None if os.path.isdir(file) or is_zip(file) else find_tensors(file)
+    if found is None or not all([head.ours for head in found.heads]):
+        return pack(find(path, None, None)[0]), False
+    slots = {name: slot for head in found.heads for name, slot in head.header.tensors.items()}
+    items = [
+        Item(name, slots[name].code, slots[name].shape, found.tensors[name], found.tensors[name].nbytes)
+        for name in dict.fromkeys([name for name, _ in references(found.part)])
+    ]
+    classes = [part.model_dump(exclude_unset=True) for part in found.meta.classes]
+    root = found.part.model_dump(exclude_unset=True)
+    return Packed(root, classes, items, False), all([head.meta.crc32 is not None for head in found.heads])

@@ -1,0 +1,305 @@
+"""Folders that grow: entries that are added to a mapped container, and rows that are added to a saved one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core import Path, TensorCollection, join_path, unravel_key_to_tuple
+from ..core._keys import Key
+from ..errors import ArgumentError, StructureError, UnsupportedOperationError
+from ..ops import cat
+from ..store import RaggedTensor, TensorDict
+from ._classes import find_class
+from ._files import find, listed, put
+from ._format import Node, NonePart
+from ._index import Index, Settle, read_index
+from ._mapped_tensor import MemoryMappedTensor, shape_from, storable
+from ._memmap import children, is_memmap, mapped_leaves, wrapped
+from ._names import Names
+from ._pack import Packed, pack
+from ._paths import DATA, StrPath, home_of, text_of, to_read
+from ._read import find_tensors
+from ._unpack import references
+from ._write import header_of
+
+
+class _Changed(Exception):
+    """Another writer has changed the folder since it was read."""
+
+
+# ---- entries -----------------------------------------------------------------------------------------------------
+
+
+def make_memmap(data: Any, key: Key, value: Tensor, copy: bool, existsok: bool = False) -> MemoryMappedTensor:
+    """Add an entry to a mapped container, which stays locked, and to the folder that it is in.
+
+    Args:
+        data: a container that `memmap`, `memmap_` or `memmap_like` gave.
+        key: of the new entry; nested containers on the way are made.
+        value: shape and dtype of the entry, and its values with `copy`; otherwise it is zero.
+        copy: see `value`.
+        existsok: replace an entry of the folder that another process has added.
+    """
+    node, rest = _holder(data, unravel_key_to_tuple(key))
+    _nested(node, rest, value)  # what does not fit is an error before a file is written
+    leaves = [(leaf, depth) for leaf, depth in mapped_leaves(data, 0) if leaf._source is not None]
+    where = next((leaf._key[:-depth] for leaf, depth in leaves if leaf._key), None)
+    if where is None and leaves:
+        raise StructureError("make_memmap: the tensors are parts of a mapped batch; add the entry to that batch")
+    if where is None:
+        value = value.as_subclass(Tensor) if copy and value.is_shared() else value
+        made = MemoryMappedTensor.from_tensor(value, copy_data=copy)
+    elif not os.path.isdir(where[0]):
+        raise StructureError(
+            f"make_memmap: {where[0]} is one file, which does not grow; map the batch from a folder: "
+            "`batch.memmap(folder, copy_existing=True)`"
+        )
+    else:
+        made = _added(where, unravel_key_to_tuple(key), value, copy, existsok)
+    stored = _nested(node, rest, made)
+    node._put(rest[0], stored)
+    if isinstance(stored, TensorCollection):
+        stored._set_lock(node)
+    return made
+
+
+def _holder(data: Any, path: Path) -> tuple[Any, Path]:
+    """The container that gets a new entry, and the keys that lead on from there."""
+    if not is_memmap(data):
+        raise StructureError("make_memmap: the batch is not mapped; `batch.memmap_(folder)` maps it")
+    node, rest = data, path
+    while len(rest) > 1 and isinstance(child := node._outline().get(rest[0]), TensorCollection):
+        node, rest = child, rest[1:]
+    if node._stacked:
+        raise UnsupportedOperationError(
+            f"make_memmap: {type(node).__name__} has members; add the entry to each of them"
+        )
+    if rest[0] in node._entries():
+        taken = join_path(path[: len(path) - len(rest) + 1])
+        what = "it has no keys" if len(rest) > 1 else "write to it in place"
+        raise StructureError(f"make_memmap: there is an entry `{taken}` already; {what}")
+    return node, rest
+
+
+def _nested(node: Any, rest: Path, value: Any) -> Any:
+    """What a container stores under the first of some keys so that a value is under all of them."""
+    if len(rest) > 1:
+        inner = node._bare(node._batch_size)
+        inner.set(rest[1:], value)
+        value = inner
+    return node._check(rest[0], value)
+
+
+def _state(index: str | None, folder: str) -> Index:
+    """What a folder holds."""
+    if index is not None:
+        return read_index(index)
+    found = find_tensors(os.path.join(folder, DATA))
+    if not found.heads[0].ours:
+        raise StructureError(f"{folder}: another library wrote it; save the batch to a folder of its own first")
+    return Index(weight_map=dict.fromkeys(found.tensors, DATA), classes=found.meta.classes, root=found.meta.root)
+
+
+def _added(where: Path, path: Path, value: Tensor, copy: bool, existsok: bool) -> MemoryMappedTensor:
+    """A new file in a folder with one tensor, which is mapped."""
+    folder, *above = where
+    file = os.path.join(folder, DATA)
+    while True:
+        home = home_of(file, folder)
+        state = _state(None if home == file else home, folder)
+        packed, index = _with_entry(state, (*above, *path), value, existsok, folder)
+        settle = Settle(_unless_changed(lambda there: _state(there, folder), state, index), DATA)
+        try:
+            tensors = put(
+                file, folder, packed, through=True, zeros=() if copy else {packed.items[0].name}, settle=settle
+            )
+        except _Changed:
+            continue
+        (made,) = wrapped(tensors, packed, settle.path, len(header_of(packed)))
+        made._key = (*where, *path)
+        return made
+
+
+def _unless_changed(
+    look: Callable[[str | None], Any], before: Any, index: Mapping[str, Any] | None
+) -> Callable[[str | None], Mapping[str, Any] | None]:
+    def make(there: str | None) -> Mapping[str, Any] | None:
+        if look(there) != before:
+            raise _Changed
+        return index
+
+    return make
+
+
+def _with_entry(state: Index, path: Path, value: Tensor, existsok: bool, folder: str) -> tuple[Packed, dict[str, Any]]:
+    """One tensor packed for a folder, and the index of the folder with it."""
+    root = state.root.model_copy(deep=True)
+    here: Any = root
+    rest = path
+    while len(rest) > 1:
+        members = None if here.members is None else {str(i): member for i, member in enumerate(here.members)}
+        child = (here.entries if members is None else members).get(rest[0])
+        if not isinstance(child, Node):
+            break
+        here, rest = child, rest[1:]
+    old = here.entries.get(rest[0])
+    if old is not None and not isinstance(old, NonePart) and (len(rest) > 1 or not existsok or isinstance(old, Node)):
+        what = "`memmap_refresh_()` shows it" if len(rest) == 1 else "it has no keys"
+        raise StructureError(f"make_memmap: {folder} has an entry `{join_path(path)}` already; {what}")
+    size = torch.Size(here.size)
+    if value.shape[: len(size)] != size:
+        shape, needed = list(value.shape), list(size)
+        raise StructureError(f"make_memmap: {folder} has batch size {needed} at `{join_path(path)}`, got shape {shape}")
+    inner: Any = {rest[-1]: value}
+    for part in reversed(rest[:-1]):
+        inner = {part: inner}
+    shell = TensorDict(inner, size, names=here.names)
+    dropped = {name for name, _ in references(old)} if old is not None else set()
+    packed = pack(shell, path=path[: len(path) - len(rest)], names=Names(state.weight_map))
+    here.entries = {**here.entries, **Node.model_validate(packed.root).entries}
+    files = {name: part for name, part in state.weight_map.items() if name not in dropped}
+    new = {"weight_map": {**files, **dict.fromkeys([item.name for item in packed.items], "")}, "root": root}
+    return packed, {**new, "classes": state.classes}
+
+
+def blank_of(shape: Any, dtype: torch.dtype | None) -> Tensor:
+    """A tensor of some shape and dtype, which takes no memory."""
+    return torch.zeros((), dtype=dtype).expand(shape_from(shape))
+
+
+def values_of(tensor: Any) -> Tensor:
+    """A tensor whose values can be mapped, without its grad."""
+    return storable(tensor.detach() if isinstance(tensor, Tensor) else tensor)
+
+
+def tensor_in(storage: Any, shape: Any, dtype: torch.dtype | None) -> Tensor:
+    """The values of a storage, which they fill.
+
+    Raises:
+        StructureError: for another length, and for a storage over a file.
+    """
+    dtype = dtype or torch.get_default_dtype()
+    found = MemoryMappedTensor.from_storage(storage, shape=shape, dtype=dtype)
+    if found._source is not None:
+        raise StructureError(
+            f"make_memmap: the storage is mapped from {found.filename}; pass a copy: `storage.clone()`"
+        )
+    if found.nbytes != storage.nbytes():
+        raise StructureError(f"make_memmap: {dtype} of shape {shape} needs {found.nbytes} of {storage.nbytes()} bytes")
+    return found
+
+
+# ---- rows --------------------------------------------------------------------------------------------------------
+
+
+def append_memmap(prefix: StrPath, rows: TensorCollection, *, allow_pickle: bool | None = None) -> None:
+    """Add rows to a batch that is saved in a folder, along its first batch dim.
+
+    The folder is written anew, and holds the old rows or all of them whatever happens; a batch that is mapped from it
+    keeps the old ones until `memmap_refresh_`. Tensors are copied in the files, not through memory. Each call takes as
+    long as a save of the whole: a program that goes on appending writes a dataset (`TensorClassDataset.create`).
+
+    Args:
+        prefix: a folder that `save` or `memmap` wrote.
+        rows: of the same class, with the same keys, dtypes and trailing shapes; Python values that are not per element
+            are equal.
+        allow_pickle: load and save pickled objects.
+
+    Raises:
+        StructureError: for rows that do not fit, and for what is no such folder; the folder is untouched.
+        OSError: with the path.
+
+    >>> import tempfile, torch
+    >>> from tensorclass import TensorDict, append_memmap, load
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = TensorDict(a=torch.zeros(3), batch_size=[3]).save(folder)
+    ...     append_memmap(folder, TensorDict(a=torch.ones(2), batch_size=[2]))
+    ...     load(folder)["a"]
+    tensor([0., 0., 0., 1., 1.])
+    """
+    if not isinstance(rows, TensorCollection):
+        raise ArgumentError(f"append_memmap takes a container of rows, got a {type(rows).__name__}")
+    folder = os.path.abspath(text_of(prefix))
+    file = os.path.join(folder, DATA)
+    while True:
+        home, key = to_read(folder)
+        if key or home not in (file, home_of(file, folder)):
+            what = "an archive does not grow: `unpack_memmap` makes a folder of it"
+            raise StructureError(f"append_memmap: {folder} is no folder that this library wrote; {what}")
+        before = _stamp(home)
+        packed, fill = _joined(_rows_of(folder, home, bool(allow_pickle)), rows, bool(allow_pickle))
+        index = None if home == file else listed(packed)
+        settle = Settle(_unless_changed(lambda there: _stamp(there or file), before, index), DATA)
+        zeros = [item.name for item in packed.items] if fill else ()
+        try:
+            put(file, folder, packed, zeros=zeros, fill=fill, settle=settle, through=fill is not None)
+        except _Changed:
+            continue
+        return
+
+
+def _stamp(path: str) -> tuple[Any, ...]:
+    found = os.stat(path)
+    return path, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _rows_of(folder: str, home: str, allow_pickle: bool) -> Any:
+    for part in find_tensors(home).meta.classes:
+        if find_class(part) is None:
+            raise StructureError(f"append_memmap: {folder} holds a {part.module}.{part.name}; import that class first")
+    return find(folder, None, None, allow_pickle=allow_pickle)[0]
+
+
+def _joined(old: Any, rows: Any, allow_pickle: bool) -> tuple[Packed, Callable[[list[Tensor]], None] | None]:
+    """Rows behind rows: packed, and where everything is tensors, what copies them into the new file."""
+    if type(old) is not type(rows):
+        raise StructureError(f"append_memmap: the folder holds a {type(old).__name__}, got a {type(rows).__name__}")
+    if not old.batch_dims or old.batch_size[1:] != rows.batch_size[1:] or rows.batch_dims != old.batch_dims:
+        sizes = f"{list(old.batch_size)} and {list(rows.batch_size)}"
+        raise StructureError(f"append_memmap: rows follow rows along the first batch dim, got batch sizes {sizes}")
+    mine: list[Tensor] = []
+    theirs: list[Tensor] = []
+    alike = old._open_tensors(rows, mine, theirs) is not None and old._names == rows._names
+    for a, b in zip(mine, theirs, strict=True) if alike else ():
+        dense = a.layout is b.layout is torch.strided and not (a.is_nested or b.is_nested or a.requires_grad)
+        alike = alike and dense and a.dtype is b.dtype and a.shape[1:] == b.shape[1:]
+    if not alike:
+        _require_dtypes(dict(_dtypes(old, ())), dict(_dtypes(rows, ())))
+        whole: Any = cat([old, rows])
+        return pack(whole.lock_() if old.is_locked else whole, allow_pickle), None
+    size = torch.Size([len(old) + len(rows), *old.batch_size[1:]])
+    blanks = [leaf.new_empty(()).expand(size[0], *leaf.shape[1:]) for leaf in mine]
+    whole = old._make(blanks, size, old._names)
+    packed = pack(whole.lock_() if old.is_locked else whole)
+    pairs = {id(blank): pair for blank, pair in zip(blanks, zip(mine, theirs, strict=True), strict=True)}
+    parts = [pairs[id(item.tensor)] for item in packed.items]
+
+    def fill(found: list[Tensor]) -> None:
+        for target, (a, b) in zip(found, parts, strict=True):
+            target[: len(a)].copy_(a)
+            target[len(a) :].copy_(b.detach())
+
+    return packed, fill
+
+
+def _dtypes(data: Any, path: Path) -> Iterator[tuple[Path, torch.dtype]]:
+    """The dtypes of the entries by path; those of the members of a stack have one."""
+    for key, value in children(data):
+        below = path if data._stacked else (*path, key)
+        if isinstance(value, TensorCollection):
+            yield from _dtypes(value, below)
+        elif isinstance(value, (Tensor, RaggedTensor)):
+            yield below, value.dtype
+
+
+def _require_dtypes(old: dict[Path, torch.dtype], new: dict[Path, torch.dtype]) -> None:
+    """A join may promote dtypes; what is saved keeps its own."""
+    for path, dtype in old.items():
+        if new.get(path, dtype) is not dtype:
+            what = f"field `{join_path(path)}` is saved as {dtype}, got rows of {new[path]}; convert them"
+            raise StructureError(f"append_memmap: {what}")
