@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -68,11 +68,12 @@ def make_memmap(data: Any, key: Key, value: Tensor, copy: bool, existsok: bool =
     return made
 
 
-def _holder(data: Any, path: Path) -> tuple[Any, Path]:
+def _holder(data: Any, path: Sequence[str]) -> tuple[Any, Sequence[str]]:
     """The container that gets a new entry, and the keys that lead on from there."""
     if not is_memmap(data):
         raise StructureError("make_memmap: the batch is not mapped; `batch.memmap_(folder)` maps it")
-    node, rest = data, path
+    node: Any = data
+    rest = path
     while len(rest) > 1 and isinstance(child := node._outline().get(rest[0]), TensorCollection):
         node, rest = child, rest[1:]
     if node._stacked:
@@ -80,17 +81,17 @@ def _holder(data: Any, path: Path) -> tuple[Any, Path]:
             f"make_memmap: {type(node).__name__} has members; add the entry to each of them"
         )
     if rest[0] in node._entries():
-        taken = join_path(path[: len(path) - len(rest) + 1])
+        taken = join_path((*path[: len(path) - len(rest) + 1],))
         what = "it has no keys" if len(rest) > 1 else "write to it in place"
         raise StructureError(f"make_memmap: there is an entry `{taken}` already; {what}")
     return node, rest
 
 
-def _nested(node: Any, rest: Path, value: Any) -> Any:
+def _nested(node: Any, rest: Sequence[str], value: Any) -> Any:
     """What a container stores under the first of some keys so that a value is under all of them."""
     if len(rest) > 1:
         inner = node._bare(node._batch_size)
-        inner.set(rest[1:], value)
+        inner.set((*rest[1:],), value)
         value = inner
     return node._check(rest[0], value)
 
@@ -140,7 +141,7 @@ def _with_entry(state: Index, path: Path, value: Tensor, existsok: bool, folder:
     """One tensor packed for a folder, and the index of the folder with it."""
     root = state.root.model_copy(deep=True)
     here: Any = root
-    rest = path
+    rest: Sequence[str] = path
     while len(rest) > 1:
         members = None if here.members is None else {str(i): member for i, member in enumerate(here.members)}
         child = (here.entries if members is None else members).get(rest[0])

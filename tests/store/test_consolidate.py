@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorclass import NonTensorStack, PackLayout, TensorClass, TensorDict, UnbatchedTensor, equal
-from tensorclass.errors import BatchDimError, BatchSizeError, LockedError, StructureError, UnsupportedOperationError
+from tensorclass.errors import BatchDimError, BatchSizeError, LockedError, StructureError
 from tensorclass.typing import Float32, Int64
 
 DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool, torch.int8, torch.complex64, torch.bfloat16)
