@@ -16,12 +16,13 @@ from .._schema import Schema, schema_of
 from ..classes import pick as pick_class
 from ..errors import BatchIndexError, SchemaError, UnknownFieldError, UnsupportedOperationError, did_you_mean
 from ._classes import find_class
+from ._columns import IntArray
 from ._loader import BatchLoader
 from ._manifest import Manifest, read_manifest, stored_schema
 from ._paths import StrPath, text_of
 from ._progress import progress
 from ._sampling import Batches, Order
-from ._shards import How, IntArray, Shard, Shelf, check_shard
+from ._shards import How, Shard, Shelf, check_shard
 from ._unpack import UNTYPED
 from ._writer import DatasetWriter
 
@@ -85,8 +86,6 @@ class TensorClassDataset(Dataset[T], Generic[T]):
         self._whole = found
         pairs = zip(self.paths, manifests, strict=True)
         self.shards = tuple([Shard(folder, entry) for folder, manifest in pairs for entry in manifest.shards])
-        self._ends = np.cumsum([shard.entry.rows for shard in self.shards], dtype=np.int64)
-        self._begins = np.concatenate([[0], self._ends[:-1]]).astype(np.int64)
         self._use(found)
 
     def _use(self, cls: Any) -> None:
@@ -139,7 +138,7 @@ class TensorClassDataset(Dataset[T], Generic[T]):
         return self._stored if found is None else found
 
     def __len__(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
+        return int(self._shelf.ends[-1]) if self.shards else 0
 
     def __repr__(self) -> str:
         name = "TensorDict" if self.cls is None else self.cls.__name__
@@ -161,6 +160,8 @@ class TensorClassDataset(Dataset[T], Generic[T]):
             BatchIndexError: for a row that there is not, and a mask of another length.
             TypeError: for anything else.
         """
+        if type(index) is Tensor and index.dtype is torch.int64 and index.ndim == 1 and index.is_cpu:
+            return self._rows(self._wrapped(index.numpy()))  # type: ignore[no-any-return]  # of the class
         if type(index) is int or (isinstance(index, (np.integer, Tensor)) and index.ndim == 0 and _is_whole(index)):
             row = self._wrapped(np.array([int(index)]))
             return self._rows(row)[0]  # type: ignore[no-any-return]  # of the class
@@ -179,8 +180,7 @@ class TensorClassDataset(Dataset[T], Generic[T]):
             raise BatchIndexError(f"{self.paths[0]}: the dataset has no rows")
         if not len(rows):
             return self._shelf[0][:0].clone()
-        numbers = np.searchsorted(self._ends, rows, side="right")
-        return self._shelf.gather(numbers, rows - self._begins[numbers])
+        return self._shelf.gather(rows)
 
     def _numbers(self, index: Any) -> IntArray:
         """An index as the numbers of its rows."""

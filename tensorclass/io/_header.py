@@ -15,6 +15,9 @@ from ._names import RESERVED
 
 ALIGNMENT = 64
 """Bytes: a cache line, and more than any vector load needs. The payload starts at a multiple of it."""
+PAGE = 4096
+"""Bytes: what a system reads at once. A large payload starts at a multiple of it."""
+_LARGE = 1 << 20
 MAX_HEADER = 100_000_000
 """Bytes, as in the safetensors package."""
 MAX_RANK = 64
@@ -42,11 +45,11 @@ class Header(NamedTuple):
 
 
 def alignment_class(size: int) -> int:
-    """The largest power of two that divides a size in bytes, up to `ALIGNMENT`: tensors are ordered by it, falling.
+    """The largest power of two that divides a size in bytes, up to `PAGE`: tensors are ordered by it, falling.
 
     So each starts at a multiple of its own class, which is at least the size of its elements, without any holes.
     """
-    return min(size & -size, ALIGNMENT) if size else ALIGNMENT
+    return min(size & -size, PAGE) if size else PAGE
 
 
 def encode(metadata: dict[str, str], rows: Iterable[tuple[str, str, Sequence[int], int]]) -> bytes:
@@ -61,7 +64,7 @@ def encode(metadata: dict[str, str], rows: Iterable[tuple[str, str, Sequence[int
         sizes = ",".join(map(str, shape))
         parts.append(f'{quoted(name)}:{{"dtype":"{code}","shape":[{sizes}],"data_offsets":[{begin},{end}]}}')
     text = f"{{{','.join(parts)}}}".encode("ascii")
-    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    text += b" " * (-(8 + len(text)) % (ALIGNMENT if end < _LARGE else PAGE))
     return len(text).to_bytes(8, "little") + text
 
 

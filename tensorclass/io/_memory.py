@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +25,18 @@ def buffer_of(tensor: Tensor) -> Any:
 def buffer_at(address: int, size: int) -> Any:
     """Bytes at an address, which whoever asked keeps alive."""
     return (_BYTE * size).from_address(address)
+
+
+class _Span:
+    """Memory as numpy takes it."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+
+def over_address(address: int, size: int) -> Tensor:
+    """Bytes at an address, uint8 `[size]`. Whoever asked keeps those alive that are looked at."""
+    return torch.from_numpy(np.asarray(_Span(address, size)))
 
 
 def blank(dtype: torch.dtype, shape: Sequence[int]) -> Tensor:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Sequence
-from contextlib import suppress
-from ctypes import memmove
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,19 +13,19 @@ from torch import Tensor
 from .._schema import schema_of
 from ..errors import FileFormatError, SchemaError
 from ..ops import cat
+from ._advice import PAGE, expect_random
 from ._atomic import open_file
+from ._columns import IntArray, Parts, Rows, Table, take_apart
 from ._format import Node
 from ._manifest import ShardEntry
+from ._map import Place
 from ._read import places_of, read_head, tensors_of
 from ._unpack import Unpacker, references
 
-MAPPED = 1024
-"""Shards that stay mapped. A map holds no descriptor; its pages are the system's."""
+MAPPED = 8192
+"""Shards that stay mapped. A map holds no descriptor; its pages are the system's, which allows 65,530 maps."""
 LOADED = 4
 """Shards that stay in memory where they are not mapped."""
-_LONG = 2048
-"""Bytes from which a row is copied by itself: the call takes less than a second copy of it."""
-IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 class Shard(NamedTuple):
@@ -88,7 +85,19 @@ def open_shard(shard: Shard, how: How) -> Any:
         tensors = tensors_of(opened, places, how.mmap, False, how.verify)
     finally:
         os.close(fd)
-    return Unpacker(opened.meta, tensors, path, False, False, False).build(root, (), how.want)
+    batch = Unpacker(opened.meta, tensors, path, False, False, False).build(root, (), how.want)
+    if how.mmap:
+        _expect_random(places, tensors, size)
+    return batch
+
+
+def _expect_random(places: dict[str, Place], tensors: dict[str, Tensor], size: int) -> None:
+    """Tell the system that rows of the map are read in any order."""
+    for name, place in places.items():
+        start = tensors[name].data_ptr() - place.begin
+        if place.end > place.begin and start % PAGE == 0:  # else it is a copy
+            expect_random(start, size)
+            return
 
 
 def check_shard(shard: Shard, how: How) -> list[Exception]:
@@ -119,23 +128,6 @@ def _narrow(node: Node, cls: Any) -> Node:
     return node.model_copy(update={"entries": kept})
 
 
-class _Open(NamedTuple):
-    """A shard that is open."""
-
-    batch: Any
-    leaves: list[Tensor] | None
-    """Its tensors, where it has nothing else."""
-    facts: Any
-    """What these are, besides their values and how many rows they have."""
-
-
-def _opened(batch: Any) -> _Open:
-    leaves: list[Tensor] = []
-    if batch._open_tensors(batch, leaves, []) is None:
-        return _Open(batch, None, None)
-    return _Open(batch, leaves, [(leaf.dtype, leaf.shape[1:]) for leaf in leaves])
-
-
 class Shelf:
     """The shards that are open, those that were used last.
 
@@ -147,64 +139,55 @@ class Shelf:
     def __init__(self, shards: Sequence[Shard], how: How) -> None:
         self.shards = shards
         self.how = how
+        self.ends = np.cumsum([shard.rows for shard in shards], dtype=np.int64)
+        """For each shard the number of the row behind its last."""
+        firsts = self.ends - [shard.rows for shard in shards]
         self._limit = MAPPED if how.mmap else LOADED
-        self._open: OrderedDict[int, _Open] = OrderedDict()
+        self._table = Table(firsts.astype(np.int64), how.mmap)
+        self._used = np.zeros(len(shards), np.int64)
+        """When each shard was used last, as the number of the call."""
+        self._now = 0
 
     def __getitem__(self, number: int) -> Any:
-        return self._at(number).batch
+        return self._having([number]).held[number][0]
 
-    def _at(self, number: int) -> _Open:
-        found = self._open.get(number)
-        if found is None:
-            found = self._open[number] = _opened(open_shard(self.shards[number], self.how))
-            while len(self._open) > self._limit:
-                with suppress(KeyError):  # another thread was faster
-                    self._open.popitem(last=False)
-        else:
-            with suppress(KeyError):
-                self._open.move_to_end(number)
-        return found
+    def _having(self, numbers: Sequence[int]) -> Table:
+        """The open shards, these among them; those that were not used for long are closed when there are too many."""
+        table = self._table
+        opened: dict[int, tuple[Any, Parts]] = {}
+        for number in numbers:
+            if number not in table.held:
+                batch = open_shard(self.shards[number], self.how)
+                opened[number] = batch, take_apart(batch)
+        self._used[numbers] = self._now
+        if opened:
+            here = np.array([*table.held], np.int64)
+            here = here[np.argsort(self._used[here], kind="stable")]
+            self._table = table.having(opened, here[: max(0, len(here) + len(opened) - self._limit)].tolist())
+            table = self._table
+        return table
 
-    def gather(self, numbers: IntArray, rows: IntArray) -> Any:
+    def gather(self, rows: IntArray) -> Any:
         """Rows as one container with memory of its own.
 
         Args:
-            numbers: int64 `[n]`, the shard of each row; n >= 1.
-            rows: int64 `[n]`, the place of each row in its shard.
+            rows: int64 `[n]`, their numbers; n >= 1.
         """
-        if (numbers == numbers[0]).all():
-            return _owned(self._at(int(numbers[0])), rows)
+        table = self._table
+        numbers = np.searchsorted(self.ends, rows, side="right")
+        self._now += 1
+        if not table.ready[numbers].all():
+            wanted = np.unique(numbers).tolist()
+            table = self._having(wanted) if len(wanted) <= self._limit else table
+            if table.form is None or not table.ready[numbers].all():
+                return self._joined(numbers, rows - table.firsts[numbers])
+        self._used[numbers] = self._now
+        return table.form.take(Rows(table, numbers, rows))  # type: ignore[union-attr]  # shards that are ready have it
+
+    def _joined(self, numbers: IntArray, rows: IntArray) -> Any:
+        """Rows of shards that are not alike, or too many to be open at once: one shard after the other."""
         order = np.argsort(numbers, kind="stable")
-        ordered = numbers[order]
-        cuts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-        shards = [self._at(int(ordered[begin])) for begin in (0, *cuts)]
-        parts = list(zip(shards, np.split(rows[order], cuts), np.split(order, cuts), strict=True))
-        first = shards[0]
-        if first.leaves is None or not all([shard.facts == first.facts for shard in shards]):
-            whole = cat([_owned(shard, places) for shard, places, _ in parts])  # names the field that differs
-            back = np.empty_like(order)
-            back[order] = np.arange(len(order))
-            return whole[torch.from_numpy(back)]
-        found = [leaf.new_empty((len(rows), *leaf.shape[1:])) for leaf in first.leaves]
-        for shard, places, targets in parts:
-            for leaf, target in zip(shard.leaves or (), found, strict=True):
-                _copy_rows(leaf, places, target, targets)
-        size = torch.Size([len(rows), *first.batch.batch_size[1:]])
-        return first.batch._make(found, size, first.batch._names)
-
-
-def _copy_rows(source: Tensor, places: IntArray, target: Tensor, targets: IntArray) -> None:
-    """Copy rows of a shard to their places among those that were asked for; long ones are copied once."""
-    size = target[0].nbytes
-    if size < _LONG or not source.is_contiguous():
-        target.index_copy_(0, torch.from_numpy(targets), source.index_select(0, torch.from_numpy(places)))
-        return
-    start, end = source.data_ptr(), target.data_ptr()
-    for place, at in zip(places.tolist(), targets.tolist(), strict=True):
-        memmove(end + at * size, start + place * size, size)
-
-
-def _owned(shard: _Open, rows: IntArray) -> Any:
-    """Rows of a shard, in memory of their own: writes to them do not reach the next reader."""
-    found = shard.batch[torch.from_numpy(rows)]
-    return found if shard.leaves is not None else found.clone()
+        cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+        parts = [self[int(numbers[at[0]])][torch.from_numpy(rows[at])].clone() for at in np.split(order, cuts)]
+        whole = parts[0] if len(parts) == 1 else cat(parts)  # names the field that differs
+        return whole[torch.from_numpy(np.argsort(order))] if len(parts) > 1 else whole

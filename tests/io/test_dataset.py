@@ -253,7 +253,7 @@ def test_few_shards_stay_open(tmp_path, monkeypatch):
     data = written(tmp_path, batch, 1)
     for _ in range(2):
         assert_same(data[:], batch)
-        assert len(data._shelf._open) == 3
+        assert len(data._shelf._table.held) == 3
 
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])

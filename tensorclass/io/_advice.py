@@ -1,0 +1,65 @@
+"""What the system should know about maps: which parts will be read soon, and that nothing else will be."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import sys
+from typing import Any, TypeAlias
+
+import numpy as np
+
+PAGE = mmap.PAGESIZE
+_LINUX = sys.platform == "linux"
+_CHUNK = 1 << 17
+"""Bytes that the system reads for one call, whatever it is asked for; more where a device says so."""
+AHEAD = 1 << 23
+"""Bytes behind rows that are read in order, which are asked for as well."""
+_LOOKED_AT = 64
+"""Pages of a row that are looked up."""
+_Pages = ctypes.c_ubyte * _LOOKED_AT
+IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+
+@functools.cache
+def _libc() -> Any:
+    libc = ctypes.CDLL(None)
+    libc.madvise.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+    libc.mincore.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
+    return libc
+
+
+def expect_random(address: int, size: int) -> None:
+    """Read no more of a map than is touched: by default a page brings in megabytes around it."""
+    if _LINUX:
+        _libc().madvise(address, size, mmap.MADV_RANDOM)
+
+
+def fetch(begins: IntArray, size: int, more: int) -> None:
+    """Ask the system for rows of a map all at once; it reads them side by side.
+
+    Args:
+        begins: int64 `[n]`, their addresses; n >= 1.
+        size: bytes of a row.
+        more: bytes behind the last one, which are asked for too.
+    """
+    if not _LINUX:
+        return
+    ends = begins + (size - 1)
+    ends[-1] += more
+    order = np.argsort(begins)
+    first, last = begins[order] // PAGE, np.maximum.accumulate(ends[order] // PAGE)
+    cuts = np.flatnonzero(first[1:] > last[:-1] + 1)
+    for page, end in zip(first[[0, *(cuts + 1)]].tolist(), last[[*cuts, -1]].tolist(), strict=True):
+        for begin in range(page * PAGE, (end + 1) * PAGE, _CHUNK):
+            _libc().madvise(begin, min(_CHUNK, (end + 1) * PAGE - begin), mmap.MADV_WILLNEED)
+
+
+def is_here(begin: int, size: int) -> bool:
+    """Whether mapped bytes are in the page cache, by their first pages; where that can't be looked up they are."""
+    page = begin // PAGE
+    count = min((begin + size - 1) // PAGE - page + 1, _LOOKED_AT)
+    found = _Pages()
+    unknown = not _LINUX or _libc().mincore(page * PAGE, count * PAGE, found) != 0
+    return unknown or all([byte & 1 for byte in found[:count]])

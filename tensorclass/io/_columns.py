@@ -1,0 +1,302 @@
+"""Rows of shards as one container: a row has an address, and the rows of a column are copied by one `index_select`.
+
+`take_apart` finds the columns of a shard, and the form that it has besides; a `Table` knows where the columns of open
+shards lie; `Form.take` gives rows of them, in memory of their own. A column is a tensor, the spans or the values of
+ragged elements, or the index of Python objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core import TensorCollection
+from ..ops._compare import same_object
+from ..store import NonTensorStack, RaggedTensor, TensorDict, Unbatched
+from ..store._nodes import Node
+from ._advice import AHEAD, IntArray, fetch, is_here
+from ._memory import blank, over_address
+
+_SAMPLES = 4
+"""How many rows of a batch are looked up in the page cache, over all columns."""
+_MANY = 1 << 40
+"""More objects than a shard has."""
+_SELECTED = {
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
+    torch.float32, torch.float64, torch.complex64, torch.complex128,
+}  # fmt: skip
+"""dtypes whose rows torch selects; those of others are selected as integers of their size."""
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class Column(NamedTuple):
+    """What a tensor is besides its values and the number of its rows."""
+
+    dtype: torch.dtype
+    shape: torch.Size
+    """Of a row."""
+    step: int
+    """Elements from one row of the batch to the next: those of a row; 0 where all rows are one, and for values."""
+
+    def take(self, rows: Rows) -> Tensor:
+        """The rows."""
+        at = next(rows.columns)
+        return rows.table.copy(at, rows.begins[at], rows.count)
+
+
+class _Ragged(NamedTuple):
+    """Two columns: spans, and the values that they cut."""
+
+    spans: Column
+    values: Column
+
+    def take(self, rows: Rows) -> RaggedTensor:
+        """The elements, packed."""
+        spans, at = self.spans.take(rows), next(rows.columns)
+        starts, lengths = spans.view(-1, 2).numpy().T
+        before, step = lengths.cumsum() - lengths, self.values.shape.numel()
+        first = rows.begins[at].numpy().repeat(len(starts) // rows.count) + (starts - before) * step
+        places = np.repeat(first, lengths)
+        places += np.arange(len(places)) * step
+        rows.look([at], places[None])
+        values = rows.table.copy(at, torch.from_numpy(places), len(places))
+        return RaggedTensor._of(values, torch.from_numpy(np.stack([before, lengths], 1)).view(spans.shape), True)
+
+
+class _Objects(NamedTuple):
+    """A column of places in a table of Python objects, which each shard has."""
+
+    index: Column
+    number: int
+
+    def take(self, rows: Rows) -> NonTensorStack[Any]:
+        """The objects; those that rows share are shared by the result too."""
+        index, held = self.index.take(rows), rows.table.held
+        shards = rows.numbers.reshape(-1, *[1] * (index.ndim - 1))
+        pairs, places = np.unique(shards * _MANY + index.numpy(), return_inverse=True)
+        table = [held[pair // _MANY][1].tables[self.number][pair % _MANY] for pair in pairs.tolist()]
+        return NonTensorStack._of(tuple(table), torch.from_numpy(places.reshape(index.shape)))
+
+
+class _Same:
+    """What all rows share, in all shards."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        mine, theirs = self.value, other.value if isinstance(other, _Same) else None
+        if isinstance(mine, Node):
+            return type(mine) is type(theirs) and mine._same_node(theirs, torch.equal)
+        return same_object(mine, theirs)
+
+    __hash__ = None  # type: ignore[assignment]  # forms are compared, and nothing else
+
+    def take(self, _: Rows) -> Any:
+        """The value; a tensor in memory of its own."""
+        value = self.value
+        return type(value)(value.tensor.clone()) if isinstance(value, Unbatched) else value
+
+
+class Form(NamedTuple):
+    """A container without its rows: shards of equal forms are read together."""
+
+    cls: Any
+    """The class around the entries, None for a `TensorDict`."""
+    rest: torch.Size
+    """The batch dims behind the rows."""
+    names: Any
+    device: torch.device | None
+    entries: tuple[tuple[str, Any], ...]
+
+    def columns(self) -> Iterator[Column]:
+        """All columns, in order."""
+        for _, part in self.entries:
+            if isinstance(part, Form):
+                yield from part.columns()
+            elif not isinstance(part, _Same):
+                yield from [part] if isinstance(part, Column) else [one for one in part if isinstance(one, Column)]
+
+    def take(self, rows: Rows) -> Any:
+        """The container of some rows; nothing is validated again."""
+        found = {key: part.take(rows) for key, part in self.entries}
+        size = torch.Size((rows.count, *self.rest))
+        store = TensorDict._from_entries(found, size, self.device, self.names)
+        return store if self.cls is None else self.cls._wrap(store)
+
+
+class Parts(NamedTuple):
+    """The columns of one shard and its tables of objects, in the order of its form."""
+
+    form: Form | None
+    """None where it has entries of other kinds: such rows are read by indexing."""
+    tensors: list[Tensor]
+    tables: list[Sequence[Any]]
+
+
+def take_apart(batch: Any) -> Parts:
+    """The columns of a container."""
+    found = Parts(None, [], [])
+    return found._replace(form=_form(batch, found))
+
+
+def _form(batch: Any, found: Parts) -> Form | None:
+    store = getattr(batch, "_store", batch)
+    if type(store) is not TensorDict:
+        return None
+    entries = [(key, _part(value, found)) for key, value in store._entries().items()]
+    if any([part is None for _, part in entries]):
+        return None
+    cls = None if store is batch else type(batch)
+    return Form(cls, store._batch_size[1:], store._names, store._device, tuple(entries))
+
+
+def _part(value: Any, found: Parts) -> Any:
+    if isinstance(value, TensorCollection):
+        return _form(value, found)
+    if isinstance(value, Tensor):
+        return _column(value, found)
+    if isinstance(value, RaggedTensor):
+        table, spans = value._packed()
+        first, second = _column(spans, found), _column(table, found)
+        return None if first is None or second is None else _Ragged(first, second._replace(step=0))
+    if isinstance(value, NonTensorStack):
+        table, index = value._held
+        found.tables.append(table)
+        column = _column(index, found)
+        return None if column is None else _Objects(column, len(found.tables) - 1)
+    return _Same(value)
+
+
+def _column(value: Tensor, found: Parts) -> Column | None:
+    count, shape = len(value), value.shape[1:]
+    if type(value) is not Tensor or value.requires_grad or (count and not value[0].is_contiguous()):
+        return None
+    found.tensors.append(value)
+    size = shape.numel()
+    return Column(value.dtype, shape, value.stride(0) if count > 1 and size else size)
+
+
+class Table:
+    """The shards that are open, by number. It does not change: who reads rows of it keeps their shards open.
+
+    Args:
+        firsts: int64 `[shards]`, the number of the first row of each shard.
+        mapped: whether they are mapped.
+    """
+
+    def __init__(self, firsts: IntArray, mapped: bool) -> None:
+        self.firsts = firsts
+        self.mapped = mapped
+        self.held: dict[int, tuple[Any, Parts]] = {}
+        """The batch and the parts of each shard."""
+        self.form: Form | None = None
+        self.columns: list[Column] = []
+        self.ready = np.zeros(len(firsts), bool)
+        """Which shards are open, and of the form."""
+        self.ends: list[tuple[int, int]] = []
+        """Between which addresses all rows of a column lie."""
+        self.addresses = np.zeros((0, len(firsts)), np.int64)
+        """Where the rows of a column begin in each shard; anything for one that is not open."""
+        self.begins = self.steps = self.addresses
+        """The same in elements from the lowest address, so that row r of the dataset is at `begins + r * step`."""
+        self.sources: list[Tensor | None] = []
+        """The memory from the lowest address on, as rows that begin at every element; None without bytes."""
+        self.watched: list[int] = []
+        """Columns whose rows may be on the disk."""
+
+    def having(self, opened: Mapping[int, tuple[Any, Parts]], dropped: Collection[int] = ()) -> Table:
+        """The table with more shards, and without some."""
+        found = Table(self.firsts, self.mapped)
+        found.held = {number: one for number, one in self.held.items() if number not in dropped} | dict(opened)
+        forms = [parts.form for _, parts in opened.values() if parts.form is not None]
+        found.form = form = self.form or (forms[0] if forms else None)
+        if form is None:
+            return found
+        alike = {number: parts.tensors for number, (_, parts) in opened.items() if parts.form == form}
+        found.ready[:] = self.ready
+        found.ready[[*dropped]] = False
+        found.ready[[*alike]] = True
+        found.columns = columns = list(form.columns())
+        found.addresses = np.zeros((len(columns), len(self.ready)), np.int64)
+        found.addresses[: len(self.addresses)] = self.addresses
+        for number, tensors in alike.items():
+            found.addresses[:, number] = [tensor.data_ptr() for tensor in tensors]
+        for at, column in enumerate(columns):
+            low, high = self.ends[at] if self.ends else (1 << 62, 0)
+            for tensor in [tensors[at] for tensors in alike.values() if tensors[at].numel()]:
+                low, high = min(low, tensor.data_ptr()), max(high, tensor[-1].data_ptr() + tensor[-1].nbytes)
+            found.ends.append((low, high))
+            found.sources.append(_source(column, low, high))
+        lows = np.array([low for low, _ in found.ends], np.int64)[:, None]
+        sizes = np.array([column.dtype.itemsize for column in columns], np.int64)[:, None]
+        found.steps = np.array([column.step for column in columns], np.int64)[:, None]
+        found.begins = (found.addresses - lows) // sizes - self.firsts * found.steps
+        found.watched = [at for at, column in enumerate(columns) if column.step and self.mapped]
+        return found
+
+    def address(self, at: int, places: Any) -> Any:
+        """The address of elements of a column."""
+        return self.ends[at][0] + places * self.columns[at].dtype.itemsize
+
+    def copy(self, at: int, places: Tensor, count: int) -> Tensor:
+        """The rows of a column that begin at some elements: int64 `[count]`."""
+        source, column = self.sources[at], self.columns[at]
+        if source is None:
+            return blank(column.dtype, (count, *column.shape))
+        found = source.index_select(0, places)
+        return found if found.dtype is column.dtype else found.view(column.dtype)
+
+
+def _source(column: Column, low: int, high: int) -> Tensor | None:
+    if low >= high:
+        return None
+    dtype, shape = column.dtype, column.shape
+    flat = over_address(low, high - low).view(dtype if dtype in _SELECTED else _INTEGERS[dtype.itemsize])
+    strides = torch.empty(shape, device="meta").stride()
+    return flat.as_strided((len(flat) - shape.numel() + 1, *shape), (1, *strides))
+
+
+class Rows:
+    """Some rows, whose columns are taken one after the other, in the order of the form.
+
+    Args:
+        table: has every shard of them.
+        numbers: int64 `[n]`, the shard of each row; n >= 1.
+        rows: int64 `[n]`, the number of each row, over all shards.
+    """
+
+    def __init__(self, table: Table, numbers: IntArray, rows: IntArray) -> None:
+        self.table = table
+        self.numbers = numbers
+        self.count = len(rows)
+        self.columns = iter(range(len(table.columns)))
+        places = table.begins[:, numbers] + rows * table.steps
+        self.begins = torch.from_numpy(places).unbind()
+        self.look(table.watched, places[table.watched] if len(table.watched) < len(places) else places)
+
+    def look(self, columns: list[int], places: IntArray) -> None:
+        """Have the system read what is not in memory, as far as a look at some of the rows tells.
+
+        Args:
+            columns: their numbers.
+            places: int64 `[columns, n]`, the elements at which rows begin.
+        """
+        table, count = self.table, places.shape[1]
+        if not columns or not count:
+            return
+        sizes = [table.columns[at].shape.numel() * table.columns[at].dtype.itemsize for at in columns]
+        spots = [(i % len(columns), i * (count - 1) // (_SAMPLES - 1)) for i in range(_SAMPLES)]
+        begins = [table.address(columns[i], int(places[i, at])) for i, at in spots]
+        here = all([is_here(begin, sizes[i]) for (i, _), begin in zip(spots, begins, strict=True)])
+        step = table.columns[columns[0]].shape.numel()
+        in_order = count > 1 and places[0, -1] - places[0, 0] == (count - 1) * step
+        more = min(count * sizes[0], AHEAD) if in_order and (np.diff(places[0]) == step).all() else 0
+        if here and (not more or is_here(table.address(columns[0], int(places[0, -1])) + sizes[0] + more, 1)):
+            return
+        for i, at in enumerate(columns):
+            fetch(table.address(at, places[i]), sizes[i], more)
