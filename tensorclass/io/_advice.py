@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
+import os
 import sys
 from typing import Any, TypeAlias
 
@@ -34,6 +35,12 @@ def expect_random(address: int, size: int) -> None:
     """Read no more of a map than is touched: by default a page brings in megabytes around it."""
     if _LINUX:
         _libc().madvise(address, size, mmap.MADV_RANDOM)
+
+
+def expect_random_reads(fd: int) -> None:
+    """Read no more of a file than is asked for."""
+    if _LINUX:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
 
 
 def fetch(begins: IntArray, size: int, more: int) -> None:

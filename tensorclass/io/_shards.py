@@ -13,7 +13,7 @@ from torch import Tensor
 from .._schema import schema_of
 from ..errors import FileFormatError, SchemaError
 from ..ops import cat
-from ._advice import PAGE, expect_random
+from ._advice import PAGE, expect_random, expect_random_reads
 from ._atomic import open_file
 from ._columns import IntArray, Parts, Rows, Table, take_apart
 from ._format import Node
@@ -70,6 +70,8 @@ def open_shard(shard: Shard, how: How) -> Any:
     except FileNotFoundError:
         raise FileFormatError("the manifest lists this shard, and it is not there", path) from None
     try:
+        if how.mmap:
+            expect_random_reads(fd)
         if size != entry.bytes:
             raise FileFormatError(f"the manifest says {entry.bytes} bytes, the shard has {size}", path, size)
         opened = read_head(fd, size, path)
