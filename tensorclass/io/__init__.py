@@ -47,8 +47,8 @@ The file:
 Datasets:
 
 - `_manifest`: which shards there are, replaced as a whole. `_lock`: between processes.
-- `_writer`: `DatasetWriter`, rows to shards. `_shards`: `Shelf(shards, how)[i]` opens a shard, `gather(numbers, rows)`
-  gives rows of several. `_dataset`: `TensorClassDataset`.
+- `_writer`: `DatasetWriter`, rows to shards. `_shards`: `Shelf(shards, how)[i]` opens a shard, `gather(rows)` gives
+  rows of several by `_columns`, which copies them by address. `_dataset`: `TensorClassDataset`.
 - `_sampling`: `Order`, which rows each batch has; `Batches`. `_loader`: `BatchLoader`, a DataLoader over it.
 - `_inspect`: what is stored, and whether it is right, for the command line. `_progress`: bars. `_optional`: packages
   that may be missing.
@@ -59,7 +59,8 @@ The system:
   `naming(path)` gives errors the path. It calls the system through its own name `os`, where tests put faults.
 - `_map`: `map_file(fd, size, path, write) -> buffer`; `mapped` and `in_memory` give tensors at each `Place(begin, end,
   dtype, shape)`. No descriptor is kept.
-- `_memory`: tensors as buffers (`buffer_of`) and over buffers (`tensor_over`).
+- `_advice`: what the system is told about maps, and asked: `expect_random`, `is_here(address)`, `fetch(begins, size)`.
+- `_memory`: tensors as buffers (`buffer_of`) and over buffers (`tensor_over`, `over_address`).
 """
 
 from ._archive import is_memmap_archive as is_memmap_archive

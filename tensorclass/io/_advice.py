@@ -17,9 +17,6 @@ _CHUNK = 1 << 17
 """Bytes that the system reads for one call, whatever it is asked for; more where a device says so."""
 AHEAD = 1 << 23
 """Bytes behind rows that are read in order, which are asked for as well."""
-_LOOKED_AT = 64
-"""Pages of a row that are looked up."""
-_Pages = ctypes.c_ubyte * _LOOKED_AT
 IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
@@ -63,10 +60,7 @@ def fetch(begins: IntArray, size: int, more: int) -> None:
             _libc().madvise(begin, min(_CHUNK, (end + 1) * PAGE - begin), mmap.MADV_WILLNEED)
 
 
-def is_here(begin: int, size: int) -> bool:
-    """Whether mapped bytes are in the page cache, by their first pages; where that can't be looked up they are."""
-    page = begin // PAGE
-    count = min((begin + size - 1) // PAGE - page + 1, _LOOKED_AT)
-    found = _Pages()
-    unknown = not _LINUX or _libc().mincore(page * PAGE, count * PAGE, found) != 0
-    return unknown or all([byte & 1 for byte in found[:count]])
+def is_here(address: int) -> bool:
+    """Whether the page of a mapped byte is in the page cache; where that can't be looked up it is."""
+    found = ctypes.c_ubyte(1)
+    return not _LINUX or bool(_libc().mincore(address // PAGE * PAGE, 1, ctypes.byref(found))) or bool(found.value & 1)

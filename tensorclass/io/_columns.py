@@ -21,8 +21,6 @@ from ..store._nodes import Node
 from ._advice import AHEAD, IntArray, fetch, is_here
 from ._memory import blank, over_address
 
-_SAMPLES = 4
-"""How many rows of a batch are looked up in the page cache, over all columns."""
 _MANY = 1 << 40
 """More objects than a shard has."""
 _SELECTED = {
@@ -42,10 +40,15 @@ class Column(NamedTuple):
     step: int
     """Elements from one row of the batch to the next: those of a row; 0 where all rows are one, and for values."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of a row."""
+        return self.shape.numel() * self.dtype.itemsize
+
     def take(self, rows: Rows) -> Tensor:
         """The rows."""
         at = next(rows.columns)
-        return rows.table.copy(at, rows.begins[at], rows.count)
+        return rows.table.copy(at, rows.begins[at], rows.in_order and self.step)
 
 
 class _Ragged(NamedTuple):
@@ -62,20 +65,21 @@ class _Ragged(NamedTuple):
         first = rows.begins[at].numpy().repeat(len(starts) // rows.count) + (starts - before) * step
         places = np.repeat(first, lengths)
         places += np.arange(len(places)) * step
-        rows.look([at], places[None])
-        values = rows.table.copy(at, torch.from_numpy(places), len(places))
+        if rows.table.watched:
+            rows.look([at], np.broadcast_to(places, (at + 1, len(places))))
+        values = rows.table.copy(at, torch.from_numpy(places), rows.in_order and step)
         return RaggedTensor._of(values, torch.from_numpy(np.stack([before, lengths], 1)).view(spans.shape), True)
 
 
 class _Objects(NamedTuple):
     """A column of places in a table of Python objects, which each shard has."""
 
-    index: Column
+    places: Column
     number: int
 
     def take(self, rows: Rows) -> NonTensorStack[Any]:
         """The objects; those that rows share are shared by the result too."""
-        index, held = self.index.take(rows), rows.table.held
+        index, held = self.places.take(rows), rows.table.held
         shards = rows.numbers.reshape(-1, *[1] * (index.ndim - 1))
         pairs, places = np.unique(shards * _MANY + index.numpy(), return_inverse=True)
         table = [held[pair // _MANY][1].tables[self.number][pair % _MANY] for pair in pairs.tolist()]
@@ -89,7 +93,8 @@ class _Same:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        mine, theirs = self.value, other.value if isinstance(other, _Same) else None
+        mine: Any = self.value
+        theirs: Any = other.value if isinstance(other, _Same) else None
         if isinstance(mine, Node):
             return type(mine) is type(theirs) and mine._same_node(theirs, torch.equal)
         return same_object(mine, theirs)
@@ -165,9 +170,9 @@ def _part(value: Any, found: Parts) -> Any:
         first, second = _column(spans, found), _column(table, found)
         return None if first is None or second is None else _Ragged(first, second._replace(step=0))
     if isinstance(value, NonTensorStack):
-        table, index = value._held
-        found.tables.append(table)
-        column = _column(index, found)
+        objects, places = value._held
+        found.tables.append(objects)
+        column = _column(places, found)
         return None if column is None else _Objects(column, len(found.tables) - 1)
     return _Same(value)
 
@@ -207,7 +212,7 @@ class Table:
         self.sources: list[Tensor | None] = []
         """The memory from the lowest address on, as rows that begin at every element; None without bytes."""
         self.watched: list[int] = []
-        """Columns whose rows may be on the disk."""
+        """Columns whose rows may be on the disk, the longest rows first."""
 
     def having(self, opened: Mapping[int, tuple[Any, Parts]], dropped: Collection[int] = ()) -> Table:
         """The table with more shards, and without some."""
@@ -236,19 +241,30 @@ class Table:
         sizes = np.array([column.dtype.itemsize for column in columns], np.int64)[:, None]
         found.steps = np.array([column.step for column in columns], np.int64)[:, None]
         found.begins = (found.addresses - lows) // sizes - self.firsts * found.steps
-        found.watched = [at for at, column in enumerate(columns) if column.step and self.mapped]
+        watched = [at for at, column in enumerate(columns) if column.step and self.mapped]
+        found.watched = sorted(watched, key=lambda at: -columns[at].size)
         return found
 
     def address(self, at: int, places: Any) -> Any:
         """The address of elements of a column."""
         return self.ends[at][0] + places * self.columns[at].dtype.itemsize
 
-    def copy(self, at: int, places: Tensor, count: int) -> Tensor:
-        """The rows of a column that begin at some elements: int64 `[count]`."""
-        source, column = self.sources[at], self.columns[at]
+    def copy(self, at: int, places: Tensor, step: int) -> Tensor:
+        """Rows of a column.
+
+        Args:
+            at: the number of the column.
+            places: int64 `[n]`, the elements at which they begin.
+            step: the elements from each to the next, where they are one after the other; 0 where they are not.
+        """
+        source, column, count = self.sources[at], self.columns[at], len(places)
         if source is None:
             return blank(column.dtype, (count, *column.shape))
-        found = source.index_select(0, places)
+        if step and count:
+            first = int(places[0])
+            found = source[first : first + count * step : step].clone()
+        else:
+            found = source.index_select(0, places)
         return found if found.dtype is column.dtype else found.view(column.dtype)
 
 
@@ -275,28 +291,28 @@ class Rows:
         self.numbers = numbers
         self.count = len(rows)
         self.columns = iter(range(len(table.columns)))
-        places = table.begins[:, numbers] + rows * table.steps
+        places = table.begins.take(numbers, 1) + rows * table.steps
         self.begins = torch.from_numpy(places).unbind()
-        self.look(table.watched, places[table.watched] if len(table.watched) < len(places) else places)
+        near = rows[-1] - rows[0] == self.count - 1 and numbers[0] == numbers[-1]
+        self.in_order = bool(near and (np.diff(rows) == 1).all())
+        if table.watched:
+            self.look(table.watched, places)
 
-    def look(self, columns: list[int], places: IntArray) -> None:
+    def look(self, watched: list[int], places: IntArray) -> None:
         """Have the system read what is not in memory, as far as a look at some of the rows tells.
 
         Args:
-            columns: their numbers.
+            watched: the numbers of columns, the one with the longest rows first.
             places: int64 `[columns, n]`, the elements at which rows begin.
         """
-        table, count = self.table, places.shape[1]
-        if not columns or not count:
+        table, count, longest = self.table, places.shape[1], watched[0]
+        if not count:
             return
-        sizes = [table.columns[at].shape.numel() * table.columns[at].dtype.itemsize for at in columns]
-        spots = [(i % len(columns), i * (count - 1) // (_SAMPLES - 1)) for i in range(_SAMPLES)]
-        begins = [table.address(columns[i], int(places[i, at])) for i, at in spots]
-        here = all([is_here(begin, sizes[i]) for (i, _), begin in zip(spots, begins, strict=True)])
-        step = table.columns[columns[0]].shape.numel()
-        in_order = count > 1 and places[0, -1] - places[0, 0] == (count - 1) * step
-        more = min(count * sizes[0], AHEAD) if in_order and (np.diff(places[0]) == step).all() else 0
-        if here and (not more or is_here(table.address(columns[0], int(places[0, -1])) + sizes[0] + more, 1)):
+        spots = [(longest, 0), (longest, -1), (watched[-1], count // 2)]
+        here = all([is_here(table.address(at, int(places[at, row]))) for at, row in spots])
+        size = table.columns[longest].size
+        more = min(count * size, AHEAD) if self.in_order and count > 1 else 0
+        if here and (not more or is_here(table.address(longest, int(places[longest, -1])) + more)):
             return
-        for i, at in enumerate(columns):
-            fetch(table.address(at, places[i]), sizes[i], more)
+        for at in watched:
+            fetch(table.address(at, places[at]), table.columns[at].size, more)

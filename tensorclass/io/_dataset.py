@@ -15,8 +15,8 @@ from torch.utils.data import Dataset
 from .._schema import Schema, schema_of
 from ..classes import pick as pick_class
 from ..errors import BatchIndexError, SchemaError, UnknownFieldError, UnsupportedOperationError, did_you_mean
+from ._advice import IntArray
 from ._classes import find_class
-from ._columns import IntArray
 from ._loader import BatchLoader
 from ._manifest import Manifest, read_manifest, stored_schema
 from ._paths import StrPath, text_of

@@ -46,6 +46,8 @@ class Item(NamedTuple):
     shape: Sequence[int]
     tensor: Tensor
     size: int
+    pieces: Sequence[Tensor] = ()
+    """Where the rows lie, one piece after the other; none where `tensor` has them."""
 
 
 class Packed(NamedTuple):

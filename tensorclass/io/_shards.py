@@ -13,9 +13,9 @@ from torch import Tensor
 from .._schema import schema_of
 from ..errors import FileFormatError, SchemaError
 from ..ops import cat
-from ._advice import PAGE, expect_random, expect_random_reads
+from ._advice import PAGE, IntArray, expect_random, expect_random_reads
 from ._atomic import open_file
-from ._columns import IntArray, Parts, Rows, Table, take_apart
+from ._columns import Parts, Rows, Table, take_apart
 from ._format import Node
 from ._manifest import ShardEntry
 from ._map import Place

@@ -103,17 +103,20 @@ def _payload(target: Target, header: bytes, items: Sequence[Item], checksums: bo
     alive: list[Tensor] = []
     held = 0
     for item in items:
-        tensor = ready(item.tensor, item.name)
-        if tensor is not item.tensor:
-            alive.append(tensor)
-            held += item.size
-        if item.size:
-            waiting.append(buffer_at(tensor.data_ptr(), item.size))
+        checksum = 0
+        for given in item.pieces or [item.tensor]:
+            tensor = ready(given, item.name)
+            if tensor is not given:
+                alive.append(tensor)
+                held += tensor.nbytes
+            if item.size:
+                waiting.append(buffer_at(tensor.data_ptr(), tensor.nbytes))
+                checksum = crc32(waiting[-1], checksum) if checksums else 0
+            if held > _HELD:
+                target.write(waiting)
+                waiting, alive, held = [], [], 0
         if checksums:
-            found[item.name] = f"{crc32(waiting[-1]) if item.size else 0:08x}"
-        if held > _HELD:
-            target.write(waiting)
-            waiting, alive, held = [], [], 0
+            found[item.name] = f"{checksum:08x}"
     target.write(waiting)
     return found
 

@@ -17,7 +17,7 @@ from ..ops import cat
 from ._atomic import make_folder, replacing
 from ._lock import FileLock
 from ._manifest import NAME, SHARD, Manifest, ShardEntry, class_part, read_manifest, write_manifest
-from ._pack import pack
+from ._pack import Packed, pack
 from ._paths import StrPath, text_of
 from ._progress import progress
 from ._shards import How, Shard, open_shard
@@ -218,9 +218,7 @@ class DatasetWriter(Generic[T]):
 
     def _flush(self, more: list[Any]) -> None:
         """Write what is held, and more, as a shard, and list it."""
-        parts = [*self._blocks, *self._singles, *more]
-        whole = parts[0] if len(parts) == 1 else cat(parts)
-        entry = self._write(whole)
+        entry = self._write([*self._blocks, *self._singles, *more])
         with self._updating():
             now = read_manifest(self.path) if self._writer_id is not None else self._manifest
             following = now.model_copy(update={"shards": [*now.shards, entry]})
@@ -228,15 +226,25 @@ class DatasetWriter(Generic[T]):
         self._manifest = following
         self._blocks, self._singles, self._pending = [], [], 0
 
-    def _write(self, whole: Any) -> ShardEntry:
+    def _write(self, parts: list[Any]) -> ShardEntry:
         number, key = len(self._own(self._manifest)), token_hex(8)
         prefix = f"{self._writer_id}-" if self._writer_id is not None else ""
         name = f"{prefix}{number:06d}-{key}.safetensors"
-        packed = pack(whole)._replace(shard=key)
+        packed = self._packed(parts)._replace(shard=key)
         with replacing(os.path.join(self.path, name), sweep=False) as target:
             write_to(target, packed, self._checksums)
             size = target.size
-        return ShardEntry(file=name, rows=len(whole), bytes=size, id=key, writer=self._writer_id)
+        return ShardEntry(file=name, rows=sum(map(len, parts)), bytes=size, id=key, writer=self._writer_id)
+
+    def _packed(self, parts: list[Any]) -> Packed:
+        """Batches as one; plain tensors are not joined in memory but written one after the other."""
+        if len(parts) == 1 or self._plain is None or not all([_signature(part) == self._plain for part in parts]):
+            return pack(parts[0] if len(parts) == 1 else cat(parts))
+        like = self._head.expand(sum(map(len, parts)))
+        columns = zip(*map(_tensors, parts), strict=True)
+        pieces = {id(leaf): column for leaf, column in zip(_tensors(like), columns, strict=True)}
+        packed = pack(like)
+        return packed._replace(items=[item._replace(pieces=pieces[id(item.tensor)]) for item in packed.items])
 
     def commit(self) -> None:
         """Write the rows that are held as a shard of their own, although it is not full.
@@ -302,9 +310,12 @@ class _Guard:
             self._writer._failure = error
 
 
+def _tensors(batch: Any) -> list[torch.Tensor]:
+    """All entries, where these are plain tensors; none otherwise."""
+    leaves: list[torch.Tensor] = []
+    return leaves if batch._open_tensors(batch, leaves, []) is not None else []
+
+
 def _signature(batch: Any) -> Any:
     """Dtype and event shape of each tensor, where all entries are plain tensors; None otherwise."""
-    leaves: list[torch.Tensor] = []
-    if batch._open_tensors(batch, leaves, []) is None:
-        return None
-    return [(leaf.dtype, leaf.shape[1:]) for leaf in leaves]
+    return [(leaf.dtype, leaf.shape[1:]) for leaf in _tensors(batch)] or None

@@ -276,7 +276,7 @@ def test_looks(missing, tmp_path, monkeypatch):
     data: Any = written(tmp_path, batch, 16)
     data[:]
     looked, fetched = [], []
-    monkeypatch.setattr(_columns, "is_here", lambda begin, size: looked.append(begin) or not missing)
+    monkeypatch.setattr(_columns, "is_here", lambda address: looked.append(address) or not missing)
     monkeypatch.setattr(_columns, "fetch", lambda begins, size, more: fetched.append((len(begins), size, more)))
     assert_same(data[[60, 3, 17]], batch[[60, 3, 17]])
     assert 1 <= len(looked) <= 8

@@ -125,7 +125,7 @@ def test_appends(size, tmp_path, monkeypatch):
     """One element, batches of any size, none; what is given may change afterwards."""
     monkeypatch.setattr("tensorclass.io._writer._SINGLES", 4)
     batch = digits(64)
-    with TensorClassDataset.create(tmp_path, Digits, rows_per_shard=10) as writer:
+    with TensorClassDataset.create(tmp_path, Digits, rows_per_shard=10, checksums=True) as writer:
         writer.append(batch[:0])
         for begin in range(0, 64, size):
             given: Any = batch[begin : begin + size].clone() if size > 1 else batch[begin].clone()
@@ -134,7 +134,9 @@ def test_appends(size, tmp_path, monkeypatch):
         assert (writer.rows, writer.committed) == (64, 60)
         writer.commit()
         assert (writer.rows, writer.committed) == (64, 64)
-    assert_same(TensorClassDataset(tmp_path)[:], batch)
+    data: Any = TensorClassDataset(tmp_path)
+    assert_same(data[:], batch)
+    assert data.verify() == []
 
 
 class Loose(TensorClass):

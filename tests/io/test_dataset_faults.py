@@ -352,3 +352,28 @@ def test_swept(tmp_path):
     assert (tmp_path / "mine.safetensors").exists()
     assert (tmp_path / "notes.txt").exists()
     assert torch.equal(rows_of(tmp_path).label, TensorClassDataset(tmp_path)[:].label)  # type: ignore[misc]  # an index
+
+
+MEMORY = """
+import resource, sys, torch
+from tensorclass import TensorClassDataset
+from tests.io._classes import Digits
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+before = peak()
+batch = Digits(torch.rand(1 << 16, 1, 8, 8), torch.arange(1 << 16))  # 16.5 MiB
+with TensorClassDataset.create(sys.argv[1], Digits) as writer:
+    for _ in range(int(sys.argv[2])):
+        writer.append(batch)
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+def test_memory(tmp_path):
+    """Writing 1.6 GB takes the memory of one shard and one batch, not of the dataset."""
+    program = [sys.executable, "-c", MEMORY, str(tmp_path), "100"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    taken = int(subprocess.run(program, check=True, capture_output=True, text=True, env=environment).stdout)
+    assert len(TensorClassDataset(tmp_path, Digits)) == 100 << 16
+    assert taken <= 300
