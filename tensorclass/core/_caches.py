@@ -99,7 +99,7 @@ KEPT = MappingProxyType({
     "core._mapped: pytree.register_pytree_node": "the classes of the package that stand in for tensors",
     "io._mapped_tensor._MAPS": "maps of files that handles share; weak values",
     "io._lock._HELD": "the files that this process has locked, until they are let go",
-    "io._map._libc": "the C library",
+    "io._advice.libc": "the C library",
     "core._pytree: torch.serialization.add_safe_globals": "what `trusted` marks",
     "store._bridges._ROOMS": "one function of the package",
     "store._lazy: pytree.register_pytree_node": "one class",

@@ -1,4 +1,4 @@
-"""What the system should know about maps: which parts will be read soon, and that nothing else will be."""
+"""What the system is told about maps: which parts will be read soon, and that nothing else will be."""
 
 from __future__ import annotations
 
@@ -21,17 +21,23 @@ IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 @functools.cache
-def _libc() -> Any:
-    libc = ctypes.CDLL(None)
-    libc.madvise.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
-    libc.mincore.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
-    return libc
+def libc() -> Any:
+    """What maps memory: Python's own maps keep a descriptor each."""
+    found = ctypes.CDLL(None, use_errno=True)
+    address, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    found.mmap.restype = address
+    found.mmap.argtypes = [address, size, number, number, number, ctypes.c_longlong]
+    found.munmap.argtypes = [address, size]
+    if _LINUX:
+        found.madvise.argtypes = [address, size, number]
+        found.mincore.argtypes = [address, size, address]
+    return found
 
 
 def expect_random(address: int, size: int) -> None:
     """Read no more of a map than is touched: by default a page brings in megabytes around it."""
     if _LINUX:
-        _libc().madvise(address, size, mmap.MADV_RANDOM)
+        libc().madvise(address, size, mmap.MADV_RANDOM)
 
 
 def expect_random_reads(fd: int) -> None:
@@ -57,10 +63,10 @@ def fetch(begins: IntArray, size: int, more: int) -> None:
     cuts = np.flatnonzero(first[1:] > last[:-1] + 1)
     for page, end in zip(first[[0, *(cuts + 1)]].tolist(), last[[*cuts, -1]].tolist(), strict=True):
         for begin in range(page * PAGE, (end + 1) * PAGE, _CHUNK):
-            _libc().madvise(begin, min(_CHUNK, (end + 1) * PAGE - begin), mmap.MADV_WILLNEED)
+            libc().madvise(begin, min(_CHUNK, (end + 1) * PAGE - begin), mmap.MADV_WILLNEED)
 
 
 def is_here(address: int) -> bool:
     """Whether the page of a mapped byte is in the page cache; where that can't be looked up it is."""
     found = ctypes.c_ubyte(1)
-    return not _LINUX or bool(_libc().mincore(address // PAGE * PAGE, 1, ctypes.byref(found))) or bool(found.value & 1)
+    return not _LINUX or bool(libc().mincore(address // PAGE * PAGE, 1, ctypes.byref(found))) or bool(found.value & 1)

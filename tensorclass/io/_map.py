@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import functools
 import mmap
 import os
 import sys
@@ -15,23 +14,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ._advice import libc
 from ._atomic import read_at
 from ._memory import blank, buffer_at, buffer_of, tensor_over
 
 _FAILED = ctypes.c_void_p(-1).value
 _NORESERVE = 0x4000 if sys.platform == "linux" else 0
-
-
-@functools.cache
-def _libc() -> Any:
-    """Mmap of the C library: Python's own keeps a descriptor for each map."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [
-        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_longlong,
-    ]  # fmt: skip
-    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    return libc
 
 
 class Place(NamedTuple):
@@ -56,12 +44,12 @@ def map_file(fd: int, size: int, path: str, write: bool = False) -> Any:
         OSError: with the path.
     """
     flags = mmap.MAP_SHARED if write else mmap.MAP_PRIVATE | _NORESERVE
-    address = _libc().mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, 0)
+    address = libc().mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, 0)
     if address == _FAILED:
         number = ctypes.get_errno() or errno.ENOMEM
         raise OSError(number, f"{os.strerror(number)} while mapping {size} bytes", path)
     buffer = buffer_at(address, size)
-    weakref.finalize(buffer, _libc().munmap, address, size).atexit = False  # tensors may outlive the interpreter's end
+    weakref.finalize(buffer, libc().munmap, address, size).atexit = False  # tensors may outlive the interpreter's end
     return buffer
 
 

@@ -256,7 +256,7 @@ def test_rows_that_are_not_in_memory(tmp_path, monkeypatch):
             asked.append((begin, size))
             return 0
 
-    monkeypatch.setattr(_advice, "_libc", Libc)
+    monkeypatch.setattr(_advice, "libc", Libc)
     monkeypatch.setattr(_advice, "_LINUX", True)
     page = _advice.PAGE
     begins = np.array([10 * page + 5, 3 * page, 4 * page, 10 * page + 90, 200 * page - 1])

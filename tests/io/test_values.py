@@ -116,7 +116,7 @@ def test_long_values(tmp_path):
     text = "é" * 200_000
     TensorDict(a=torch.ones(1), text=text).save(tmp_path / "x.safetensors")
     raw = (tmp_path / "x.safetensors").read_bytes()
-    assert int.from_bytes(raw[:8], "little") < 2_000
+    assert int.from_bytes(raw[:8], "little") < 4_096  # a page: the payload is large
     assert tc.load(tmp_path / "x.safetensors")["text"] == text
 
 
