@@ -243,8 +243,9 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
             SchemaError: when a module returns what it does not declare; intermediate fields are compared with their
                 declarations on the first call, the output on every call.
         """
-        # The first call compares what every module returns with what it declares.
-        first = self._fresh and not is_compiling() and not (self._may_skip and skip_existing())
+        # The first call compares what every module returns with what it declares. `is_compiling` is asked before all
+        # else: in traced code a look at `_fresh` would be a guard, which the first eager call breaks.
+        first = not is_compiling() and self._fresh and not (self._may_skip and skip_existing())
         if first:
             size = getattr(batch, "batch_size", torch.Size())
             program = self._generate(FirstCall(self._report, self._stages, size))
