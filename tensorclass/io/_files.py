@@ -15,6 +15,7 @@ from ..core import STORAGE, Path, TensorCollection, unravel_key_to_tuple
 from ..core._device import Device
 from ..core._keys import Key
 from ..errors import ArgumentError, FileFormatError, MissingKeyError, StructureError
+from ..ops._lengths import settled
 from ..store import TensorDict
 from ._anchor import read_anchor
 from ._atomic import make_folder
@@ -100,6 +101,7 @@ def save(
     if return_early and num_threads > 1:
         how: dict[str, Any] = {"archive": archive, "compression": compression, "allow_pickle": allow_pickle}
         return TensorDictFuture(lambda: save(data, prefix, checksums=checksums, **how))
+    data = settled(data)
     packed, file, folder = prepared(data, prefix, archive, compression, allow_pickle)
     tensors = put(file, folder, packed, checksums=checksums)
     if packed.simple:

@@ -15,6 +15,7 @@ from ..core import STORAGE, Path, TensorCollection
 from ..core._device import Device
 from ..core._keys import Key
 from ..errors import ArgumentError, FileFormatError, StructureError, UnsupportedOperationError
+from ..ops._lengths import settled
 from ..store import TensorDictParams, UnbatchedTensor
 from ._anchor import is_archive
 from ._files import TensorDictFuture, find, over, prepared, put, save
@@ -158,7 +159,7 @@ def _plain(data: Any) -> Any:
     """A container of tensors without grad."""
     if isinstance(data, TensorDictParams):
         data = data._store.data
-    return data.data if any([leaf.requires_grad for leaf in data._leaves(STORAGE)]) else data
+    return settled(data.data if any([leaf.requires_grad for leaf in data._leaves(STORAGE)]) else data)
 
 
 def _in_shared_memory(data: Any, like: bool) -> Any:

@@ -13,6 +13,7 @@ from ..core import VALUES, TensorCollection
 from ..core._batch import flag
 from ..errors import BatchSizeError, MissingKeyError, StructureError, UnsupportedOperationError, did_you_mean
 from ._apply import ApplyOps
+from ._lengths import holders, in_memory, lent
 from ._operands import Pointwise, show
 
 if TYPE_CHECKING:
@@ -101,7 +102,9 @@ class AutogradOps(Pointwise, ApplyOps):
 
     def _with_each(self, fn: Callable[[Tensor], Tensor]) -> Self:
         leaves: list[Tensor] = []
-        twin = self._open(leaves, VALUES)._refill([fn(leaf) for leaf in leaves], self._batch_size, self._names, VALUES)
+        twin = self._open(leaves, VALUES)
+        new = [fn(leaf) for leaf in in_memory(twin, leaves)]
+        twin = twin._refill(new, self._batch_size, self._names, VALUES)
         return self._lock_alike(twin)  # type: ignore[no-any-return]  # the twin
 
     def detach_(self) -> Self:
@@ -117,6 +120,7 @@ class AutogradOps(Pointwise, ApplyOps):
         False
         """
         leaves = self._leaves(VALUES)
+        lent(self, leaves, "detach_", False)
         tracked = [(i, leaf) for i, leaf in enumerate(leaves) if leaf.requires_grad]
         for i, leaf in tracked:
             if leaf._is_view():
@@ -155,14 +159,17 @@ class AutogradOps(Pointwise, ApplyOps):
         """
         flag(requires_grad=requires_grad)
         leaves = self._leaves(VALUES)
+        lent(self, leaves, "requires_grad_", False)
         for i, leaf in enumerate(leaves):
             if requires_grad and not (leaf.is_floating_point() or leaf.is_complex()):
                 why = f"is of {leaf.dtype}, and only floating point and complex tensors have gradients"
                 raise self._refused(i, "requires_grad_", f"{why}: `select` the entries that have them")
             if not requires_grad and leaf.requires_grad and not leaf.is_leaf:
                 raise self._refused(i, "requires_grad_", "was computed from what requires grad; use `detach()`")
-        for leaf in leaves:
+        for leaf, entry in zip(leaves, holders(self), strict=True):
             leaf.requires_grad_(requires_grad)
+            if entry is not None:
+                entry._settle(leaf)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> Self:

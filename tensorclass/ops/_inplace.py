@@ -26,7 +26,7 @@ from ..errors import (
 from ._choose import choose_entries, chosen, condition_over, stacked_below
 from ._compare import is_shared, same_object
 from ._index import Index, IndexOps, indexed_size, normalise
-from ._lengths import has_lengths
+from ._lengths import has_lengths, lent
 from ._mapping import MappingOps, _concerns, foreach_is_safe, require_once, wanted_paths
 from ._steps import Copy as Copy
 from ._steps import apart, carry_out, copied, copy_all
@@ -135,20 +135,26 @@ class InplaceOps(IndexOps):
         if isinstance(entry, TensorCollection):
             self._refuse_frozen("fill_", "")
             entry._refuse_frozen("fill_")  # type: ignore[attr-defined]  # containers have it
-            targets = entry._leaves(VALUES)
+            targets: list[Tensor] = []
+            back = lent(entry._open(targets, VALUES), targets, "fill_")
             self._write([(leaf, _scalar_like(value, leaf), unravel_key_to_tuple(key)) for leaf in targets])
+            for holder, leaf in back:
+                holder._take_back(leaf)
             return self
         return InplaceOps.set_(self, key, value)
 
     def zero_(self) -> Self:
         """Fill every leaf with zero."""
         self._refuse_frozen("zero_")
-        leaves = self._leaves(VALUES)
+        leaves: list[Tensor] = []
+        back = lent(self._open(leaves, VALUES), leaves, "zero_")
         for leaf in leaves:
             _require_writable(leaf, ())
         if leaves:
             fused = foreach_is_safe() and True not in [leaf.is_nested for leaf in leaves]
             torch._foreach_zero_(leaves) if fused else [leaf.zero_() for leaf in leaves]  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
+        for holder, leaf in back:
+            holder._take_back(leaf)
         return self
 
     # ---- at an index ---------------------------------------------------------------------------------------------
@@ -298,7 +304,7 @@ class InplaceOps(IndexOps):
         target = self._batch_size if size is None else size
         entries = self._entries()
         if not isinstance(source, (TensorCollection, Mapping)):
-            source = dict.fromkeys((k for k, v in entries.items() if isinstance(v, (Tensor, TensorCollection))), source)
+            source = dict.fromkeys((k for k, v in entries.items() if _holds_tensors(v)), source)
         elif isinstance(source, TensorCollection) and not broadcasts_to(source._batch_size, target):
             raise _size_error("in-place write", prefix, source._batch_size, target)
         source_dims = len(source._batch_size) if isinstance(source, TensorCollection) else None
@@ -387,8 +393,10 @@ class InplaceOps(IndexOps):
         self._refuse_frozen("masked_fill_")
         if type(mask) is Tensor and self._fill_at(mask, value):
             return self
-        twin = self._twin()
-        rows = zip(twin._leaves(VALUES), twin._broadcast(self._as_mask(mask)), strict=True)
+        leaves: list[Tensor] = []
+        twin = self._open(leaves, VALUES)
+        back = lent(twin, leaves, "masked_fill_")
+        rows = zip(leaves, twin._broadcast(self._as_mask(mask)), strict=True)
         masked = [(leaf, wide) for leaf, wide in rows if wide is not None]
         for leaf, _ in masked:
             _scalar_like(value, leaf)
@@ -396,6 +404,8 @@ class InplaceOps(IndexOps):
         masks = apart([leaf for leaf, _ in masked], [wide for _, wide in masked], own=False)
         for (leaf, _), wide in zip(masked, masks, strict=True):
             leaf.masked_fill_(wide, value)
+        for holder, leaf in back:
+            holder._take_back(leaf)
         return self
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
@@ -530,6 +540,11 @@ def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int
             f"{list(event)}), got {list(shape)}; a value broadcasts over batch dims, never over event dims"
         )
     return source.expand(target)
+
+
+def _holds_tensors(entry: Any) -> bool:
+    """Whether a number is written to an entry."""
+    return isinstance(entry, (Tensor, TensorCollection)) or has_lengths(entry)
 
 
 def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:

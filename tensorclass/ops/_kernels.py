@@ -14,6 +14,7 @@ from torch import Tensor
 from ..core import VALUES, TensorCollection
 from ..core._batch import broadcasts_to
 from ..errors import StructureError, UnsupportedOperationError
+from ._lengths import lent
 from ._lerp import lerp, lerp_, lerp_lists, lerp_lists_
 from ._objects import meet_objects
 from ._operands import (
@@ -239,15 +240,18 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
     leaves: list[Tensor] = []
     paths: Layout | None = None
     rights: tuple[Right, ...]
+    apart_: list[tuple[Any, Tensor]] = []
     paired = self._paired(operands[0]) if len(operands) == 1 and type(operands[0]) is type(self) else None
     if paired is not None:
         own, leaves, right = paired
         rights = (right,)
     elif default is not None and isinstance(operands[0], TensorCollection):
         own = self._open(leaves := [], VALUES)
+        apart_ = lent(own, leaves, f"{kernel.name}_")
         paths, leaves, rights = partial(own, leaves, operands[0], kernel.name, default)
     else:
         own, paths = _targets(self, operands, leaves)
+        apart_ = lent(own, leaves, f"{kernel.name}_")
         rights = tuple([operand(own, leaves, other, kernel.name, paths) for other in operands])
     options = {key: value for key, value in given.items() if value is not None}
     surely = _surely_writable(leaves, (*rights, *options.values()))
@@ -260,6 +264,8 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
     elif kernel.write is not None:
         for row in zip(leaves, *_columns(kernel, leaves, rights), strict=True):
             kernel.write(*row, **options)
+    for entry, leaf in apart_:
+        entry._take_back(leaf)
     return self
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from ..core import VALUES, Path, TensorCollection, join_path
+from ..core import STORAGE, VALUES, Path, TensorCollection, join_path
 from ..core._mapped import has_lengths as has_lengths
+from ..errors import UnsupportedOperationError
 
 
 def any_lengths(collection: Any) -> bool:
@@ -26,6 +28,15 @@ def any_lengths(collection: Any) -> bool:
     return False
 
 
+def settled(collection: Any) -> Any:
+    """The container with the rows of each entry with lengths in a table of its own, in order; for files."""
+    if not any_lengths(collection):
+        return collection
+    leaves = collection._leaves(STORAGE)
+    twin = collection._make(leaves, collection._batch_size, collection._names, STORAGE)
+    return collection._lock_alike(twin)
+
+
 def holders(collection: Any) -> list[Any]:
     """For each `VALUES` leaf the entry with lengths that it belongs to, None for any other."""
     table = collection._tensors_by_key()
@@ -42,6 +53,39 @@ def holders(collection: Any) -> list[Any]:
         elif hasattr(type(value), "_batch_shape"):
             found += [value if has_lengths(value) else None] * len(value._leaves(VALUES))
     return found
+
+
+def lent(own: Any, leaves: Sequence[Tensor], op: str, back: bool = True) -> list[tuple[Any, Tensor]]:
+    """Entries whose rows are apart in memory, each with the `VALUES` leaf that is a copy of them: a write to it is lost.
+
+    After the write `entry._take_back(leaf)` carries it over; with `back=False` there is no such way.
+
+    Raises:
+        UnsupportedOperationError: names an entry that can't be written in place.
+    """
+    if getattr(own, "_store", own)._plain or not any_lengths(own):
+        return []
+    found = []
+    for i, (holder, leaf) in enumerate(zip(holders(own), leaves, strict=True)):
+        problem = None if holder is None else holder._lent(leaf)
+        if problem is None:
+            continue
+        if problem or not back:
+            path = own._layout()[i]
+            why = problem or "has elements that are apart in memory: call it on a `clone()`"
+            raise UnsupportedOperationError(
+                f"{op}: `{path if isinstance(path, str) else join_path(path)}` {why}; nothing was written"
+            )
+        found.append((holder, leaf))
+    return found
+
+
+def in_memory(own: Any, leaves: list[Tensor]) -> list[Tensor]:
+    """The `VALUES` leaves for what gives views of them: the whole table where a leaf is a copy of rows of it."""
+    if getattr(own, "_store", own)._plain or not any_lengths(own):
+        return leaves
+    pairs = zip(holders(own), leaves, strict=True)
+    return [leaf if entry is None or entry._lent(leaf) is None else entry._parts[0] for entry, leaf in pairs]
 
 
 def in_stacks(collection: Any) -> list[bool]:

@@ -17,6 +17,7 @@ from ..core._base import Names
 from ..core._batch import LARGEST, Sizes, as_int, as_ints, flag, infer_shape
 from ..errors import ArgumentError, BatchDimError, BatchSizeError
 from ._inplace import InplaceOps
+from ._lengths import in_memory
 from ._mapping import MappingOps
 from ._undo import FLIPPED, PERMUTED, RESHAPED, ROLLED
 
@@ -106,7 +107,7 @@ class ShapeOps(InplaceOps):
         leaves: list[Tensor] = []
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
             twin = self._open(leaves, VALUES)
-            new = [leaf.view(shape[0]) for leaf in leaves]
+            new = [leaf.view(shape[0]) for leaf in in_memory(twin, leaves)]
             twin._accept(leaves, new, "view")
             return twin._refill(new, self._batch_size, self._names, VALUES)
         target = infer_shape(_sizes(shape) if size is None else size, self._batch_size.numel(), op="view")

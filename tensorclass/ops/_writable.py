@@ -34,6 +34,11 @@ def unwritable(leaf: Tensor, tracked: bool) -> str:
     return ""
 
 
+def same_storage(a: Tensor, b: Tensor) -> bool:
+    """Whether two plain tensors share memory; those without elements count as such."""
+    return a.is_meta or not a.numel() or a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+
+
 def rank(value: object) -> int:
     """Where a tensor's dtype or a number stands in torch's promotion: bool, integer, floating, complex."""
     if isinstance(value, Tensor):

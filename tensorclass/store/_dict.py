@@ -223,8 +223,6 @@ class TensorDict(TensorDictBase):
             elif isinstance(value, Tensor):
                 leaves.append(value)
             elif isinstance(value, Node):
-                if kind != BATCHED:
-                    value._leaves(kind)  # a ragged entry packs its values here: a write has to reach those
                 data[key] = still = value._still()
                 leaves += still._leaves(kind)
         return new

@@ -1,8 +1,9 @@
 """`RaggedTensor`: one tensor for each element of the batch, each of its own length.
 
-The rows of all elements stand in one table, and an int64 index with the batch shape says where each begins and how long
-it is: a batch operation on the entry is the same operation on that index. Arithmetic, casts and moves see the table in
-batch order; a slice shares memory with it, as a slice of a tensor does.
+The rows of all elements are in one table, with a span for each element: where it begins and how long it is. An int64
+tensor with the batch shape numbers the elements: a batch operation on the entry is the same operation on the numbers.
+Where torch makes a view of the numbers, the result is a view: it shares table and spans, and a write to either is in
+both. Where torch copies the numbers, the elements are copied.
 """
 
 from __future__ import annotations
@@ -16,18 +17,32 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import BATCHED, VALUES, Path, join_path
+from ..core import BATCHED, STORAGE, VALUES, Path, join_path
 from ..core._base import Kind, Names
 from ..core._batch import broadcasts_to, over_events
 from ..core._exported import keyed
 from ..core._pytree import trusted
 from ..core._repr import short_dtype
-from ..errors import BatchSizeError, StructureError
+from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
 from ..ops import Join
-from ..ops._index import normalise
-from ..ops._writable import rank
+from ..ops._index import is_plain, normalise
+from ..ops._inplace import _as_source
+from ..ops._writable import rank, same_storage, unwritable
 from ._nodes import Node
-from ._rows import holds, leaves_of, nesting, pack, padded_rows, spans_of, table_of
+from ._rows import (
+    Held,
+    Rows,
+    fixed,
+    holds,
+    leaves_of,
+    nesting,
+    pack,
+    padded_rows,
+    rows_of,
+    spans_of,
+    table_of,
+    write_rows,
+)
 
 NUMBERS = (bool, int, float, complex)
 Elements: TypeAlias = "Sequence[Tensor] | Sequence[Sequence[Tensor]] | Sequence[Sequence[Sequence[Tensor]]]"
@@ -54,13 +69,20 @@ class RaggedTensor(Node):
             [ 4, -1, -1]])
     """
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_at", "_copy", "_rows", "_seen")
     __ragged_tensor__: ClassVar[bool] = True
-    _parts: tuple[Tensor, Tensor, bool]
-    """The table, the spans `[*batch, 2]` of starts and lengths, and whether the table is exactly the spans in order."""
+    _rows: Rows
+    """What this one and all views of the same elements hold."""
+    _at: Tensor
+    """The number of each element among those of the rows: `[*batch]`."""
+    _seen: Held | None
+    """What the rows held when an operation began; None outside of operations."""
+    _copy: tuple[Tensor, Tensor] | None
+    """What an operation was given as leaves, a copy where rows are apart in memory; None outside of operations."""
 
     def __init__(self, tensors: Elements | RaggedTensor | Tensor) -> None:
-        self._parts = self._read(tensors, None)._parts
+        made = self._read(tensors, None)
+        self._rows, self._at, self._seen, self._copy = made._rows, made._at, None, None
 
     if TYPE_CHECKING:  # what checkers know of a field that is declared `Float32[RaggedTensor, "t d"]`
 
@@ -104,12 +126,26 @@ class RaggedTensor(Node):
 
     @classmethod
     def _of(cls, table: Tensor, spans: Tensor, packed: bool = False) -> Self:
+        """Elements with rows of their own: a table, spans `[*batch, 2]`, and whether the table is those in order."""
+        rows = Rows((table, spans, packed))
+        return cls._at_rows(rows, rows.numbers, None)
+
+    @classmethod
+    def _at_rows(cls, rows: Rows, at: Tensor, seen: Held | None) -> Self:
         node = object.__new__(cls)
-        node._parts = table, spans, packed
+        node._rows, node._at, node._seen, node._copy = rows, at, seen, None
         return node
 
     def _still(self) -> Self:
-        return self._of(*self._parts)
+        return self._at_rows(self._rows, self._at, self._seen or self._rows.held)
+
+    @property
+    def _parts(self) -> Held:
+        """The table, the spans `[*batch, 2]` of the elements, and whether the table is exactly these in order."""
+        table, spans, packed = self._seen or self._rows.held
+        if self._at is self._rows.numbers:
+            return table, spans, packed
+        return table, spans.reshape(-1, 2)[self._at], False
 
     @classmethod
     def unpad(cls, padded: Tensor, lengths: Tensor | Sequence[int]) -> RaggedTensor:
@@ -134,10 +170,7 @@ class RaggedTensor(Node):
 
     def _packed(self) -> tuple[Tensor, Tensor]:
         table, spans, packed = self._parts
-        if not packed:
-            table, spans = pack(table, spans)
-            self._parts = table, spans, True
-        return table, spans
+        return (table, spans) if packed else pack(table, spans)
 
     @property
     def values(self) -> Tensor:
@@ -152,7 +185,7 @@ class RaggedTensor(Node):
     @property
     def shape(self) -> torch.Size:
         """The batch shape: one tensor for each element."""
-        return self._parts[1].shape[:-1]
+        return self._at.shape
 
     @property
     def batch_size(self) -> torch.Size:
@@ -266,7 +299,7 @@ class RaggedTensor(Node):
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> RaggedTensor:
-        return self._of(self._parts[0], self._parts[1][normalise(index, self.shape)])
+        return self._make([self._at[normalise(index, self.shape)]], self.shape, None, BATCHED)
 
     def __iter__(self) -> Iterator[Any]:
         count = len(self)
@@ -358,30 +391,44 @@ class RaggedTensor(Node):
 
     def _leaves(self, kind: Kind) -> list[Tensor]:
         if kind == BATCHED:
-            return [self._parts[1]]
-        table, spans = self._packed()
+            return [self._at]
+        table, spans = self._copy or self._packed()
+        if self._seen is not None:
+            self._copy = table, spans
         return [table] if kind == VALUES else [table, spans]
 
     def _over_values(self, over: Tensor, size: torch.Size) -> Tensor:
         """A tensor that broadcasts to the batch size of the holder, as one that broadcasts over the values."""
-        table, spans = self._packed()
+        table, spans, _ = self._parts
         lengths = spans[..., 1]
         each = over_events(over.expand(size), lengths.ndim - len(size)).expand(lengths.shape).reshape(-1)
-        return over_events(each.repeat_interleave(lengths.reshape(-1), output_size=len(table)), table.ndim - 1)
+        return over_events(each.repeat_interleave(lengths.reshape(-1)), table.ndim - 1)
 
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
-        if kind == BATCHED:
-            return self._of(self._parts[0], leaves[0])
-        table, spans = self._packed()
-        if kind != VALUES:
+        table, spans, packed = self._parts
+        if kind != BATCHED and not packed and leaves and self._copy and leaves[0] is self._copy[0]:  # it stays
+            return self._at_rows(self._rows, self._at, None)
+        if kind == STORAGE:
             return self._of(leaves[0], leaves[1], True)
-        new = leaves[0] if leaves else table
-        if new.shape[:1] != table.shape[:1]:
+        if kind == BATCHED:
+            at = leaves[0]
+            if not is_plain(at) or torch.compiler.is_compiling() or same_storage(at, self._at):
+                return self._at_rows(self._rows, at, None)
+            held = self._seen or self._rows.held
+            return self._of(*pack(table, held[1].reshape(-1, 2)[at], True), True)
+        if not leaves:
+            return self
+        if not packed and len(leaves[0]) == len(table) and same_storage(leaves[0], table):  # a view of the whole table
+            held = self._seen or self._rows.held
+            twin = self._of(leaves[0], *held[1:])
+            return twin if self._at is self._rows.numbers else self._at_rows(twin._rows, self._at, None)
+        count = len(table) if packed or spans.is_meta else int(spans[..., 1].sum())
+        if leaves[0].shape[:1] != (count,):
             raise StructureError(
-                f"this operation makes {list(new.shape)} of the values {list(table.shape)} of a ragged field, whose "
-                "lengths it must keep; leave the field out, or work on `field.pad()`"
+                f"this operation makes {list(leaves[0].shape)} of the values {[count, *table.shape[1:]]} of a ragged "
+                "field, whose lengths it must keep; leave the field out, or work on `field.pad()`"
             )
-        return self._of(new, spans, True)
+        return self._of(leaves[0], spans if packed else spans_of(spans[..., 1]), True)
 
     def _describe(self, outer: torch.Size) -> str:
         sizes = ",".join(map(str, (*self.shape[len(outer) :], -1, *self.event_shape)))
@@ -394,9 +441,10 @@ class RaggedTensor(Node):
 
     @classmethod
     def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:
-        shared = nodes[0]._parts[0]
-        if all([node._parts[0] is shared for node in nodes]):
-            return cls._of(shared, how.torch_fn([node._parts[1] for node in nodes], dim))
+        first = nodes[0]
+        if all([node._rows is first._rows and node._seen is first._seen for node in nodes]):
+            joined = how.torch_fn([node._at for node in nodes], dim)
+            return first._make([joined], joined.shape, None, BATCHED)  # type: ignore[no-any-return]  # of this class
         parts = [node._packed() for node in nodes]
         # Without elements the event shape is a guess, and any will do.
         tables = [table for table, spans in parts if spans.numel()] or [parts[0][0]]
@@ -419,9 +467,16 @@ class RaggedTensor(Node):
         (table, spans), (theirs, other_spans) = self._packed(), other._packed()
         wide = over_events(condition, spans.ndim - condition.ndim)
         chosen = torch.where(wide, spans, other_spans + spans.new_tensor([len(table), 0]))
-        return self._of(torch.cat([table, theirs]), chosen)
+        return self._of(*pack(torch.cat([table, theirs]), chosen), True)
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
+        if isinstance(value, NUMBERS) or (isinstance(value, Tensor) and not value.ndim):
+            table, spans, _ = self._parts
+            number = _as_source(value, table, path)
+            if rank(number) <= rank(table):
+                spans = spans if parts is None else spans[parts]
+                rows = number.to(table).expand(int(spans[..., 1].sum()), *table.shape[1:])
+                value = self._of(rows, spans_of(spans[..., 1]), True)
         try:
             alone = isinstance(value, Tensor) and not value.is_nested
             value = self._read(value, torch.Size([]) if alone else None, self._parts[0][:0])
@@ -438,24 +493,53 @@ class RaggedTensor(Node):
                 f"in-place write: `{join_path(path)}` holds {self._describe(self.shape)}, got "
                 f"{value._describe(value.shape)}; elements may differ in length alone"
             )
-        return value._still(), ... if parts is None else parts
+        table, spans, _ = self._parts
+        at = self._at if parts is None else self._at[parts]
+        lengths = value._parts[1][..., 1].to(spans.device)
+        same = not spans.is_meta and torch.equal((spans if parts is None else spans[parts])[..., 1], lengths.expand(at.shape))
+        problem = unwritable(self._at, False) or (unwritable(table, torch.is_grad_enabled()) if same else fixed(table))
+        if problem:
+            raise UnsupportedOperationError(f"in-place write: `{join_path(path)}` {problem}; nothing was written")
+        return value._make([leaf.clone() for leaf in value._leaves(STORAGE)], size, None, STORAGE), at
 
     def _after(self, plan: Any) -> Self:
         """What has the lengths that a planned write leaves."""
-        value, parts = plan
-        spans = self._parts[1].clone()
-        spans[parts] = value._parts[1].to(spans.device)
-        return self._of(self._parts[0], spans)
+        value, at = plan
+        table, spans, _ = self._rows.held
+        flat = spans.reshape(-1, 2).clone()
+        flat[at] = value._parts[1].to(flat.device)
+        return self._of(table, flat[self._at])
 
     def _commit(self, plan: Any) -> None:
-        value, parts = plan
-        (table, spans, _), (new, new_spans) = self._parts, value._packed()
-        changed = spans.clone()
-        changed[parts] = new_spans.to(spans.device) + spans.new_tensor([len(table), 0])
+        value, at = plan
+        (table, spans, _), (new, new_spans) = self._rows.held, value._packed()
+        flat, wide = spans.reshape(-1, 2), new_spans.to(spans.device).expand(*at.shape, 2)
+        if not spans.is_meta and torch.equal(flat[at][..., 1], wide[..., 1]):
+            write_rows(table, flat[at], new.index_select(0, rows_of(wide)).to(table))
+            return
+        changed = flat.clone()
+        changed[at] = wide + spans.new_tensor([len(table), 0])
         if len(new) or new.shape[1:] == table.shape[1:]:
             table = torch.cat([table, new.to(table)])
-        crowded = spans.is_meta or len(table) > 2 * int(changed[..., 1].sum())
-        self._parts = (*pack(table, changed), True) if crowded else (table, changed, False)
+        self._rows.held = (*pack(table, changed.reshape(spans.shape)), True)
+
+    def _lent(self, leaf: Tensor) -> str | None:
+        """Why rows that are apart in memory can't be written, empty where they can; None where the leaf has them."""
+        table = self._parts[0]
+        if same_storage(leaf, table):
+            return None
+        return unwritable(self._at, False) or unwritable(table, torch.is_grad_enabled())
+
+    def _take_back(self, leaf: Tensor) -> None:
+        table, spans, _ = self._parts
+        write_rows(table, spans, leaf)
+
+    def _settle(self, leaf: Tensor) -> None:
+        """Hold a `VALUES` leaf of one's own, which says of itself whether it requires grad."""
+        table, spans = self._packed()
+        if leaf is not table:
+            self._rows = Rows((leaf, spans, True))
+            self._at = self._rows.numbers
 
 
 def _flat(node: RaggedTensor) -> list[Tensor]:

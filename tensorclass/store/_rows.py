@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import BatchSizeError, StructureError
-from ..ops._writable import rank
+from ..ops._writable import rank, same_storage
+
+
+Held: TypeAlias = "tuple[Tensor, Tensor, bool]"
+"""A table, the spans `[*batch, 2]` of starts and lengths, and whether the table is exactly the spans in order."""
+
+
+class Rows:
+    """What ragged elements and all views of them share; it is replaced at once, as other threads may read."""
+
+    __slots__ = ("held", "numbers")
+
+    def __init__(self, held: Held) -> None:
+        self.held = held
+        size = held[1].shape[:-1]
+        self.numbers = torch.arange(size.numel(), device=held[1].device).reshape(size)
 
 
 def nesting(values: Any) -> torch.Size:
@@ -121,19 +136,40 @@ def holds(dtype: torch.dtype, value: complex) -> bool:
     return rank(value) <= rank(number) or bool(number.item() == value)
 
 
-def pack(table: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
-    """A table that holds the spans in their order and nothing else; a view where they stand like that already."""
+def pack(table: Tensor, spans: Tensor, copy: bool = False) -> tuple[Tensor, Tensor]:
+    """A table that holds the spans in their order and nothing else; a view where they lie like that, unless `copy`."""
     if spans.is_meta:
         return table, spans
     starts, lengths = spans.reshape(-1, 2).unbind(1)
-    if not len(starts):
-        return table[:0], spans
-    ends = lengths.cumsum(0)
-    begins = ends - lengths
-    total, offset = int(ends[-1]), int(starts[0])
-    if torch.equal(starts, begins + offset):
-        whole = not offset and total == len(table)
-        return table if whole else table[offset : offset + total], torch.stack([begins, lengths], -1).view(spans.shape)
-    shift = torch.repeat_interleave(starts - begins, lengths, output_size=total)
-    rows = shift + torch.arange(total, device=table.device)
-    return table.index_select(0, rows), torch.stack([begins, lengths], -1).reshape(spans.shape)
+    packed = spans_of(spans[..., 1])
+    offset, total = (int(starts[0]), int(lengths.sum())) if len(starts) else (0, 0)
+    if not copy and torch.equal(starts, packed.reshape(-1, 2)[:, 0] + offset):
+        return table if not offset and total == len(table) else table[offset : offset + total], packed
+    return table.index_select(0, rows_of(spans)), packed
+
+
+def rows_of(spans: Tensor) -> Tensor:
+    """The numbers of all rows of the spans, one span after another."""
+    starts, lengths = spans.reshape(-1, 2).unbind(1)
+    total = int(lengths.sum())
+    shift = torch.repeat_interleave(starts - (lengths.cumsum(0) - lengths), lengths, output_size=total)
+    return shift + torch.arange(total, device=spans.device)
+
+
+def write_rows(table: Tensor, spans: Tensor, new: Tensor) -> None:
+    """Write the rows of the spans in place."""
+    view, _ = pack(table, spans)
+    if same_storage(view, table):
+        view.copy_(new)
+    else:
+        table.index_copy_(0, rows_of(spans), new)
+
+
+def fixed(table: Tensor) -> str:
+    """Why a table can't be replaced by a longer one; empty when it can."""
+    if type(table) is not Tensor or (table.is_cpu and table.is_shared()):
+        return (
+            "is in shared memory or mapped to a file, where its elements keep their lengths: write elements of the "
+            "same lengths, or set the entry of a `clone()`"
+        )
+    return ""
