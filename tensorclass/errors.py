@@ -186,6 +186,8 @@ class MissingKeyError(TensorClassError, KeyError):
 
     undeclared: ClassVar[bool] = False
     """Whether no instance of the class ever holds it, so that only a default that is given stands in."""
+    key: str = ""
+    """The key, where the error is about one of several that were given."""
 
 
 class InvalidKeyError(TensorClassError, KeyError, TypeError, RuntimeError):

@@ -272,6 +272,9 @@ def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
             data[name] = value
         else:
             rest[name] = value
+    if not all([type(name) is str for name in rest]):  # paths and field references
+        type(self).update(new, rest)
+        rest = {}
     for name, value in check_many(new, rest).items() if rest else ():
         new._put(name, value)
     if type(self).__tensorclass_post_init__:

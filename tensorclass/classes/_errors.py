@@ -26,7 +26,9 @@ class UnknownKeyError(MissingKeyError, ValueError):
 
 def unknown_field(cls: Any, name: str) -> MissingKeyError:
     """The error for a key that is not a field."""
-    return UnknownKeyError(later(_no_field, cls, name))
+    error = UnknownKeyError(later(_no_field, cls, name))
+    error.key = name
+    return error
 
 
 def _no_field(cls: Any, name: str) -> str:

@@ -27,7 +27,7 @@ from ._choose import choose_entries, chosen, condition_over, stacked_below
 from ._compare import is_shared, same_object
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import has_lengths, lent
-from ._mapping import MappingOps, _concerns, foreach_is_safe, require_once, wanted_paths
+from ._mapping import MappingOps, by_level, foreach_is_safe, require_once, wanted_paths
 from ._steps import Copy as Copy
 from ._steps import apart, carry_out, copied, copy_all
 from ._writable import NUMBERS, overflows, rank, takes, unwritable, writable_as_shaped
@@ -309,19 +309,13 @@ class InplaceOps(IndexOps):
             raise _size_error("in-place write", prefix, source._batch_size, target)
         source_dims = len(source._batch_size) if isinstance(source, TensorCollection) else None
         plan: list[Copy] = []
-        for key, value in _pairs(source):
-            path = unravel_key_to_tuple(key)
-            here = (*prefix, *path)
-            if wanted is not None and not _concerns(here, wanted):
-                continue
-            if path[0] not in entries:
+        for key, value in by_level(_pairs(source), prefix, wanted):
+            if key not in entries:
                 raise MissingKeyError(
-                    f"in-place write: `{join_path((*prefix, path[0]))}` is not an entry of this "
-                    f"{type(self).__name__}{did_you_mean(path[0], list(entries))}; `update` adds keys"
+                    f"in-place write: `{join_path((*prefix, key))}` is not an entry of this "
+                    f"{type(self).__name__}{did_you_mean(key, list(entries))}; `update` adds keys"
                 )
-            if path[1:]:
-                value, path = {path[1:]: value}, path[:1]
-            plan += self._plan_entry(entries[path[0]], value, (*prefix, path[0]), parts, target, source_dims, wanted)
+            plan += self._plan_entry(entries[key], value, (*prefix, key), parts, target, source_dims, wanted)
         return plan
 
     def _plan_entry(

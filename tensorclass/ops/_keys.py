@@ -15,8 +15,9 @@ from ..core import TensorCollection, join_path, unravel_key_to_tuple
 from ..core._batch import flag
 from ..core._keys import KEY_SEPARATOR, Key, Path
 from ..core._views import LeafTest, default_is_leaf
-from ..errors import KeySetError, StructureError
+from ..errors import KeySetError, MissingKeyError, StructureError
 from ._mapping import UNSET, MappingOps
+from ._reading import below as absent
 from ._stacks import LazyOps
 from ._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
 
@@ -84,7 +85,10 @@ class KeyOps(LazyOps):
             elif strict or path in self:
                 found[path] = _shallow(self._raw(path))
         for path, (stack, below) in stacks.items():
-            part = stack._untyped("select", *below, strict=strict)
+            try:
+                part = stack._untyped("select", *below, strict=strict)
+            except MissingKeyError as error:
+                raise absent((*path, error.key), error) from None
             if part._outline():
                 found.setdefault(path, part)
         return list(found.items())

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from ..core import STORAGE, VALUES, Path, TensorCollection, join_path
 from ..core._mapped import has_lengths as has_lengths
 from ..errors import UnsupportedOperationError
+
+
+class Ragged:
+    """The class of entries with a length for each element, of the store, for those who make one."""
+
+    node: ClassVar[Any]
 
 
 def any_lengths(collection: Any) -> bool:
@@ -67,16 +73,16 @@ def lent(own: Any, leaves: Sequence[Tensor], op: str, back: bool = True) -> list
         return []
     found = []
     for i, (holder, leaf) in enumerate(zip(holders(own), leaves, strict=True)):
-        problem = None if holder is None else holder._lent(leaf)
-        if problem is None:
+        if holder is None:
             continue
-        if problem or not back:
+        apart = holder._lent(leaf)
+        problem = holder._fixed(apart) if back else "has elements apart in memory: call it on a `clone()`" * apart
+        if problem:
             path = own._layout()[i]
-            why = problem or "has elements that are apart in memory: call it on a `clone()`"
-            raise UnsupportedOperationError(
-                f"{op}: `{path if isinstance(path, str) else join_path(path)}` {why}; nothing was written"
-            )
-        found.append((holder, leaf))
+            name = path if isinstance(path, str) else join_path(path)
+            raise UnsupportedOperationError(f"{op}: `{name}` {problem}; nothing was written")
+        if apart:
+            found.append((holder, leaf))
     return found
 
 
@@ -85,7 +91,7 @@ def in_memory(own: Any, leaves: list[Tensor]) -> list[Tensor]:
     if getattr(own, "_store", own)._plain or not any_lengths(own):
         return leaves
     pairs = zip(holders(own), leaves, strict=True)
-    return [leaf if entry is None or entry._lent(leaf) is None else entry._parts[0] for entry, leaf in pairs]
+    return [entry._parts[0] if entry is not None and entry._lent(leaf) else leaf for entry, leaf in pairs]
 
 
 def in_stacks(collection: Any) -> list[bool]:

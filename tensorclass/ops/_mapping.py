@@ -17,6 +17,7 @@ from ..core._base import check_names
 from ..core._batch import as_batch_size, flag
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path, Subscript
+from ..core._mapped import has_lengths
 from ..core._views import KeysView, View
 from ..errors import (
     ArgumentError,
@@ -32,7 +33,7 @@ from ..errors import (
 from ._reading import UNSET as UNSET
 from ._reading import BatchIndex as BatchIndex
 from ._reading import IndexPart as IndexPart
-from ._reading import ReadingOps
+from ._reading import ReadingOps, below
 from ._reading import Unset as Unset
 
 
@@ -83,7 +84,7 @@ class MappingOps(ReadingOps):
                 child = node._check(part, node._bare(node._batch_size))
                 node._put(part, child)
             elif child is None:
-                node._entry(part)
+                self._walk(path[: depth + 1])
             if not isinstance(child, MappingOps):
                 raise _through_leaf(child, path, depth + 1)
             node = child
@@ -132,7 +133,7 @@ class MappingOps(ReadingOps):
             holder._require_unlocked("write", join_path(path))
         try:
             holder._put(path[-1], holder._check(path[-1], item))
-        except (SchemaError, BatchSizeError, StructureError) as error:
+        except (SchemaError, BatchSizeError, StructureError, MissingKeyError) as error:
             raise _below(path[:-1], error) from None
 
     def _grow(self, path: Path, item: Any) -> None:
@@ -188,6 +189,8 @@ class MappingOps(ReadingOps):
                 f"`{join_path(path[:depth])}` of this {type(self).__name__} is None, so `{join_path(path)}` can't be "
                 f"written by itself; set `{name}` to a whole instance first"
             ) from None
+        except MissingKeyError as error:
+            raise _below(path[: depth - 1], error) from None
 
     def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
         """Copy the leaves of a dict or a container of this class where they fit as they are; else False, and nothing.
@@ -334,26 +337,18 @@ class MappingOps(ReadingOps):
     ) -> None:  # fmt: skip
         values: dict[str, Any] = {}
         own = self._outline()
-        for key, value in once(source):
-            path = unravel_key_to_tuple(key)
-            here = (*prefix, *path)
-            if wanted is not None and not _concerns(here, wanted):
-                continue
-            if path[1:]:
-                value, path = _nest(path[1:], value), path[:1]
-            mine = own.get(path[0])
+        for key, value in by_level(once(source), prefix, wanted):
+            mine = own.get(key)
             merges = isinstance(mine, MappingOps) and isinstance(value, (Mapping, TensorCollection))
             if merges and not (is_leaf is not None and is_leaf(type(value))):
-                mine._plan_update(value, (*prefix, path[0]), wanted, inplace, is_leaf, plan, in_place)  # type: ignore[union-attr]  # merges says so
-            elif inplace and isinstance(mine, Tensor):
-                in_place[prefix + path[:1]] = value
-            elif path[0] in values and isinstance(value, Mapping):
-                values[path[0]] = {**values[path[0]], **value}
+                mine._plan_update(value, (*prefix, key), wanted, inplace, is_leaf, plan, in_place)  # type: ignore[union-attr]  # merges says so
+            elif inplace and (isinstance(mine, Tensor) or has_lengths(mine)):
+                in_place[*prefix, key] = value
             else:
-                values[path[0]] = value
+                values[key] = value
         try:
             plan.append((self, self._check_all(values)))
-        except (SchemaError, BatchSizeError, StructureError) as error:
+        except (SchemaError, BatchSizeError, StructureError, MissingKeyError) as error:
             raise _below(prefix, error) from None
 
     def _replace_all(self, source: TensorCollection, clone: bool) -> Self:
@@ -468,6 +463,8 @@ def _below(prefix: Path, error: Any) -> Exception:
     if isinstance(error, SchemaError):
         problems = [problem._replace(path=f"{where}.{problem.path}") for problem in error.problems]
         return SchemaError.of(error.cls_name, problems)
+    if isinstance(error, MissingKeyError):
+        return below((*prefix, error.key), error)
     return type(error)(f"in `{where}`: {error}")  # type: ignore[no-any-return]  # of the same class
 
 
@@ -544,6 +541,33 @@ def wanted_paths(keys: Sequence[Key] | None, source: Any) -> list[Path] | None:
 def _concerns(path: Path, wanted: list[Path]) -> bool:
     """Whether a path lies on the way to one of the wanted ones, or below it."""
     return any(w[: len(path)] == path or path[: len(w)] == w for w in wanted)
+
+
+def by_level(pairs: Sequence[tuple[Any, Any]], prefix: Path, wanted: list[Path] | None) -> list[tuple[str, Any]]:
+    """The pairs that are wanted, by key: what is given for several paths below one key is one mapping."""
+    found: list[tuple[str, Any]] = []
+    places: dict[str, int] = {}
+    for key, value in pairs:
+        path = unravel_key_to_tuple(key)
+        if wanted is not None and not _concerns((*prefix, *path), wanted):
+            continue
+        new = _nest(path[1:], value) if path[1:] else value
+        place = places.setdefault(path[0], len(found))
+        if place == len(found):
+            found.append((path[0], new))
+        elif isinstance(found[place][1], Mapping) and isinstance(new, Mapping):
+            found[place] = path[0], _both_levels(found[place][1], new)
+        else:  # a container, and what lies below it
+            found.append((path[0], new))
+    return found
+
+
+def _both_levels(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
+    found = dict(one)
+    for key, value in other.items():
+        deeper = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
+        found[key] = _both_levels(found[key], value) if deeper else value
+    return found
 
 
 def _nest(path: Path, value: Any) -> dict[str, Any]:

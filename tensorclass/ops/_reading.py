@@ -15,7 +15,7 @@ from typing_extensions import Self
 from ..core import TensorCollection, is_key, join_path, unravel_key_to_tuple
 from ..core._keys import Key, Path, Subscript
 from ..core._views import ItemsView, KeysView, LeafTest, ValuesView, entry_type
-from ..errors import KeyThroughLeafError, MissingKeyError
+from ..errors import FieldNotProducedError, KeyThroughLeafError, Later, MissingKeyError, UnknownFieldError
 from ._modes import get_defaults_to_none
 
 IndexPart: TypeAlias = (
@@ -34,6 +34,14 @@ class Unset(Enum):
 
 
 UNSET: Any = Unset.UNSET
+
+
+def below(path: Path, error: Any) -> Exception:
+    """The error for an entry that a nested container lacks, with the path to it."""
+    told = getattr(error, "told", error)  # by the container itself
+    found: Any = type(error)(Later("no entry `{}`: {}".format, join_path(path), told))
+    found.__dict__.update({**error.__dict__, "key": join_path(path), "told": told})
+    return found  # type: ignore[no-any-return]  # an error
 
 
 class ReadingOps(TensorCollection):
@@ -116,7 +124,9 @@ class ReadingOps(TensorCollection):
                 if type(part) is not str:
                     return self._walk(unravel_key_to_tuple(path)) if is_key(path) else self._index(path)
                 node = node._entry(part)
-        except AttributeError:  # of a leaf on the way, which the slower walk names
+        except (AttributeError, KeyError):  # of a leaf on the way or an absent key, which the slower walk names
+            if len(path) < 2:
+                raise
             return self._walk(path)
         return node
 
@@ -134,7 +144,10 @@ class ReadingOps(TensorCollection):
                     f"`{join_path(path[:depth])}` is a {type(node).__name__}, not a container, so it has no entry "
                     f"`{join_path(path[depth:])}`"
                 )
-            holder, node = node, node._entry(part)
+            try:
+                holder, node = node, node._entry(part)
+            except (MissingKeyError, UnknownFieldError, FieldNotProducedError) as error:
+                raise below(path[: depth + 1], error) if depth else error from None
         return node
 
     def get(
@@ -280,4 +293,4 @@ class ReadingOps(TensorCollection):
         if not isinstance(holder, TensorCollection):
             return self._read(path)
         found = holder._entries().get(path[-1], UNSET)
-        return holder._entry(path[-1]) if found is UNSET else found
+        return self._read(path) if found is UNSET else found

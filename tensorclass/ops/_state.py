@@ -18,11 +18,14 @@ from ..core._batch import flag
 from ..errors import ArgumentError, Later, StructureError, few, named
 from ._apply import ApplyOps
 from ._compare import is_shared
+from ._lengths import Ragged, has_lengths
 from ._mapping import MappingOps
 
 _LEGACY = ("__batch_size", "__device")
-OBJECTS = "objects"
-"""Where the metadata of a level keeps the entries that are no tensors."""
+OBJECTS, RAGGED = "objects", "ragged"
+"""Where the metadata of a level keeps the entries that are no tensors, and names those with a length per element."""
+PARTS = ("values", "lengths")
+"""The two tensors of such an entry, below its key."""
 
 
 class State(NamedTuple):
@@ -30,6 +33,7 @@ class State(NamedTuple):
 
     values: dict[Path, Any]
     sizes: dict[Path, torch.Size]
+    ragged: list[Path]
 
     def put(self, path: Path, key: str, value: Any) -> None:
         """Note a value of one level."""
@@ -105,8 +109,14 @@ class StateOps(ApplyOps):
         if copies:
             self._refuse_frozen("write in place", "")
         plan: list[Any] = []
+        ragged: dict[Path, dict[str, Any]] = {}
         for path, value in copies.items():
-            plan += _copies(table[path[:-1]], table[path], value, path)
+            if has_lengths(value):
+                ragged.setdefault(path[:-1], {})[path[-1]] = value
+            else:
+                plan += _copies(table[path[:-1]], table[path], value, path)
+        for path, values in ragged.items():  # together: their lengths agree
+            plan += table[path]._plan(values, path, None, None, None)
         for path in {path[:-1] for path in rest} | set(resized):
             _level(self, path)._require_unlocked("load the state", join_path(path) or None)
         self._write(plan)
@@ -135,6 +145,13 @@ def _export(node: TensorCollection, state: Any, metadata: Any, prefix: str, keep
             inner._metadata = OrderedDict()
             state[here] = inner
             _export(value, inner, inner._metadata, "", keep_vars, flatten)
+        elif has_lengths(value):
+            level.setdefault(RAGGED, []).append(key)
+            parts = {part: getattr(value, part) if keep_vars else getattr(value, part).detach() for part in PARTS}
+            if here in state or any(here + KEY_SEPARATOR + part in state for part in parts):
+                raise _twice(here)
+            flat = {here + KEY_SEPARATOR + part: tensor for part, tensor in parts.items()}
+            state.update(flat if flatten else {here: OrderedDict(parts)})
         else:
             shown = _shown(value)
             if not isinstance(shown, Tensor):
@@ -182,8 +199,10 @@ def read_state(table: Mapping[Path, Any], state: Mapping[str, Any], flat: bool |
     """The values of a state dict by path: dotted keys are matched with this container's before they are split."""
     nested = True in [type(value) is not Tensor and isinstance(value, Mapping) for value in state.values()]
     flat = not nested if flat is None else flat
-    found = State({}, {})
+    found = State({}, {}, [])
     own = {KEY_SEPARATOR.join(path): path for path in table} if flat else {}
+    ragged = [path for path, value in table.items() if has_lengths(value)]
+    own.update({KEY_SEPARATOR.join((*path, part)): (*path, part) for path in ragged if flat for part in PARTS})
     metadata = getattr(state, "_metadata", None) or {}
     for name, level in metadata.items():
         path = own[name] if name in own else tuple(name.split(KEY_SEPARATOR)) if name else ()
@@ -193,12 +212,17 @@ def read_state(table: Mapping[Path, Any], state: Mapping[str, Any], flat: bool |
             found.values[own[key] if key in own else tuple(key.split(KEY_SEPARATOR))] = value
     else:
         _read_nested(found, state, ())
+    for path in dict.fromkeys([*ragged, *found.ragged]):
+        parts = [found.values.pop((*path, part), None) for part in PARTS]
+        if any([part is not None for part in parts]):
+            found.values[path] = Ragged.node._of_state(*parts, path)
     return found
 
 
 def _read_level(found: State, path: Path, level: Mapping[str, Any]) -> None:
     if "batch_size" in level:
         found.sizes[path] = as_batch_size(level["batch_size"])
+    found.ragged.extend([(*path, key) for key in level.get(RAGGED, [])])
     for key, value in level.get(OBJECTS, {}).items():
         found.put(path, key, value)
 
@@ -235,7 +259,7 @@ def _known(table: Mapping[Path, Any], values: dict[Path, Any], strict: bool) -> 
 
 
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor) or (hasattr(type(value), "_shown") and isinstance(value._shown(), Tensor))
+    return isinstance(value, Tensor) or has_lengths(value) or (hasattr(type(value), "_shown") and isinstance(value._shown(), Tensor))
 
 
 def _admits(collection: Any, path: Path) -> bool:
@@ -301,6 +325,9 @@ def _sort_out(
             value = torch.as_tensor(value)
         if _is_stack(entry) and isinstance(value, list):
             value = _class_of(entry).of(value, sizes.get(path[:-1], shown.shape))
+        if has_lengths(entry) and has_lengths(value) and not assign and value.shape == entry.shape:
+            copies[path] = value
+            continue
         if assign or not isinstance(shown, Tensor):
             if value is not shown:
                 rest[path] = value

@@ -85,7 +85,9 @@ class Replaced:
 
 def missing(collection: TensorCollection, key: str) -> MissingKeyError:
     """The error for an absent key: the nearest one, and what there is."""
-    return MissingKeyError(later(_absent, type(collection).__name__, key, list(collection._outline())))
+    error = MissingKeyError(later(_absent, type(collection).__name__, key, list(collection._outline())))
+    error.key = key
+    return error
 
 
 def _absent(name: str, key: str, keys: list[str]) -> str:

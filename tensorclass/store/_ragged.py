@@ -27,12 +27,12 @@ from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
 from ..ops import Join
 from ..ops._index import is_plain, normalise
 from ..ops._inplace import _as_source
+from ..ops._lengths import Ragged
 from ..ops._writable import rank, same_storage, unwritable
 from ._nodes import Node
 from ._rows import (
     Held,
     Rows,
-    fixed,
     holds,
     leaves_of,
     nesting,
@@ -135,6 +135,17 @@ class RaggedTensor(Node):
         node = object.__new__(cls)
         node._rows, node._at, node._seen, node._copy = rows, at, seen, None
         return node
+
+    @classmethod
+    def _of_state(cls, values: Any, lengths: Any, path: Path) -> Self:
+        """Elements from what a state dict has of them."""
+        fits = isinstance(values, Tensor) and isinstance(lengths, Tensor) and not lengths.is_floating_point()
+        if not fits or not values.ndim or (lengths.numel() and int(lengths.min()) < 0) or int(lengths.sum()) != len(values):
+            raise StructureError(
+                f"`{join_path(path)}`: elements are `values` `[total, *event]` and integer `lengths` `[*batch]` that add "
+                f"up to the total, got {values!r:.80} and {lengths!r:.80}"
+            )
+        return cls._of(values, spans_of(lengths.to(values.device, torch.int64)), True)
 
     def _still(self) -> Self:
         return self._at_rows(self._rows, self._at, self._seen or self._rows.held)
@@ -406,7 +417,7 @@ class RaggedTensor(Node):
 
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
         table, spans, packed = self._parts
-        if kind != BATCHED and not packed and leaves and self._copy and leaves[0] is self._copy[0]:  # it stays
+        if kind != BATCHED and leaves and leaves[0] is (self._copy or self._parts)[0]:  # they stay where they are
             return self._at_rows(self._rows, self._at, None)
         if kind == STORAGE:
             return self._of(leaves[0], leaves[1], True)
@@ -418,17 +429,20 @@ class RaggedTensor(Node):
             return self._of(*pack(table, held[1].reshape(-1, 2)[at], True), True)
         if not leaves:
             return self
-        if not packed and len(leaves[0]) == len(table) and same_storage(leaves[0], table):  # a view of the whole table
-            held = self._seen or self._rows.held
-            twin = self._of(leaves[0], *held[1:])
-            return twin if self._at is self._rows.numbers else self._at_rows(twin._rows, self._at, None)
+        new = leaves[0]
+        alike = not spans.is_meta and is_plain(new) and is_plain(table) and same_storage(new, table)
+        base = (self._rows, self._seen or self._rows.held) if alike else None
+        if base and not packed and len(new) == len(table):  # the whole table: the elements are where they were
+            rows = Rows((new, *base[1][1:]), base)
+            return self._at_rows(rows, rows.numbers if self._at is self._rows.numbers else self._at, None)
         count = len(table) if packed or spans.is_meta else int(spans[..., 1].sum())
-        if leaves[0].shape[:1] != (count,):
+        if new.shape[:1] != (count,):
             raise StructureError(
-                f"this operation makes {list(leaves[0].shape)} of the values {[count, *table.shape[1:]]} of a ragged "
+                f"this operation makes {list(new.shape)} of the values {[count, *table.shape[1:]]} of a ragged "
                 "field, whose lengths it must keep; leave the field out, or work on `field.pad()`"
             )
-        return self._of(leaves[0], spans if packed else spans_of(spans[..., 1]), True)
+        rows = Rows((new, spans if packed else spans_of(spans[..., 1]), True), base)
+        return self._at_rows(rows, rows.numbers, None)
 
     def _describe(self, outer: torch.Size) -> str:
         sizes = ",".join(map(str, (*self.shape[len(outer) :], -1, *self.event_shape)))
@@ -497,7 +511,7 @@ class RaggedTensor(Node):
         at = self._at if parts is None else self._at[parts]
         lengths = value._parts[1][..., 1].to(spans.device)
         same = not spans.is_meta and torch.equal((spans if parts is None else spans[parts])[..., 1], lengths.expand(at.shape))
-        problem = unwritable(self._at, False) or (unwritable(table, torch.is_grad_enabled()) if same else fixed(table))
+        problem = self._fixed(True, same)
         if problem:
             raise UnsupportedOperationError(f"in-place write: `{join_path(path)}` {problem}; nothing was written")
         return value._make([leaf.clone() for leaf in value._leaves(STORAGE)], size, None, STORAGE), at
@@ -523,12 +537,13 @@ class RaggedTensor(Node):
             table = torch.cat([table, new.to(table)])
         self._rows.held = (*pack(table, changed.reshape(spans.shape)), True)
 
-    def _lent(self, leaf: Tensor) -> str | None:
-        """Why rows that are apart in memory can't be written, empty where they can; None where the leaf has them."""
-        table = self._parts[0]
-        if same_storage(leaf, table):
-            return None
-        return unwritable(self._at, False) or unwritable(table, torch.is_grad_enabled())
+    def _lent(self, leaf: Tensor) -> bool:
+        """Whether a `VALUES` leaf is a copy, as the rows are apart in memory."""
+        return not same_storage(leaf, self._parts[0])
+
+    def _fixed(self, expanded: bool = True, same: bool = True) -> str:
+        """Why elements of the same lengths, or of others, can't be written; empty when they can."""
+        return (unwritable(self._at, False) if expanded else "") or self._rows.fixed(same)
 
     def _take_back(self, leaf: Tensor) -> None:
         table, spans, _ = self._parts
@@ -540,6 +555,9 @@ class RaggedTensor(Node):
         if leaf is not table:
             self._rows = Rows((leaf, spans, True))
             self._at = self._rows.numbers
+
+
+Ragged.node = RaggedTensor
 
 
 def _flat(node: RaggedTensor) -> list[Tensor]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import BatchSizeError, StructureError
-from ..ops._writable import rank, same_storage
+from ..ops._writable import rank, same_storage, unwritable
 
 
 Held: TypeAlias = "tuple[Tensor, Tensor, bool]"
@@ -20,12 +20,34 @@ Held: TypeAlias = "tuple[Tensor, Tensor, bool]"
 class Rows:
     """What ragged elements and all views of them share; it is replaced at once, as other threads may read."""
 
-    __slots__ = ("held", "numbers")
+    __slots__ = ("base", "held", "numbers")
+    base: tuple[Rows, Held] | None
+    """Of rows over the memory of others, as `detach` gives them: the others, and what those held then."""
 
-    def __init__(self, held: Held) -> None:
-        self.held = held
+    def __init__(self, held: Held, base: tuple[Rows, Held] | None = None) -> None:
+        self.held, self.base = held, base
         size = held[1].shape[:-1]
         self.numbers = torch.arange(size.numel(), device=held[1].device).reshape(size)
+
+
+    def fixed(self, same: bool) -> str:
+        """Why elements of the same lengths, or of others, can't be written; empty when they can."""
+        rows = self
+        while rows.base is not None:
+            rows, then = rows.base
+            if rows.held is not then:
+                return "is a detached view of elements that have other lengths by now: take the view again"
+        table = self.held[0]
+        if same:
+            return unwritable(table, torch.is_grad_enabled())
+        if self.base is not None:
+            return "is a detached view, whose elements keep their lengths: write to the container it was taken from"
+        if type(table) is not Tensor or (table.is_cpu and table.is_shared()):
+            return (
+                "is in shared memory or mapped to a file, where its elements keep their lengths: write elements of the "
+                "same lengths, or set the entry of a `clone()`"
+            )
+        return ""
 
 
 def nesting(values: Any) -> torch.Size:
@@ -163,13 +185,3 @@ def write_rows(table: Tensor, spans: Tensor, new: Tensor) -> None:
         view.copy_(new)
     else:
         table.index_copy_(0, rows_of(spans), new)
-
-
-def fixed(table: Tensor) -> str:
-    """Why a table can't be replaced by a longer one; empty when it can."""
-    if type(table) is not Tensor or (table.is_cpu and table.is_shared()):
-        return (
-            "is in shared memory or mapped to a file, where its elements keep their lengths: write elements of the "
-            "same lengths, or set the entry of a `clone()`"
-        )
-    return ""

@@ -72,7 +72,7 @@ def test_the_error_of_an_absent_key_survives_a_pickle() -> None:
     """The text is put together when it is read, and travels as text."""
     with pytest.raises(MissingKeyError) as caught:
         batch()["b", "d"]
-    text = "TensorDict has no key `d`; its keys are ['c']"
+    text = "no entry `b.d`: TensorDict has no key `d`; its keys are ['c']"
     assert str(caught.value) == text
     assert str(pickle.loads(pickle.dumps(caught.value))) == text
     assert str(copy.copy(caught.value)) == text
@@ -440,7 +440,7 @@ def test_a_buffer_of_ragged_elements_is_written_an_element_at_a_time() -> None:
             data[i] = TensorDict(ids=RaggedTensor([torch.full((1 + i % 3,), float(round * 100 + i))])[0])
     assert data["ids"][7].item().tolist() == [507.0, 507.0]
     assert data["ids"].lengths.tolist() == [1 + i % 3 for i in range(50)]
-    assert early["ids"][0].item().tolist() == [3.0, 3.0]
+    assert early["ids"][0].item().tolist() == [503.0]  # a view
     rows = int(data["ids"].lengths.sum())
     assert len(data.get("ids")._parts[0]) <= 2 * rows + 3
     assert len(data["ids"].values) == rows

@@ -290,12 +290,15 @@ def test_a_refused_write_changes_nothing(value: Any, error: type[Exception], wor
     assert same(data["r"], rows([2, 1]))
 
 
-def test_a_read_is_not_changed_by_a_later_write() -> None:
-    """A write makes a new table: what a part or a clone holds stays."""
+def test_a_view_sees_later_writes_and_a_copy_does_not() -> None:
+    """As for tensors, elements of other lengths included: slices are views; a mask, a gather and a clone copy."""
     data = holder(RaggedTensor(rows([2, 1])))
-    part = data[:1]
+    part, picked, copied = data[:1], data[torch.tensor([0])], data.clone()[:1]
     data[0] = {"r": torch.zeros(5), "at": 0}
-    assert same(part["r"], rows([2]))
+    assert same(part["r"], [torch.zeros(5)])
+    data.mul_(0)
+    assert same(picked["r"], rows([2]))
+    assert same(copied["r"], rows([2]))
 
 
 # ---- joins -----------------------------------------------------------------------------------------------------------
