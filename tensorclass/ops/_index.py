@@ -15,7 +15,6 @@ from ..core import TensorCollection, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._batch import over_events
 from ..errors import BatchIndexError, UnsupportedOperationError
-from ._jagged import has_jagged, take
 from ._mapping import MappingOps
 from ._names import NameOps
 from ._reading import UNSET
@@ -215,18 +214,6 @@ class IndexOps(NameOps):
     __slots__ = ()
 
     def _index(self, index: Index) -> Self:
-        try:
-            return self._index_leaves(index)
-        except RuntimeError:
-            if not has_jagged(self):
-                raise
-        parts = normalise(index, self._batch_size)
-        host = tuple([part.cpu() if isinstance(part, Tensor) else part for part in parts])
-        which = torch.arange(self._batch_size[0], device="cpu")[host]
-        new = [take(leaf, which) if leaf.is_nested else apply_index([leaf], parts)[0] for leaf in self._leaves()]
-        return self._make(new, which.shape, indexed_names(parts, self._names, which.ndim))
-
-    def _index_leaves(self, index: Index) -> Self:
         if type(index) is int or type(index) is slice:
             quick = self._quick(index)
             if quick is not None:

@@ -26,7 +26,7 @@ from ..errors import (
 from ._choose import choose_entries, chosen, condition_over, stacked_below
 from ._compare import is_shared, same_object
 from ._index import Index, IndexOps, indexed_size, normalise
-from ._lengths import has_lengths, lent
+from ._lengths import Ragged, has_lengths, lent
 from ._mapping import MappingOps, by_level, foreach_is_safe, require_once, wanted_paths
 from ._steps import Copy as Copy
 from ._steps import apart, carry_out, copied, copy_all
@@ -325,12 +325,13 @@ class InplaceOps(IndexOps):
         if isinstance(entry, InplaceOps):
             inner = entry._batch_size[len(self._batch_size) :]
             return entry._plan(value, path, parts, None if parts is None else size + inner, wanted)
-        if isinstance(entry, Tensor):
+        rows = Ragged.over(entry)
+        if isinstance(entry, Tensor) and rows is None:
             event = entry.shape[len(self._batch_size) :]
             source = _as_source(value, entry, path)
             self._check_write(path, entry, source, value)
             return [(entry, spread(source, size, event, source_dims, path), path)]
-        return self._plan_object(entry, value, path, parts, size)
+        return self._plan_object(entry if rows is None else rows, value, path, parts, size)
 
     def _check_write(self, path: Path, entry: Tensor, source: Tensor, value: Any) -> None:
         """Refuse a value whose dtype the entry can't hold; a typed class asks for its declaration."""
@@ -362,7 +363,10 @@ class InplaceOps(IndexOps):
 
     def _choose_entry(self, key: str, mine: Any, theirs: Any, condition: Tensor) -> None:
         """Let a condition choose between two entries that are neither tensors nor containers."""
-        if hasattr(type(mine), "_choose"):
+        rows, others = Ragged.over(mine), Ragged.over(theirs)
+        if rows is not None:
+            self._put(key, Ragged.held(rows._choose(theirs if others is None else others, condition, key)))
+        elif hasattr(type(mine), "_choose"):
             self._put(key, mine._choose(theirs, condition, key))
         elif not isinstance(mine, Tensor) and not same_object(mine, theirs):
             raise StructureError(
@@ -429,6 +433,10 @@ class InplaceOps(IndexOps):
         by_rank: dict[int, Tensor] = {}
         for entry in self._entries().values():
             if isinstance(entry, (Tensor, InplaceOps)):
+                rows = Ragged.over(entry)
+                if rows is not None:
+                    found.append(rows._over_values(value, size))
+                    continue
                 ndim = entry.ndim
                 if ndim not in by_rank:
                     by_rank[ndim] = value.reshape(value.shape + (1,) * (ndim - dims))  # promotes as one with dims
@@ -466,9 +474,9 @@ class InplaceOps(IndexOps):
             self._meet(other, "where")
         if self._stacked:
             return self._through("where", condition, other, out=out, pad=pad, update_batch_size=update_batch_size)  # type: ignore[no-any-return]  # a stack of this class
-        other = stacked_below(other._twin()) if isinstance(other, TensorCollection) else other
+        other = stacked_below(other._open([], VALUES)) if isinstance(other, TensorCollection) else other
         wide = condition_over(condition, self._batch_size)
-        (frame, left), right = stacked_below(self._twin())._pair(other, "where", pad)
+        (frame, left), right = stacked_below(self._open([], VALUES))._pair(other, "where", pad)
         if type(other) is type(self) and type(frame) is not type(self):  # optional fields that one side lacks
             frame = self._from_entries(frame._entries(), self._batch_size, self._device, self._names)
         whole = frame._leaves(VALUES)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
 from typing import Any, ClassVar, Protocol, TypeVar, overload
 
 import torch
@@ -20,7 +19,7 @@ from ..core._keys import Key, Path
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, StructureError, defined_again
 from ._compare import same_object
 from ._inplace import InplaceOps
-from ._jagged import has_jagged, joined
+from ._lengths import Ragged, has_lengths
 from ._mapping import MappingOps
 from ._names import unified
 from ._shape import ShapeOps
@@ -222,8 +221,6 @@ class JoinOps(ShapeOps):
             sizes = [as_int(n) for n in split_size]
             if any(n < 0 for n in sizes) or sum(sizes) != total:
                 raise BatchSizeError(f"split: sizes {sizes} do not add up to {total}, the size of batch dim {at}")
-        if has_jagged(self):
-            return tuple([self._index(slice(end - n, end)) for n, end in zip(sizes, accumulate(sizes), strict=True)])
         return self._cut(at, lambda leaf: leaf.split_with_sizes(sizes, at), self._names)
 
     def tensor_split(self, indices_or_sections: Any, dim: int | str = 0) -> tuple[Self, ...]:
@@ -292,9 +289,11 @@ class Join:
         """Join the values of one key."""
         first = values[0]
         if isinstance(first, Tensor):
+            if first.is_nested and len(self.sizes[0]) == 1:
+                rows = [value if has_lengths(value) else Ragged.over(value) for value in values]
+                if not any([row is None for row in rows]):
+                    return Ragged.held(self.nodes(key, rows, dim))
             try:
-                if self.op == "cat" and not dim and all([isinstance(v, Tensor) and v.is_nested for v in values]):
-                    return joined(values)
                 return self.torch_fn(values, dim)
             except (RuntimeError, TypeError) as error:
                 raise self.mismatch(key, values) from error
@@ -352,9 +351,7 @@ class Join:
                 what = f"shapes differ: {list(first.shape)} at position 0, {list(value.shape)} at position {position}"
                 return StructureError(f"{self.op}: field `{self.at(key)}`: {what}")
         if isinstance(first, Tensor) and first.is_nested:
-            what = (
-                "is a nested tensor, which has one batch dim: `cat` joins it, `lazy_stack` and `RaggedTensor` stack it"
-            )
+            what = "is a nested tensor whose rows are not one after another in memory; hold them as a `RaggedTensor`"
             return StructureError(f"{self.op}: field `{self.at(key)}` {what}")
         devices = {str(getattr(value, "device", None)) for value in values}
         return StructureError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -16,6 +16,10 @@ class Ragged:
     """The class of entries with a length for each element, of the store, for those who make one."""
 
     node: ClassVar[Any]
+    over: ClassVar[Callable[[Any], Any]]
+    """An entry over the memory of a nested tensor of rows; None for anything else."""
+    held: ClassVar[Callable[[Any], Any]]
+    """What a container holds for such an entry."""
 
 
 def any_lengths(collection: Any) -> bool:
@@ -53,7 +57,7 @@ def holders(collection: Any) -> list[Any]:
     found: list[Any] = []
     for value in collection._entries().values():
         if isinstance(value, Tensor):
-            found.append(None)
+            found.append(Ragged.over(value))
         elif isinstance(value, TensorCollection):
             found += holders(value)
         elif hasattr(type(value), "_batch_shape"):

@@ -111,7 +111,7 @@ class StateOps(ApplyOps):
         plan: list[Any] = []
         ragged: dict[Path, dict[str, Any]] = {}
         for path, value in copies.items():
-            if has_lengths(value):
+            if has_lengths(value) or value.is_nested:
                 ragged.setdefault(path[:-1], {})[path[-1]] = value
             else:
                 plan += _copies(table[path[:-1]], table[path], value, path)
@@ -325,7 +325,8 @@ def _sort_out(
             value = torch.as_tensor(value)
         if _is_stack(entry) and isinstance(value, list):
             value = _class_of(entry).of(value, sizes.get(path[:-1], shown.shape))
-        if has_lengths(entry) and has_lengths(value) and not assign and value.shape == entry.shape:
+        nested = isinstance(shown, Tensor) and shown.is_nested and isinstance(value, Tensor) and value.is_nested
+        if not assign and (nested or (has_lengths(entry) and has_lengths(value) and value.shape == entry.shape)):
             copies[path] = value
             continue
         if assign or not isinstance(shown, Tensor):

@@ -29,6 +29,7 @@ from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
 from ._consolidate import PackLayout, block_of, hollow, restore
 from ._fitting import Replaced, at_once, fits, inner_names, mismatch, missing, named_like, within
+from ._nested import held, is_jagged, over
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import NonTensorData, NonTensorDataBase, UnbatchedTensor, presented, stays_one
 from ._relaid import Relaid as Relaid
@@ -141,8 +142,7 @@ class TensorDict(TensorDictBase):
     def _from_entries(
         cls, entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names
     ) -> Self:
-        plain = all([isinstance(value, Tensor) for value in entries.values()])
-        return cls._of(entries, batch_size, device, names, plain)
+        return cls._of(entries, batch_size, device, names, only_tensors(entries))
 
     @classmethod
     def _of(
@@ -170,8 +170,12 @@ class TensorDict(TensorDictBase):
             elif isinstance(value, (TensorCollection, Node)):
                 leaves += value._leaves(kind)
             elif isinstance(value, Tensor):  # last: asking what is none for its class takes longer
-                leaves.append(value)
+                leaves += over(value)._leaves(kind) if self._has_rows(value) else [value]
         return leaves
+
+    def _has_rows(self, value: Any) -> bool:
+        """Whether an entry is a nested tensor with a row for each element."""
+        return len(self._batch_size) == 1 and is_jagged(value)
 
     def _make(
         self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
@@ -220,9 +224,10 @@ class TensorDict(TensorDictBase):
                 leaves.append(value)
             elif isinstance(value, TensorCollection):
                 data[key] = value._open(leaves, kind)
-            elif isinstance(value, Tensor):
+            elif isinstance(value, Tensor) and not self._has_rows(value):
                 leaves.append(value)
-            elif isinstance(value, Node):
+            elif isinstance(value, (Tensor, Node)):
+                value = over(value) if isinstance(value, Tensor) else value
                 data[key] = still = value._still()
                 leaves += still._leaves(kind)
         return new
@@ -278,7 +283,7 @@ class TensorDict(TensorDictBase):
                 rows[key] = value[index]
             else:
                 inner = isinstance(value, TensorCollection)
-                row = value._quick(index) if inner else value[index] if isinstance(value, Tensor) else None
+                row = value._quick(index) if inner else None if self._has_rows(value) or not isinstance(value, Tensor) else value[index]
                 if row is None:
                     return None
                 rows[key] = row
@@ -303,11 +308,12 @@ class TensorDict(TensorDictBase):
                         size = batch_size + own[dims:]
                         inner = inner_names(names, value._names, dims, size)
                     data[key] = value._consume(leaves, size, inner, kind)
-                elif isinstance(value, Tensor):
+                elif isinstance(value, Tensor) and not self._has_rows(value):
                     data[key] = next(leaves)
-                elif isinstance(value, Node):
+                elif isinstance(value, (Tensor, Node)):
+                    value = over(value) if isinstance(value, Tensor) else value
                     count = len(value._leaves(kind))
-                    data[key] = value._make([next(leaves) for _ in range(count)], batch_size, names, kind)
+                    data[key] = held(value._make([next(leaves) for _ in range(count)], batch_size, names, kind))
         self._batch_size = batch_size
         self._names = names or None  # no batch dim has no name
         return self
@@ -386,13 +392,13 @@ class TensorDict(TensorDictBase):
         return super().get(path, default)
 
     def _put(self, key: str, value: Any) -> None:
-        if not isinstance(value, Tensor):
+        if type(value) is not Tensor and not only_tensors({key: value}):
             self._plain = False
         self._data[key] = value
         self._set_written() if self._lock is not None else None
 
     def _put_all(self, values: dict[str, Any]) -> None:
-        if self._plain and not all([isinstance(value, Tensor) for value in values.values()]):
+        if self._plain and not only_tensors(values):
             self._plain = False  # before the write: who reads copies the dict first
         at_once(self._data, values)
         self._set_written()
@@ -416,11 +422,11 @@ class TensorDict(TensorDictBase):
         return super()._update_tensors(source)
 
     def _fill(self, entries: dict[str, Any]) -> None:
-        self._plain = all([isinstance(value, Tensor) for value in entries.values()])
+        self._plain = only_tensors(entries)
         self._data = entries
 
     def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
-        self._plain = self._plain and all([isinstance(value, Tensor) for value in entries.values()])
+        self._plain = self._plain and only_tensors(entries)
         old, self._data = self._data, entries
         late = {key: value for key, value in old.items() if seen.get(key, _ABSENT) is not value}
         self._put_all(late)  # which another thread has written since `seen` was read
@@ -570,7 +576,7 @@ class TensorDict(TensorDictBase):
         self._batch_size = torch.Size(state["batch_size"])
         self._device = state["device"]
         self._names = state["names"]
-        self._plain = all(isinstance(value, Tensor) for value in self._data.values())
+        self._plain = only_tensors(self._data)
         self._lock = None
         if state["locked"]:
             self._set_lock(None)
@@ -586,6 +592,11 @@ class TensorDict(TensorDictBase):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         register(cls)
+
+
+def only_tensors(entries: Mapping[str, Any]) -> bool:
+    """Whether entries are tensors without rules of their own."""
+    return all([type(v) is Tensor or (isinstance(v, Tensor) and not is_jagged(v)) for v in entries.values()])
 
 
 def same_entry(a: Any, b: Any) -> bool:

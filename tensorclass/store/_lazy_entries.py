@@ -14,6 +14,7 @@ from ..core._repr import short_dtype
 from ..errors import BatchSizeError, MissingKeyError, StructureError
 from ..ops import Join
 from ..ops._compare import same_object
+from ..ops._lengths import Ragged
 from ._dict import TensorDict
 from ._fitting import missing
 
@@ -163,7 +164,10 @@ def combine(stack: Any, key: str, values: Sequence[Any]) -> Any:
     """One value for the stack from one for each member."""
     first = values[0]
     if all([isinstance(value, Tensor) for value in values]):
-        return _stack_tensors(values, stack.stack_dim, key)
+        rows = [Ragged.over(value) for value in values] if first.is_nested else []
+        if not rows or any([row is None for row in rows]):
+            return _stack_tensors(values, stack.stack_dim, key)
+        values, first = rows, rows[0]
     if all([isinstance(value, TensorCollection) for value in values]):
         return stack._restack(values, stack.stack_dim)
     if isinstance(first, (Tensor, TensorCollection)):

@@ -18,6 +18,7 @@ from ..core._keys import Path
 from ..errors import BatchSizeError, KeyThroughLeafError, UnsupportedOperationError
 from ..ops._inplace import InplaceOps, _require_writable, _scalar_like
 from ..ops._join import JoinOps
+from ..ops._lengths import Ragged, has_lengths
 from ..ops._mapping import MappingOps
 from ..ops._steps import Copy, Later, copy_all
 from ..ops._writable import takes, writable_as_shaped
@@ -317,7 +318,9 @@ class LazyWrites(LazyBase):
             value = _as_rows(value, size, axis)
         if isinstance(value, Rows):
             return value.each
-        if isinstance(value, NonTensorStack):
+        rows = Ragged.over(value)
+        value = value if rows is None else rows
+        if isinstance(value, NonTensorStack) or has_lengths(value):
             index = value._leaves(0)[0]
             return [value._make([i], i.shape, None, 0) for i in _along(index, index.ndim, size, axis, path)]
         if not isinstance(value, Tensor):

@@ -404,8 +404,10 @@ class NonTensorOps(Container):
 
 def presented(holder: TensorCollection, value: Any) -> Any:
     """An entry as `get` gives it: a Python object in a `NonTensorData` with the batch size of its holder."""
-    if isinstance(value, (Tensor, TensorCollection, NonTensorStack)) or hasattr(type(value), "__ragged_tensor__"):
+    if isinstance(value, (Tensor, TensorCollection, NonTensorStack)):
         return value
+    if hasattr(type(value), "__ragged_tensor__"):
+        return value._item()
     if isinstance(value, Unbatched):
         return value.tensor
     node = value if isinstance(value, NonTensorDataBase) else NonTensorData(value)

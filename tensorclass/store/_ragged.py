@@ -420,7 +420,8 @@ class RaggedTensor(Node):
         if kind != BATCHED and leaves and leaves[0] is (self._copy or self._parts)[0]:  # they stay where they are
             return self._at_rows(self._rows, self._at, None)
         if kind == STORAGE:
-            return self._of(leaves[0], leaves[1], True)
+            rows = self._rows.twin((leaves[0], leaves[1], True), None)
+            return self._at_rows(rows, rows.numbers, None)
         if kind == BATCHED:
             at = leaves[0]
             if not is_plain(at) or torch.compiler.is_compiling() or same_storage(at, self._at):
@@ -433,7 +434,7 @@ class RaggedTensor(Node):
         alike = not spans.is_meta and is_plain(new) and is_plain(table) and same_storage(new, table)
         base = (self._rows, self._seen or self._rows.held) if alike else None
         if base and not packed and len(new) == len(table):  # the whole table: the elements are where they were
-            rows = Rows((new, *base[1][1:]), base)
+            rows = self._rows.twin((new, *base[1][1:]), base)
             return self._at_rows(rows, rows.numbers if self._at is self._rows.numbers else self._at, None)
         count = len(table) if packed or spans.is_meta else int(spans[..., 1].sum())
         if new.shape[:1] != (count,):
@@ -441,7 +442,7 @@ class RaggedTensor(Node):
                 f"this operation makes {list(new.shape)} of the values {[count, *table.shape[1:]]} of a ragged "
                 "field, whose lengths it must keep; leave the field out, or work on `field.pad()`"
             )
-        rows = Rows((new, spans if packed else spans_of(spans[..., 1]), True), base)
+        rows = self._rows.twin((new, spans if packed else spans_of(spans[..., 1]), True), base)
         return self._at_rows(rows, rows.numbers, None)
 
     def _describe(self, outer: torch.Size) -> str:

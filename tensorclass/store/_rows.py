@@ -29,6 +29,9 @@ class Rows:
         size = held[1].shape[:-1]
         self.numbers = torch.arange(size.numel(), device=held[1].device).reshape(size)
 
+    def twin(self, held: Held, base: tuple[Rows, Held] | None) -> Rows:
+        """Rows of the same number of elements."""
+        return Rows(held, base)
 
     def fixed(self, same: bool) -> str:
         """Why elements of the same lengths, or of others, can't be written; empty when they can."""

@@ -150,6 +150,12 @@ def ragged(size: Size) -> Any:
 
 
 @entry()
+def jagged(size: Size) -> Any:
+    """A nested tensor of torch, which has one batch dim."""
+    return ragged(size).to_nested() if len(size) == 1 else ragged(size)
+
+
+@entry()
 def nested_class(size: Size) -> Any:
     """An instance of a class."""
     return Leaf(numbers(*size, 3), objects(*size), batch_size=size)
@@ -173,10 +179,12 @@ class Holder(TensorClass):
     who: PerElement[str] | None = None
     table: Shared[Tensor] | None = None
     frames: Ragged[Tensor, "t d"] | None = None
+    rows: Tensor | None = None
 
 
 FIELDS = {
     "lazy_typed": "leaf", "nested_class": "leaf", "per_element": "who", "shared": "table", "ragged": "frames",
+    "jagged": "rows",
 }  # fmt: skip
 
 
@@ -202,6 +210,8 @@ def cases() -> Iterator[tuple[str, str, Size]]:
     for kind in ENTRIES:
         for holder in HOLDERS:
             for size in SIZES:
+                if kind == "jagged" and (len(size) > 1 and holder != "stack"):
+                    continue
                 if holder != "stack" or (len(size) > 1 and kind != "absent"):
                     yield kind, holder, size
 

@@ -27,7 +27,7 @@ from tests.contract._pointwise import by_torch
 
 REFUSALS = (RuntimeError, TypeError, NotImplementedError, IndexError, KeyError, ValueError)
 CASES = [pytest.param(*case, id="-".join(map(str, case))) for case in cases()]
-MIXED = {"lazy_keys", "per_element", "ragged", "nested_class", "lazy_assorted", "lazy_typed"}
+MIXED = {"lazy_keys", "per_element", "ragged", "nested_class", "lazy_assorted", "lazy_typed", "jagged"}
 APPLIES = {"apply_"}
 """Their function turns dim 0 of what it is given, which is another dim in the members of a stack."""
 DENSE = {"contiguous", "contiguous(canonical)", "roll", "rot90", "repeat", "repeat_interleave", "tile", "gather"}

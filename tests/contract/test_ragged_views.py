@@ -253,11 +253,13 @@ def attempt(holder: str, view: str, size: Size, write: str) -> str:
 
 DETACHED = ("detach", "detach of a view", "data")
 """Views of memory: their elements keep their lengths."""
+MERGED = ("reshape", "flatten", "contiguous")
+"""What copies where it meets the stack dim (docs/lazy-stacks.md)."""
 
 
-def may_be_refused(view: str, write: str) -> bool:
+def may_be_refused(holder: str, view: str, write: str) -> bool:
     """What memory does not allow, and says so."""
-    return (view in DETACHED and "longer" in write) or write == "requires_grad_"
+    return ((view in DETACHED or "jagged" in holder) and "longer" in write) or write == "requires_grad_"
 
 
 QUICK = ("[:1]", "[::2]", "[:, 1]", "split", "permute", "of a view", "detach of a view")
@@ -266,13 +268,14 @@ QUICK = ("[:1]", "[::2]", "[:, 1]", "split", "permute", "of a view", "detach of 
 def run(holder: str, views: list[str], writes: list[str]) -> tuple[int, list[str]]:
     """The number of writes that were tried, and what went wrong."""
     told = []
+    views = [view for view in views if "stack" not in holder or view not in MERGED]
     tries = [(view, size, write) for h, view, size in cases() if h == holder and view in views for write in writes]
     for view, size, write in tries:
         try:
             found = attempt(holder, view, size, write)
         except Exception as error:
             found = f"{type(error).__name__}: {str(error)[:150]}"
-        if found != "written" and not (found == "refused" and may_be_refused(view, write)):
+        if found != "written" and not (found == "refused" and may_be_refused(holder, view, write)):
             told.append(f"{view} {list(size)} {write}: {found}")
     return len(tries), told
 

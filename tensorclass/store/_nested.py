@@ -1,0 +1,96 @@
+"""Nested tensors of torch as entries: for an operation, each is a `RaggedTensor` over the same memory.
+
+Torch's jagged layout has few operations. What numbers, batch dims and masks do to a container is done to the rows, and
+the result is a nested tensor again where torch has one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+import torch
+from torch import Tensor
+
+from ..ops._lengths import Ragged
+from ._ragged import RaggedTensor
+from ._rows import Held, Rows
+
+
+class NestedRows(Rows):
+    """The rows of a nested tensor, whose elements keep their lengths."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, held: Held, base: tuple[Rows, Held] | None, source: Tensor) -> None:
+        super().__init__(held, base)
+        self.source = source
+
+    def fixed(self, same: bool) -> str:
+        """Elements of other lengths need another nested tensor."""
+        if not same:
+            return (
+                "is a nested tensor of torch, whose elements keep their lengths: set the entry, or hold the elements "
+                "as a `RaggedTensor`"
+            )
+        return super().fixed(same)
+
+    def twin(self, held: Held, base: tuple[Rows, Held] | None) -> Rows:
+        """Rows of the same lengths have the same offsets, by which torch knows that two nested tensors fit."""
+        same = held[0].device == self.held[0].device and torch.equal(held[1], self.held[1])
+        if not same:
+            return Rows(held, base)
+        return NestedRows(held, base, torch.nested.nested_tensor_from_jagged(held[0], self.source.offsets()))
+
+
+class NestedEntry(RaggedTensor):
+    """A `RaggedTensor` that is held as a nested tensor, and read as one."""
+
+    __slots__ = ()
+
+    def _item(self) -> Any:
+        return self.to_nested() if self.ndim == 1 else self
+
+    def _settle(self, leaf: Tensor) -> None:
+        if isinstance(self._rows, NestedRows):
+            self._rows.source.requires_grad_(leaf.requires_grad)
+
+
+def is_jagged(value: object) -> TypeGuard[Tensor]:
+    """Whether a value is a nested tensor of rows one after another."""
+    if type(value) is Tensor or not isinstance(value, Tensor) or not value.is_nested:
+        return False
+    plain: Any = value
+    return value.layout is torch.jagged and plain._ragged_idx == 1 and plain._lengths is None
+
+
+def over(value: Tensor) -> NestedEntry:
+    """The rows of a nested tensor, in its memory."""
+    offsets = value.offsets()
+    spans = torch.stack([offsets[:-1], offsets.diff()], -1).to(torch.int64)
+    rows = NestedRows((value.values(), spans, True), None, value)
+    return NestedEntry._at_rows(rows, rows.numbers, None)
+
+
+def held(value: Any) -> Any:
+    """What a container holds for the rows that an operation gave: a nested tensor where torch has one of that memory."""
+    if type(value) is not NestedEntry:
+        return value
+    if not value.ndim:
+        return value.item()
+    if value.shape[1:].numel() != 1:
+        return value
+    rows = value._rows
+    whole = value._at is rows.numbers
+    if whole and isinstance(rows, NestedRows):
+        return rows.source
+    if not whole and value._lent(value._packed()[0]):  # a view of rows apart in memory
+        return value
+    flat = value if value.ndim == 1 else value._make([value._at.reshape(-1)], value.shape[:1], None, 0)
+    nested = flat.to_nested()
+    for _ in value.shape[1:]:
+        nested = nested.unsqueeze(1)
+    return nested
+
+
+Ragged.held = held
+Ragged.over = lambda value: over(value) if is_jagged(value) else None
