@@ -66,7 +66,7 @@ def holders(collection: Any) -> list[Any]:
 
 
 def lent(own: Any, leaves: Sequence[Tensor], op: str, back: bool = True) -> list[tuple[Any, Tensor]]:
-    """Entries whose rows are apart in memory, each with the `VALUES` leaf that is a copy of them: a write to it is lost.
+    """Entries whose rows are apart in memory, each with the `VALUES` leaf that is a copy of them.
 
     After the write `entry._take_back(leaf)` carries it over; with `back=False` there is no such way.
 

@@ -343,7 +343,7 @@ class MappingOps(ReadingOps):
             if merges and not (is_leaf is not None and is_leaf(type(value))):
                 mine._plan_update(value, (*prefix, key), wanted, inplace, is_leaf, plan, in_place)  # type: ignore[union-attr]  # merges says so
             elif inplace and (isinstance(mine, Tensor) or has_lengths(mine)):
-                in_place[*prefix, key] = value
+                in_place[prefix + (key,)] = value  # noqa: RUF005  # a starred index is syntax of Python 3.11
             else:
                 values[key] = value
         try:

@@ -259,7 +259,11 @@ def _known(table: Mapping[Path, Any], values: dict[Path, Any], strict: bool) -> 
 
 
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor) or has_lengths(value) or (hasattr(type(value), "_shown") and isinstance(value._shown(), Tensor))
+    return (
+        isinstance(value, Tensor)
+        or has_lengths(value)
+        or (hasattr(type(value), "_shown") and isinstance(value._shown(), Tensor))
+    )
 
 
 def _admits(collection: Any, path: Path) -> bool:
@@ -364,8 +368,8 @@ def _put_levels(twin: Any, values: dict[Path, Any]) -> None:
         by_level.setdefault(path[:-1], {})[path[-1]] = value
     for path, level in by_level.items():
         holder = MappingOps._holder(twin, (*path, next(iter(level))), create=True)
-        objects = {key: value for key, value in level.items() if not isinstance(value, Tensor)}
-        tensors = {key: value for key, value in level.items() if isinstance(value, Tensor)}
+        tensors = {key: value for key, value in level.items() if isinstance(value, Tensor) or has_lengths(value)}
+        objects = {key: value for key, value in level.items() if key not in tensors}
         typed = hasattr(type(holder), "__tensorclass_schema__")
         for key, entry in {} if typed else holder._entries().items():
             if key in tensors and is_shared(entry):

@@ -283,7 +283,13 @@ class TensorDict(TensorDictBase):
                 rows[key] = value[index]
             else:
                 inner = isinstance(value, TensorCollection)
-                row = value._quick(index) if inner else None if self._has_rows(value) or not isinstance(value, Tensor) else value[index]
+                row = (
+                    value._quick(index)
+                    if inner
+                    else None
+                    if self._has_rows(value) or not isinstance(value, Tensor)
+                    else value[index]
+                )
                 if row is None:
                     return None
                 rows[key] = row

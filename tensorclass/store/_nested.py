@@ -23,7 +23,7 @@ class NestedRows(Rows):
 
     def __init__(self, held: Held, base: tuple[Rows, Held] | None, source: Tensor) -> None:
         super().__init__(held, base)
-        self.source = source
+        self.source: Any = source
 
     def fixed(self, same: bool) -> str:
         """Elements of other lengths need another nested tensor."""
@@ -63,7 +63,7 @@ def is_jagged(value: object) -> TypeGuard[Tensor]:
     return value.layout is torch.jagged and plain._ragged_idx == 1 and plain._lengths is None
 
 
-def over(value: Tensor) -> NestedEntry:
+def over(value: Any) -> NestedEntry:
     """The rows of a nested tensor, in its memory."""
     offsets = value.offsets()
     spans = torch.stack([offsets[:-1], offsets.diff()], -1).to(torch.int64)
@@ -72,7 +72,7 @@ def over(value: Tensor) -> NestedEntry:
 
 
 def held(value: Any) -> Any:
-    """What a container holds for the rows that an operation gave: a nested tensor where torch has one of that memory."""
+    """What a container holds for rows that an operation gave: a nested tensor where torch has one of that memory."""
     if type(value) is not NestedEntry:
         return value
     if not value.ndim:

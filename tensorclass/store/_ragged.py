@@ -140,10 +140,15 @@ class RaggedTensor(Node):
     def _of_state(cls, values: Any, lengths: Any, path: Path) -> Self:
         """Elements from what a state dict has of them."""
         fits = isinstance(values, Tensor) and isinstance(lengths, Tensor) and not lengths.is_floating_point()
-        if not fits or not values.ndim or (lengths.numel() and int(lengths.min()) < 0) or int(lengths.sum()) != len(values):
+        if (
+            not fits
+            or not values.ndim
+            or (lengths.numel() and int(lengths.min()) < 0)
+            or int(lengths.sum()) != len(values)
+        ):
             raise StructureError(
-                f"`{join_path(path)}`: elements are `values` `[total, *event]` and integer `lengths` `[*batch]` that add "
-                f"up to the total, got {values!r:.80} and {lengths!r:.80}"
+                f"`{join_path(path)}`: elements are `values` `[total, *event]` and integer `lengths` `[*batch]` that "
+                f"add up to the total, got {values!r:.80} and {lengths!r:.80}"
             )
         return cls._of(values, spans_of(lengths.to(values.device, torch.int64)), True)
 
@@ -511,7 +516,9 @@ class RaggedTensor(Node):
         table, spans, _ = self._parts
         at = self._at if parts is None else self._at[parts]
         lengths = value._parts[1][..., 1].to(spans.device)
-        same = not spans.is_meta and torch.equal((spans if parts is None else spans[parts])[..., 1], lengths.expand(at.shape))
+        same = not spans.is_meta and torch.equal(
+            (spans if parts is None else spans[parts])[..., 1], lengths.expand(at.shape)
+        )
         problem = self._fixed(True, same)
         if problem:
             raise UnsupportedOperationError(f"in-place write: `{join_path(path)}` {problem}; nothing was written")

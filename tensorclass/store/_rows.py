@@ -12,7 +12,6 @@ from torch import Tensor
 from ..errors import BatchSizeError, StructureError
 from ..ops._writable import rank, same_storage, unwritable
 
-
 Held: TypeAlias = "tuple[Tensor, Tensor, bool]"
 """A table, the spans `[*batch, 2]` of starts and lengths, and whether the table is exactly the spans in order."""
 

@@ -18,6 +18,7 @@ from .._schema._names import own_annotations
 from ..core import TensorCollection
 from ..core._batch import flag
 from ..core._device import Device
+from ..core._keys import Path
 from ..errors import (
     ArgumentError,
     FieldNotProducedError,
@@ -26,6 +27,7 @@ from ..errors import (
     UnsupportedOperationError,
     did_you_mean,
 )
+from ._agreement import require_planned, shares_lengths
 from ._dict import TensorDict
 from ._nodes import Node
 from ._ragged import RaggedTensor
@@ -182,11 +184,30 @@ class TypedTensorDict(TensorDict):
         return cls._from_entries(joint, tensordict._batch_size, tensordict._device, tensordict._names)
 
     def _check(self, key: str, value: Any) -> Any:
+        return self._check_beside(key, value, {name: entry for name, entry in self._data.items() if name != key})
+
+    def _check_all(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Each beside the entries that stay, and beside those before it."""
+        seen = {name: entry for name, entry in self._data.items() if name not in values}
+        checked: dict[str, Any] = {}
+        for key, value in values.items():
+            checked[key] = self._check_beside(key, value, {**seen, **checked})
+        return checked
+
+    def _check_beside(self, key: str, value: Any, entries: Mapping[str, Any]) -> Any:
         schema = type(self)._schema()
         if key in schema.fields and (not isinstance(value, Node) or isinstance(value, RaggedTensor)):
-            others = {name: entry for name, entry in self._data.items() if name != key and name in schema.fields}
+            others = {name: entry for name, entry in entries.items() if name in schema.fields}
             value = check_field(schema, key, value, batch_size=self._batch_size, others=others, options=Options())
         return super()._check(key, value)
+
+    def _plan(self, source: Any, prefix: Path, *args: Any) -> list[Any]:
+        plan = super()._plan(source, prefix, *args)
+        schema = type(self)._schema()
+        if shares_lengths(schema):
+            known = {name: value for name, value in self._data.items() if name in schema.fields}
+            require_planned(type(self).__name__, schema, known, self._batch_size, plan, prefix)
+        return plan
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_") and not hasattr(type(self), name):

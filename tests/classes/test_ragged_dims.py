@@ -23,7 +23,7 @@ from tensorclass import (
     merge,
     produced,
 )
-from tensorclass.errors import SchemaError
+from tensorclass.errors import SchemaError, StructureError
 from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.testing import batches
 from tensorclass.typing import Float32, Int64
@@ -144,6 +144,7 @@ WRITES: dict[str, Callable[[Any], Any]] = {
     "index": lambda b: b.__setitem__(1, {"boxes": boxes(3)[0], "labels": labels(5)[0]}),
     "mask": lambda b: b.__setitem__(torch.tensor([False, True]), {"boxes": boxes(3), "labels": labels(5)}),
     "state": lambda b: b.load_state_dict(Apart(**WRONG).state_dict()),
+    "assigned state": lambda b: b.load_state_dict(Apart(**WRONG).state_dict(), assign=True),
 }  # fmt: skip
 
 
@@ -153,6 +154,8 @@ def lengths(batch: Any) -> list[Any]:
 
 
 HOLDERS: dict[str, Callable[[Boxes], tuple[Any, Any]]] = {
+    "declared keys": lambda batch: ((state := Declared(boxes=batch.boxes, labels=batch.labels)), state),
+    "a view": lambda batch: (batch[:], batch),
     "alone": lambda batch: (batch, batch),
     "over a TensorDict": lambda batch: (Boxes.from_tensordict(store := batch.to_tensordict()), store),
     "nested": lambda batch: ((scene := Scene(batch, torch.zeros(2, 3))).found, scene.found),
@@ -173,6 +176,8 @@ def test_writes_keep_lengths_in_agreement(write: str, holder: str) -> None:
 def test_declared_keys_are_held_to_it_too() -> None:
     """A `TypedTensorDict`, by key and by attribute; several keys in one call are seen together."""
     state = Declared(boxes=boxes(2, 1), labels=labels(2, 1))
+    state.update({"boxes": boxes(4, 4), "labels": labels(4, 4)})
+    state.update({"boxes": boxes(2, 1), "labels": labels(2, 1)})
     for write in (lambda: state.set("labels", labels(1, 5)), lambda: state.update({"labels": labels(1, 5)})):
         with pytest.raises(SchemaError, match="in element"):
             write()
@@ -422,3 +427,38 @@ def test_pipelines_over_ragged_inputs() -> None:
     """The build check makes inputs that agree."""
     double = TensorClassModule(nn.Identity(), Boxes.labels, Boxes.labels, update=True)
     assert TensorClassSequential(double, input=Boxes, output=Boxes)(good()).labels.lengths.tolist() == [2, 1]
+
+
+def test_nested_keys_of_one_write_are_seen_together() -> None:
+    """Both fields by their paths: agreeing lengths go in, others are refused, whole and in place."""
+    for write in ("update", "update_"):
+        store = TensorDict(found=good(), batch_size=[2])
+        getattr(store, write)({("found", "boxes"): boxes(3, 4), ("found", "labels"): labels(3, 4)})
+        assert lengths(store["found"]) == [[3, 4], [3, 4]]
+        with pytest.raises(SchemaError, match="in element"):
+            getattr(store, write)({("found", "boxes"): boxes(3, 4), ("found", "labels"): labels(3, 5)})
+        assert lengths(store["found"]) == [[3, 4], [3, 4]]
+
+
+@pytest.mark.parametrize("flatten", [True, False])
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_state_dict_has_the_elements_and_gives_them_back(flatten: bool, bare: bool) -> None:
+    """As two tensors below the key, so that a plain copy of the mapping has them too; a strict load misses none."""
+    source = Scene(Boxes(boxes(3, 4), labels(3, 4)), torch.ones(2, 3))
+    state: Any = source.state_dict(flatten=flatten)
+    if flatten:
+        assert set(state) == {
+            "found.boxes.values", "found.boxes.lengths", "found.labels.values", "found.labels.lengths", "n",
+        }  # fmt: skip
+    state = {**state} if bare and flatten else state
+    target = Scene(good(), torch.zeros(2, 3))
+    target.load_state_dict(state)
+    assert lengths(target.found) == [[3, 4], [3, 4]]
+    assert target.n.sum() == 6
+    fresh = TensorDict(batch_size=[2]).load_state_dict(source.found.state_dict(), strict=False)
+    assert lengths(fresh) == [[3, 4], [3, 4]]
+    assert not any(isinstance(value, dict) for value in fresh.values())
+    if flatten:
+        del state["found.labels.values"], state["found.labels.lengths"]
+        with pytest.raises(StructureError, match=r"missing: `found\.labels`"):
+            target.load_state_dict(state)

@@ -1,6 +1,6 @@
 """In-place writes to a view of a container with ragged entries: what was written is in the source, or it is refused.
 
-The source is viewed a second time after the write: both views hold the same, and elements outside of them are as before.
+The source is viewed a second time after the write: both views hold the same.
 """
 
 from __future__ import annotations
@@ -129,6 +129,8 @@ VIEWS: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "contiguous": (1, lambda c: c.contiguous()),
     "atleast_2d": (1, lambda c: c.atleast_2d()),
 }
+
+
 def longer(p: Any) -> Any:
     """The same structure with one row more in each element."""
     return mapped(p, lambda rows: torch.cat([rows + 3, rows.new_full((1, *rows.shape[1:]), 5.0)]))
@@ -165,9 +167,7 @@ def every(c: Any) -> Tensor:
 
 def leaf_keys(c: Any) -> list[Any]:
     """The keys of the ragged entries."""
-    return [
-        key for key in c.keys(True, True) if (key if isinstance(key, str) else key[-1]) == "r"
-    ]
+    return [key for key in c.keys(True, True) if (key if isinstance(key, str) else key[-1]) == "r"]
 
 
 def each_key(write: Callable[[Any, Any], Any]) -> Callable[[Any], None]:
