@@ -26,8 +26,9 @@ from ..errors import (
 from ._choose import choose_entries, chosen, condition_over, stacked_below
 from ._compare import is_shared, same_object
 from ._index import Index, IndexOps, indexed_size, normalise
-from ._lengths import Ragged, has_lengths, lent
-from ._mapping import MappingOps, by_level, foreach_is_safe, require_once, wanted_paths
+from ._lengths import Ragged, has_lengths, lent, take_back
+from ._levels import by_level
+from ._mapping import MappingOps, foreach_is_safe, require_once, wanted_paths
 from ._steps import Copy as Copy
 from ._steps import apart, carry_out, copied, copy_all
 from ._writable import NUMBERS, overflows, rank, takes, unwritable, writable_as_shaped
@@ -138,8 +139,7 @@ class InplaceOps(IndexOps):
             targets: list[Tensor] = []
             back = lent(entry._open(targets, VALUES), targets, "fill_")
             self._write([(leaf, _scalar_like(value, leaf), unravel_key_to_tuple(key)) for leaf in targets])
-            for holder, leaf in back:
-                holder._take_back(leaf)
+            take_back(back)
             return self
         return InplaceOps.set_(self, key, value)
 
@@ -153,8 +153,7 @@ class InplaceOps(IndexOps):
         if leaves:
             fused = foreach_is_safe() and True not in [leaf.is_nested for leaf in leaves]
             torch._foreach_zero_(leaves) if fused else [leaf.zero_() for leaf in leaves]  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
-        for holder, leaf in back:
-            holder._take_back(leaf)
+        take_back(back)
         return self
 
     # ---- at an index ---------------------------------------------------------------------------------------------
@@ -304,7 +303,9 @@ class InplaceOps(IndexOps):
         target = self._batch_size if size is None else size
         entries = self._entries()
         if not isinstance(source, (TensorCollection, Mapping)):
-            source = dict.fromkeys((k for k, v in entries.items() if _holds_tensors(v)), source)
+            source = dict.fromkeys(
+                (k for k, v in entries.items() if isinstance(v, (Tensor, TensorCollection)) or has_lengths(v)), source
+            )
         elif isinstance(source, TensorCollection) and not broadcasts_to(source._batch_size, target):
             raise _size_error("in-place write", prefix, source._batch_size, target)
         source_dims = len(source._batch_size) if isinstance(source, TensorCollection) else None
@@ -402,8 +403,7 @@ class InplaceOps(IndexOps):
         masks = apart([leaf for leaf, _ in masked], [wide for _, wide in masked], own=False)
         for (leaf, _), wide in zip(masked, masks, strict=True):
             leaf.masked_fill_(wide, value)
-        for holder, leaf in back:
-            holder._take_back(leaf)
+        take_back(back)
         return self
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
@@ -433,8 +433,7 @@ class InplaceOps(IndexOps):
         by_rank: dict[int, Tensor] = {}
         for entry in self._entries().values():
             if isinstance(entry, (Tensor, InplaceOps)):
-                rows = Ragged.over(entry)
-                if rows is not None:
+                if (rows := Ragged.over(entry)) is not None:
                     found.append(rows._over_values(value, size))
                     continue
                 ndim = entry.ndim
@@ -544,11 +543,6 @@ def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int
     return source.expand(target)
 
 
-def _holds_tensors(entry: Any) -> bool:
-    """Whether a number is written to an entry."""
-    return isinstance(entry, (Tensor, TensorCollection)) or has_lengths(entry)
-
-
 def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
     if isinstance(value, Tensor):
         return value
@@ -598,7 +592,7 @@ def _keys(source: Any) -> set[str]:
 
 def _pairs(source: Any) -> list[tuple[Any, Any]]:
     require_once(source)
-    return list(source._entries().items()) if isinstance(source, TensorCollection) else list(source.items())
+    return list((source._entries() if isinstance(source, TensorCollection) else source).items())
 
 
 def _size_error(op: str, path: Path, given: torch.Size, target: torch.Size) -> BatchSizeError:

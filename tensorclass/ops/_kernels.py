@@ -14,7 +14,7 @@ from torch import Tensor
 from ..core import VALUES, TensorCollection
 from ..core._batch import broadcasts_to
 from ..errors import StructureError, UnsupportedOperationError
-from ._lengths import lent
+from ._lengths import lent, take_back
 from ._lerp import lerp, lerp_, lerp_lists, lerp_lists_
 from ._objects import meet_objects
 from ._operands import (
@@ -264,8 +264,7 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
     elif kernel.write is not None:
         for row in zip(leaves, *_columns(kernel, leaves, rights), strict=True):
             kernel.write(*row, **options)
-    for entry, leaf in apart_:
-        entry._take_back(leaf)
+    take_back(apart_)
     return self
 
 

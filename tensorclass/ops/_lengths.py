@@ -90,6 +90,12 @@ def lent(own: Any, leaves: Sequence[Tensor], op: str, back: bool = True) -> list
     return found
 
 
+def take_back(pairs: list[tuple[Any, Tensor]]) -> None:
+    """Carry over what was written to the leaves that `lent` gave."""
+    for entry, leaf in pairs:
+        entry._take_back(leaf)
+
+
 def in_memory(own: Any, leaves: list[Tensor]) -> list[Tensor]:
     """The `VALUES` leaves for what gives views of them: the whole table where a leaf is a copy of rows of it."""
     if getattr(own, "_store", own)._plain or not any_lengths(own):

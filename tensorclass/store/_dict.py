@@ -21,7 +21,6 @@ from ..core._pytree import new_object, register, trusted
 from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
 from ..ops import UNSET, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
-from ..ops._compare import same_object
 from ..ops._inplace import Copy
 from ..ops._mapping import items_of, require_once
 from ..ops._nesting import build, nested_entries
@@ -29,9 +28,9 @@ from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
 from ._consolidate import PackLayout, block_of, hollow, restore
 from ._fitting import Replaced, at_once, fits, inner_names, mismatch, missing, named_like, within
-from ._nested import held, is_jagged, over
+from ._nested import has_rows, held, only_tensors, over
 from ._nodes import Node, NonTensorStack, Unbatched
-from ._non_tensor import NonTensorData, NonTensorDataBase, UnbatchedTensor, presented, stays_one
+from ._non_tensor import NonTensorData, UnbatchedTensor, presented, same_entry, stays_one
 from ._relaid import Relaid as Relaid
 from ._values import as_tensor, deepcopied, holds, stacked
 
@@ -170,12 +169,8 @@ class TensorDict(TensorDictBase):
             elif isinstance(value, (TensorCollection, Node)):
                 leaves += value._leaves(kind)
             elif isinstance(value, Tensor):  # last: asking what is none for its class takes longer
-                leaves += over(value)._leaves(kind) if self._has_rows(value) else [value]
+                leaves += over(value)._leaves(kind) if has_rows(value, self._batch_size) else [value]
         return leaves
-
-    def _has_rows(self, value: Any) -> bool:
-        """Whether an entry is a nested tensor with a row for each element."""
-        return len(self._batch_size) == 1 and is_jagged(value)
 
     def _make(
         self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
@@ -224,7 +219,7 @@ class TensorDict(TensorDictBase):
                 leaves.append(value)
             elif isinstance(value, TensorCollection):
                 data[key] = value._open(leaves, kind)
-            elif isinstance(value, Tensor) and not self._has_rows(value):
+            elif isinstance(value, Tensor) and not has_rows(value, self._batch_size):
                 leaves.append(value)
             elif isinstance(value, (Tensor, Node)):
                 value = over(value) if isinstance(value, Tensor) else value
@@ -283,13 +278,8 @@ class TensorDict(TensorDictBase):
                 rows[key] = value[index]
             else:
                 inner = isinstance(value, TensorCollection)
-                row = (
-                    value._quick(index)
-                    if inner
-                    else None
-                    if self._has_rows(value) or not isinstance(value, Tensor)
-                    else value[index]
-                )
+                tensor = isinstance(value, Tensor) and not has_rows(value, size)
+                row = value._quick(index) if inner else value[index] if tensor else None
                 if row is None:
                     return None
                 rows[key] = row
@@ -314,7 +304,7 @@ class TensorDict(TensorDictBase):
                         size = batch_size + own[dims:]
                         inner = inner_names(names, value._names, dims, size)
                     data[key] = value._consume(leaves, size, inner, kind)
-                elif isinstance(value, Tensor) and not self._has_rows(value):
+                elif isinstance(value, Tensor) and not has_rows(value, self._batch_size):
                     data[key] = next(leaves)
                 elif isinstance(value, (Tensor, Node)):
                     value = over(value) if isinstance(value, Tensor) else value
@@ -598,17 +588,6 @@ class TensorDict(TensorDictBase):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         register(cls)
-
-
-def only_tensors(entries: Mapping[str, Any]) -> bool:
-    """Whether entries are tensors without rules of their own."""
-    return all([type(v) is Tensor or (isinstance(v, Tensor) and not is_jagged(v)) for v in entries.values()])
-
-
-def same_entry(a: Any, b: Any) -> bool:
-    """Whether two entries are the same Python object or equal ones."""
-    mine, theirs = (value.data if isinstance(value, NonTensorDataBase) else value for value in (a, b))
-    return type(theirs) is type(mine) and same_object(mine, theirs)
 
 
 PackLayout._dense = TensorDict

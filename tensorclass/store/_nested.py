@@ -6,6 +6,7 @@ the result is a nested tensor again where torch has one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 import torch
@@ -63,6 +64,16 @@ def is_jagged(value: object) -> TypeGuard[Tensor]:
     return value.layout is torch.jagged and plain._ragged_idx == 1 and plain._lengths is None
 
 
+def has_rows(value: object, size: torch.Size) -> TypeGuard[Tensor]:
+    """Whether an entry of a container of this batch size is a nested tensor with a row for each element."""
+    return len(size) == 1 and is_jagged(value)
+
+
+def only_tensors(entries: Mapping[str, Any]) -> bool:
+    """Whether entries are tensors without rules of their own."""
+    return all([type(v) is Tensor or (isinstance(v, Tensor) and not is_jagged(v)) for v in entries.values()])
+
+
 def over(value: Any) -> NestedEntry:
     """The rows of a nested tensor, in its memory."""
     offsets = value.offsets()
@@ -92,5 +103,6 @@ def held(value: Any) -> Any:
     return nested
 
 
+Ragged.node = RaggedTensor
 Ragged.held = held
 Ragged.over = lambda value: over(value) if is_jagged(value) else None

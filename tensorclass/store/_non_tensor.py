@@ -414,6 +414,12 @@ def presented(holder: TensorCollection, value: Any) -> Any:
     return node._bound(holder._batch_size, holder._device, holder._names)
 
 
+def same_entry(a: Any, b: Any) -> bool:
+    """Whether two entries are the same Python object or equal ones."""
+    mine, theirs = (value.data if isinstance(value, NonTensorDataBase) else value for value in (a, b))
+    return type(theirs) is type(mine) and same_object(mine, theirs)
+
+
 def stays_one(values: Sequence[Any], how: Join) -> bool:
     """Whether one value stands for those of several containers in their join."""
     if how.new_dim and not capture_non_tensor_stack():

@@ -27,7 +27,6 @@ from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
 from ..ops import Join
 from ..ops._index import is_plain, normalise
 from ..ops._inplace import _as_source
-from ..ops._lengths import Ragged
 from ..ops._writable import rank, same_storage, unwritable
 from ._nodes import Node
 from ._rows import (
@@ -563,9 +562,6 @@ class RaggedTensor(Node):
         if leaf is not table:
             self._rows = Rows((leaf, spans, True))
             self._at = self._rows.numbers
-
-
-Ragged.node = RaggedTensor
 
 
 def _flat(node: RaggedTensor) -> list[Tensor]:

@@ -1,0 +1,47 @@
+"""What one write gives for several paths: by the key of the level where it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..core import unravel_key_to_tuple
+from ..core._keys import Path
+
+
+def concerns(path: Path, wanted: list[Path]) -> bool:
+    """Whether a path lies on the way to one of the wanted ones, or below it."""
+    return any(w[: len(path)] == path or path[: len(w)] == w for w in wanted)
+
+
+def by_level(pairs: Sequence[tuple[Any, Any]], prefix: Path, wanted: list[Path] | None) -> list[tuple[str, Any]]:
+    """The pairs that are wanted, by key: what is given for several paths below one key is one mapping."""
+    found: list[tuple[str, Any]] = []
+    places: dict[str, int] = {}
+    for key, value in pairs:
+        path = unravel_key_to_tuple(key)
+        if wanted is not None and not concerns((*prefix, *path), wanted):
+            continue
+        new = _nest(path[1:], value) if path[1:] else value
+        place = places.setdefault(path[0], len(found))
+        if place == len(found):
+            found.append((path[0], new))
+        elif isinstance(found[place][1], Mapping) and isinstance(new, Mapping):
+            found[place] = path[0], _both_levels(found[place][1], new)
+        else:  # a container, and what lies below it
+            found.append((path[0], new))
+    return found
+
+
+def _both_levels(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
+    found = dict(one)
+    for key, value in other.items():
+        deeper = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
+        found[key] = _both_levels(found[key], value) if deeper else value
+    return found
+
+
+def _nest(path: Path, value: Any) -> dict[str, Any]:
+    for part in reversed(path):
+        value = {part: value}
+    return value  # type: ignore[no-any-return]  # a path has at least one part
