@@ -14,7 +14,7 @@ from .._schema._accepted import validator_names
 from .._schema._constraints import flatten
 from ..errors import BuildError, FileFormatError
 from ..io._inspect import describe, is_stored
-from ._main import CommandError
+from ._main import CommandError, shortened
 from ._target import failed, load_target, members_of
 
 
@@ -44,7 +44,7 @@ def _show_stored(arguments: argparse.Namespace) -> int:
     if arguments.format != "table":
         raise CommandError(f"--format {arguments.format} is for classes; {arguments.target} is stored data")
     try:
-        print(describe(arguments.target))
+        print(shortened(describe(arguments.target).splitlines(), 200))
     except (FileFormatError, OSError) as error:
         raise CommandError(str(error)) from None
     return 0

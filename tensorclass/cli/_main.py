@@ -37,6 +37,11 @@ class CommandError(Exception):
     """What a user of the command line can put right; printed without a traceback, exit status 2."""
 
 
+def shortened(lines: Sequence[str], most: int = 20) -> str:
+    """Lines to print: of very many the first, and how many more there are."""
+    return "\n".join([*lines[:most], *([f"... and {len(lines) - most:,} more"] if len(lines) > most else [])])
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from ..errors import MissingExtraError
 from ..io._inspect import verify
+from ._main import CommandError, shortened
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +19,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what is wrong; exit status 1 when something is."""
     wrong = 0
     for path in arguments.paths:
-        found = verify(path, arguments.pbar)
+        try:
+            found = verify(path, arguments.pbar)
+        except MissingExtraError as error:
+            raise CommandError(str(error)) from None
         wrong += len(found)
-        print("\n".join(map(str, found)) if found else f"{path}: right")
+        print(shortened(list(map(str, found))) if found else f"{path}: right")
     return int(wrong > 0)

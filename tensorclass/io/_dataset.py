@@ -275,12 +275,15 @@ class TensorClassDataset(Dataset[T], Generic[T]):
             self, Order(len(self), batch_size, shuffle, seed, rank, world_size, drop_last, pad_last), **options
         )
 
-    def compact(self, out: StrPath, rows_per_shard: int | None = None, *, pbar: bool = False) -> TensorClassDataset[T]:
+    def compact(
+        self, out: StrPath, rows_per_shard: int | None = None, *, checksums: bool = False, pbar: bool = False
+    ) -> TensorClassDataset[T]:
         """Write the rows again, in order, into shards of another size; gives the new dataset.
 
         Args:
             out: a folder without a dataset.
             rows_per_shard: rows of a shard.
+            checksums: write checksums, for `verify`.
             pbar: show the progress.
 
         Raises:
@@ -289,7 +292,7 @@ class TensorClassDataset(Dataset[T], Generic[T]):
         """
         if self.cls is None:
             raise UnsupportedOperationError(f"{self.paths[0]}: compact needs the class of the rows; pass it: `cls=`")
-        with DatasetWriter(out, self.cls, rows_per_shard, pbar=pbar) as writer:
+        with DatasetWriter(out, self.cls, rows_per_shard, checksums=checksums, pbar=pbar) as writer:
             for batch in self._blocks():
                 writer.append(batch)
         return TensorClassDataset(out, self.cls, self._mmap)
@@ -305,7 +308,7 @@ class TensorClassDataset(Dataset[T], Generic[T]):
     @classmethod
     def from_map(
         cls, dataset: Iterable[Any], fn: Callable[[Any], T], out: StrPath, rows_per_shard: int | None = None, *,
-        pbar: bool = False,
+        checksums: bool = False, pbar: bool = False,
     ) -> TensorClassDataset[T]:  # fmt: skip
         """Write what a function makes of each item of another dataset.
 
@@ -314,6 +317,7 @@ class TensorClassDataset(Dataset[T], Generic[T]):
             fn: makes an element or a batch of a tensorclass of an item.
             out: a folder without a dataset.
             rows_per_shard: rows of a shard.
+            checksums: write checksums, for `verify`.
             pbar: show the progress.
 
         Raises:
@@ -325,7 +329,7 @@ class TensorClassDataset(Dataset[T], Generic[T]):
         first: Any = next(items, _items)
         if first is _items:
             raise ValueError("from_map: there are no items, so that nothing says the class; `create` makes a dataset")
-        with DatasetWriter(out, type(first), rows_per_shard, pbar=pbar) as writer:
+        with DatasetWriter(out, type(first), rows_per_shard, checksums=checksums, pbar=pbar) as writer:
             for item in chain([first], items):
                 writer.append(item)
         return TensorClassDataset(out, type(first))

@@ -19,7 +19,7 @@ def progress(wanted: bool, total: int | None, what: str, unit: str = "rows") -> 
     if not wanted:
         yield _ignore
         return
-    with optional("tqdm", "A progress bar", "examples").tqdm(total=total, desc=what, unit=unit) as bar:
+    with optional("tqdm", "A progress bar", "progress").tqdm(total=total, desc=what, unit=unit) as bar:
         yield bar.update
 
 

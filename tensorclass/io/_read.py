@@ -32,6 +32,9 @@ THEIRS = "tensordict"
 """The key of the metadata that `to_safetensors` of `tensordict` writes."""
 
 
+_STALE = "they were damaged, or written to in place, which leaves checksums as they were; save it again"
+
+
 class Opened(NamedTuple):
     """A file whose header was read and checked; the descriptor is open."""
 
@@ -185,7 +188,7 @@ def _verify(opened: Opened, places: dict[str, Place], tensors: dict[str, Tensor]
     for name, tensor in tensors.items():
         value = crc32(buffer_of(tensor)) if tensor.numel() else 0
         if f"{value:08x}" != sums[name]:
-            what = f"its bytes have the checksum {value:08x}, written was {sums[name]:.8}"
+            what = f"its bytes have the checksum {value:08x}, written was {sums[name]:.8}: {_STALE}"
             raise ChecksumError(what, opened.path, places[name].begin, name)
 
 

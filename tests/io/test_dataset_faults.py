@@ -6,9 +6,12 @@ import errno
 import json
 import os
 import random
+import re
+import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -227,6 +230,95 @@ def test_fork(tmp_path):
         os.waitpid(child, 0)
         os.close(read)
         os.close(write_end)
+
+
+# ---- a disk that is full, a folder that is somebody else's, files that are replaced ------------------------------
+
+
+def test_full_disk(tmp_path):
+    """A shard that finds no space is an error with its path; what is committed stays, and the next writer goes on."""
+    batch = digits(40)
+    write(tmp_path, batch[:4])
+    writer: Any = TensorClassDataset.create(tmp_path, Digits, rows_per_shard=36, resume=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, hard))
+    try:
+        with pytest.raises(OSError, match=f"while writing.*{re.escape(str(tmp_path))}") as caught:
+            writer.append(batch[4:])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.errno == errno.EFBIG
+    writer.close()
+    assert_same(rows_of(tmp_path), batch[:4].clone())
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
+    write(tmp_path, batch, resume=True)
+    assert_same(rows_of(tmp_path), batch)
+
+
+STRANGER = """
+import os, sys
+from tensorclass import TensorClassDataset
+from tests.io._classes import Digits
+if os.geteuid() == 0:
+    os.seteuid(65534)
+data = TensorClassDataset(sys.argv[1], Digits)
+print(data[[9, 0]].label.tolist(), data.verify())
+for action in (
+    lambda: TensorClassDataset.create(sys.argv[1], Digits, resume=True),
+    lambda: TensorClassDataset.create(sys.argv[1] + "/below", Digits),
+    lambda: data.compact(sys.argv[1] + "/compact"),
+):
+    try:
+        action()
+    except PermissionError as error:
+        print(sys.argv[1] in str(error))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="no users")
+def test_read_only_folder():
+    """Who may only read reads; writing is a PermissionError with the path."""
+    with tempfile.TemporaryDirectory() as folder:  # others may look into it
+        path = Path(folder, "data")
+        batch = digits(10)
+        write(path, batch)
+        os.chmod(folder, 0o755)
+        os.chmod(path, 0o555)
+        found = subprocess.run(
+            [sys.executable, "-c", STRANGER, str(path)], capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+        os.chmod(path, 0o755)
+        assert found.stdout.splitlines() == [f"{batch.label[[9, 0]].tolist()} []", "True", "True", "True"]
+
+
+def test_replaced_while_it_is_open(tmp_path):
+    """Who has a shard open reads on when it is replaced or removed; who opens it afterwards gets an error."""
+    batch = digits(10)
+    write(tmp_path, batch)
+    data: Any = TensorClassDataset(tmp_path)
+    assert_same(data[:], batch)
+    digits(4).save(data.shards[0].path)
+    os.unlink(data.shards[1].path)
+    assert_same(data[[9, 0, 5]], batch[[9, 0, 5]])
+    for row in (0, 5):
+        with pytest.raises(FileFormatError, match=r"\.safetensors"):
+            TensorClassDataset(tmp_path)[row]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_fork_while_it_is_read(tmp_path):
+    """A forked child reads from the maps of its parent and opens others; the parent reads on."""
+    batch = digits(10)
+    write(tmp_path, batch)
+    data: Any = TensorClassDataset(tmp_path)
+    assert len(data[[0]]) == 1
+    child = os.fork()
+    if not child:
+        os._exit(int(not torch.equal(data[[9, 0, 5]].image, batch.image[[9, 0, 5]])))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert_same(data[[9, 0, 5]], batch[[9, 0, 5]])
 
 
 # ---- damage ------------------------------------------------------------------------------------------------------

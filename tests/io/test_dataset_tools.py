@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tensorclass import TensorClassDataset, TensorDict
+from tensorclass import TensorClassDataset, TensorDict, load
 from tensorclass.cli import main
-from tensorclass.errors import ChecksumError, FileFormatError
+from tensorclass.errors import ChecksumError, FileFormatError, MissingExtraError
+from tensorclass.io._inspect import verify
 from tests.io._classes import Digits
 from tests.io._exact import assert_same
 from tests.io.test_dataset import everythings, written
@@ -65,7 +67,8 @@ def test_compact(tmp_path):
     found = data.compact(tmp_path / "b", 8)
     assert [shard.rows for shard in found.shards] == [8, 8, 4]
     assert_same(found[:], batch)
-    assert_same(data.pick("tags").compact(tmp_path / "c")[:], batch.pick("tags"))
+    assert_same(data.pick("tags").compact(tmp_path / "c", checksums=True)[:], batch.pick("tags"))
+    assert TensorClassDataset(tmp_path / "c", verify=True)[3] is not None
     with pytest.raises(FileExistsError):
         data.compact(tmp_path / "a")
     assert_same(data[:], batch)
@@ -131,6 +134,47 @@ def test_command_verify(tmp_path, capsys):
     assert "nothing" in lines[2]
     (tmp_path / "d" / "manifest.json").write_text("{}")
     assert main(["verify", paths[0]]) == 1
+
+
+def test_command_of_very_many_findings(tmp_path, capsys):
+    """The first twenty are printed, and how many more there are; so are the first tensors of a file."""
+    data = written(tmp_path / "d", digits(30), 1)
+    for shard in data.shards:
+        Path(shard.path).unlink()
+    assert main(["verify", str(tmp_path / "d")]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "... and 10 more"
+    TensorDict({f"k{i}": torch.zeros(1) for i in range(1000)}).save(tmp_path / "x.safetensors")
+    assert main(["inspect", str(tmp_path / "x.safetensors")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 201
+    assert lines[-1].endswith(" more")
+
+
+def test_no_bar(tmp_path, capsys, monkeypatch):
+    """Without the package the extra that brings it is named; the command line shows no traceback."""
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    data = written(tmp_path, digits(3))
+    with pytest.raises(MissingExtraError, match=r"tensorclass\[progress\]"):
+        data.verify(pbar=True)
+    with pytest.raises(MissingExtraError, match=r"tensorclass\[progress\]"):
+        TensorClassDataset.create(tmp_path, Digits, resume=True, pbar=True)
+    TensorClassDataset.create(tmp_path, Digits, resume=True).close()
+    assert main(["verify", "--pbar", str(tmp_path)]) == 2
+    assert "tensorclass[progress]" in capsys.readouterr().err
+
+
+def test_written_in_place(tmp_path):
+    """Checksums stay as they were when tensors are written through; the error says that this may be why they differ."""
+    path = tmp_path / "x.safetensors"
+    digits(3).save(path, checksums=True)
+    load(path, mode="r+").label.fill_(7)
+    (found,) = verify(str(path))
+    assert isinstance(found, ChecksumError)
+    assert "written to in place" in str(found)
+    load(path).save(path, checksums=True)
+    assert verify(str(path)) == []
 
 
 def test_command_inspect(tmp_path, capsys):
