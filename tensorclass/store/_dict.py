@@ -308,8 +308,11 @@ class TensorDict(TensorDictBase):
                     data[key] = next(leaves)
                 elif isinstance(value, (Tensor, Node)):
                     value = over(value) if isinstance(value, Tensor) else value
-                    count = len(value._leaves(kind))
-                    data[key] = held(value._make([next(leaves) for _ in range(count)], batch_size, names, kind))
+                    new = [next(leaves) for _ in value._leaves(kind)]
+                    try:
+                        data[key] = held(value._make(new, batch_size, names, kind))
+                    except StructureError as error:
+                        raise StructureError(f"field `{key}`: {error}") from None
         self._batch_size = batch_size
         self._names = names or None  # no batch dim has no name
         return self

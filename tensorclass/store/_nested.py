@@ -11,7 +11,9 @@ from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
 
+from ..core import BATCHED
 from ..ops._lengths import Ragged
 from ._ragged import RaggedTensor
 from ._rows import Held, Rows
@@ -49,7 +51,16 @@ class NestedEntry(RaggedTensor):
     __slots__ = ()
 
     def _item(self) -> Any:
-        return self.to_nested() if self.ndim == 1 else self
+        if not self.ndim or self.shape[1:].numel() != 1:
+            return self
+        nested = self.reshape(self.shape[:1]).to_nested()
+        for _ in self.shape[1:]:
+            nested = nested.unsqueeze(1)
+        return nested
+
+    def reshape(self, size: torch.Size) -> Self:
+        """The same elements in another batch shape."""
+        return self._make([self._at.reshape(size)], size, None, BATCHED)
 
     def _settle(self, leaf: Tensor) -> None:
         if isinstance(self._rows, NestedRows):
@@ -88,19 +99,11 @@ def held(value: Any) -> Any:
         return value
     if not value.ndim:
         return value.item()
-    if value.shape[1:].numel() != 1:
-        return value
     rows = value._rows
     whole = value._at is rows.numbers
-    if whole and isinstance(rows, NestedRows):
-        return rows.source
-    if not whole and value._lent(value._packed()[0]):  # a view of rows apart in memory
+    if value.ndim > 1 or not (whole or not value._lent(value._packed()[0])):  # a view of rows apart in memory
         return value
-    flat = value if value.ndim == 1 else value._make([value._at.reshape(-1)], value.shape[:1], None, 0)
-    nested = flat.to_nested()
-    for _ in value.shape[1:]:
-        nested = nested.unsqueeze(1)
-    return nested
+    return rows.source if whole and isinstance(rows, NestedRows) else value.to_nested()
 
 
 Ragged.node = RaggedTensor

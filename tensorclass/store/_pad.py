@@ -15,10 +15,12 @@ from ..core._keys import Path
 from ..core._repr import is_typed
 from ..errors import BatchSizeError, StructureError
 from ..ops._inplace import _scalar_like
+from ..ops._lengths import Ragged, has_lengths
 from ..ops._writable import takes
 from ._consolidate import PackOps
 from ._nodes import NonTensorStack, Unbatched, compact
 from ._non_tensor import MetaData
+from ._rows import pack
 
 C = TypeVar("C", bound=TensorCollection)
 Fill = Callable[[Path, Tensor], Any]
@@ -84,13 +86,22 @@ def padded(collection: Any, sizes: list[int], fill: Fill, path: Path) -> Any:
         here = (*path, key)
         if isinstance(value, TensorCollection):
             entries[key] = padded(value, sizes, fill, here)
-        elif isinstance(value, Tensor):
+        elif isinstance(value, Tensor) and not value.is_nested:
             number = fill(here, value)
             number = number if takes(value, number) else _scalar_like(number, value, here).item()
             entries[key] = pad_leaf(value, sizes, number) if sizes else value
         else:
-            entries[key] = _pad_objects(collection, value, sizes, here, grows)
+            rows = value if has_lengths(value) else Ragged.over(value)
+            entries[key] = (
+                _pad_objects(collection, value, sizes, here, grows) if rows is None else _pad_ragged(rows, sizes)
+            )
     return type(collection)._from_entries(entries, new, collection._device, collection._names)
+
+
+def _pad_ragged(rows: Any, sizes: list[int]) -> Any:
+    """New elements are empty: there is no length that all have."""
+    table, spans, _ = rows._parts
+    return Ragged.held(rows._of(*pack(table, pad_leaf(spans, sizes, 0), True), True)) if sizes else rows
 
 
 def pad_leaf(leaf: Tensor, sizes: list[int], value: Any) -> Tensor:

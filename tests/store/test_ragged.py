@@ -396,10 +396,20 @@ def test_defaults_do_not_hide_other_lengths() -> None:
             data.add_(other, default=default)  # type: ignore[arg-type]  # a number or the word
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_padding_of_the_batch_adds_empty_elements(nested: bool) -> None:
+    """And cuts elements, as of any entry; of a nested tensor of torch too."""
+    ragged = RaggedTensor(rows([2, 1, 3]))
+    data = TensorDict(r=ragged.to_nested() if nested else ragged, at=torch.arange(3), batch_size=[3])
+    grown, cut = data.pad([1, 2]), data.pad([0, -1])
+    assert [len(part) for part in (grown["r"].unbind() if nested else grown["r"])] == [0, 2, 1, 3, 0, 0]
+    assert [part.tolist() for part in (cut["r"].unbind() if nested else cut["r"])] == [[0.0, 1.0], [2.0]]
+
+
 @pytest.mark.parametrize("op", [lambda d: d.sum(0), lambda d: d.new_zeros(3), lambda d: d.mean(dim="feature")])
 def test_operations_that_would_change_lengths_are_refused(op: Any) -> None:
-    """What can't keep the lengths says so."""
-    with pytest.raises(StructureError, match="length"):
+    """What can't keep the lengths says so, and names the entry."""
+    with pytest.raises(StructureError, match=r"`r`.*length"):
         op(holder(RaggedTensor(rows([2, 1]))).float())
 
 
