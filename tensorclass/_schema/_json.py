@@ -159,7 +159,7 @@ def from_object(value: dict[Any, Any], json: bool = False) -> Tensor:
     """
     try:
         shape = value["shape"]
-        raw = bytearray(_unbase64(value["data"]))  # writable: the tensor stands over it
+        raw = bytearray(_unbase64(value["data"]))  # writable, because the tensor shares its memory
         array = np.ndarray(shape, _BYTES[value["dtype"]], raw)
         whole = array.nbytes == len(raw) and raw and len(value) == 3 and type(shape) is list
         if whole and not (1 in shape and bool in map(type, shape)):  # True is 1

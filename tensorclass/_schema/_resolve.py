@@ -13,9 +13,9 @@ from ..errors import Problem, SchemaError, did_you_mean
 from ._annotations import WrongDeclaration, is_tensorclass
 from ._declare import Row, check_argument, make_field, substitute_field
 from ._fields import MISSING, FieldInfo, as_field_info
-from ._names import Scope, own_annotations
 from ._narrow import DimMap, redeclared, widening
 from ._schema import Schema, name_problems, schema_of
+from ._scope import Scope, own_annotations
 from ._spec import FieldSpec, type_name
 
 Fields = dict[str, FieldSpec]
@@ -38,7 +38,7 @@ def build_schema(
     Raises:
         SchemaError: for all declarations that are wrong, together.
     """
-    builder = _Builder(cls, Scope(cls, globalns, localns), kw_only)
+    builder = _Body(cls, Scope(cls, globalns, localns), kw_only)
     return Schema(cls.__name__, builder.fields(final=False).values(), lambda _: builder.fields(final=True))
 
 
@@ -72,7 +72,7 @@ def _substitute_all(name: str, declared: Mapping[str, FieldSpec], arguments: Map
     return found
 
 
-class _Builder:
+class _Body:
     """Reads one class body; the rows are kept, so that it can be read again when more names are known."""
 
     def __init__(self, cls: type, scope: Scope, kw_only: bool) -> None:

@@ -27,7 +27,7 @@ from .._schema import (
     substitute,
 )
 from .._schema._dtypes import DTypeFamily
-from .._schema._names import is_open
+from .._schema._scope import is_open
 from ..core._base import check_names
 from ..core._batch import as_jagged
 from ..core._caches import Classes, constant

@@ -21,7 +21,7 @@ from ..store import RaggedTensor, TensorDict
 from ._build import complete, is_pending
 
 EPOCH = datetime.datetime(1970, 1, 1)
-SPREAD = 9  # how far example numbers go from a bound, when there is no other
+SPREAD = 9  # how far example numbers go from the only bound
 
 
 class ValueSource(Draw, Protocol):

@@ -1,6 +1,6 @@
 """The generated `__init__`: inline checks that only a valid call passes; anything else takes the complete, slow way.
 
-The fast way never decides that something is wrong: it gives up, and `_class.build` says what is.
+The fast way never decides that something is wrong: it gives up, and `_build.construct` says what is.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from .._schema._dtypes import DTypeFamily, Shaped
 from .._schema._json import decode, encode, encode_lists, from_object, is_tensor_object, refuse_literals, spell
 from .._schema._spec import TENSOR_KINDS, short
 from ..core import TensorCollection
-from ..core._base import check_names
+from ..core._base import BATCHED, check_names
 from ..errors import Problem, SchemaError
 from ..store import Node, NonTensorData, NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ._build import complete, is_pending
@@ -402,7 +402,7 @@ def _is_spread(spec: FieldSpec, value: Any) -> bool:
 def _elements(value: Any) -> int:
     """How many elements of a batch a value may hold."""
     if isinstance(value, TensorCollection):
-        return max([leaf.numel() for leaf in value._leaves(0)], default=0)
+        return max([leaf.numel() for leaf in value._leaves(BATCHED)], default=0)
     if isinstance(value, RaggedTensor | NonTensorStack):
         return math.prod(value.shape)
     return value.numel() if isinstance(value, Tensor) else math.prod(_shape_of(value))

@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import NotRequired, Self
 
 from .._schema import Options, Schema, build_schema, check_field, check_fields
-from .._schema._names import own_annotations
+from .._schema._scope import own_annotations
 from ..core import TensorCollection
 from ..core._batch import flag
 from ..core._device import Device

@@ -270,5 +270,5 @@ def test_every_place_that_runs_text_is_known() -> None:
                 found.add((path.relative_to(root).as_posix(), node.func.id))
     assert found == {
         ("classes/_compile.py", "exec"), ("classes/_compile.py", "compile"),  # constructors and forwards
-        ("_schema/_names.py", "eval"),  # annotations that are strings, as `typing.get_type_hints` evaluates them
+        ("_schema/_scope.py", "eval"),  # annotations that are strings, as `typing.get_type_hints` evaluates them
     }  # fmt: skip

@@ -310,12 +310,12 @@ class DeclaredCheck:
     def _report(
         self, index: int | None, code: str, message: str, slot: Slot | None, notes: tuple[str, ...], hint: str
     ) -> None:
-        name = location = None
-        if index is not None:
-            stage = self.stages[index]
-            role = "out_fields" if code in ("E105", "E106") else "in_fields"
-            name, location = stage.name, f"{stage.location}" + (f"  {role}={slot}" if slot is not None else "")
-        self.found.append(Diagnostic(code, message, index, name, location or "", notes, hint))
+        if index is None:
+            self.found.append(Diagnostic(code, message, notes=notes, hint=hint))
+            return
+        role = "out_fields" if code in ("E105", "E106") else "in_fields"
+        where = "" if slot is None else f"  {role}={slot}"
+        self.found.append(self.stages[index].finding(index, code, message, notes, hint, where))
 
 
 def _paths(stage: Stage) -> list[Path]:

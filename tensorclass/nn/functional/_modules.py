@@ -26,7 +26,7 @@ def from_module(module: Any, as_module: bool, lock: bool, use_state_dict: bool, 
     if not isinstance(module, nn.Module):
         raise TypeError(f"from_module: give an nn.Module, got {type(module).__name__}: {module!r:.60}")
     if isinstance(module, torch.jit.ScriptModule):
-        use_state_dict = True  # its dicts are no dicts
+        use_state_dict = True  # it keeps its tensors in C++, not in dicts
     found = unflattened(module.state_dict()) if use_state_dict else _collect(module, (), filter_empty)
     if as_module:
         return TensorDictParams(found, no_convert=True)

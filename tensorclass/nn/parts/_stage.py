@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypedDict, overload
@@ -16,7 +16,7 @@ from ..._dims import why_no_name
 from ...core import TensorCollection
 from ...core._base import Has, Named
 from ...errors import BuildError
-from ._diagnostics import Location, location_of_caller
+from ._diagnostics import Diagnostic, Location, location_of_caller
 from ._hooks import Hooked
 from ._how import How, as_device, by_keyword
 from ._results import build_alone, outputs, reraise
@@ -71,6 +71,10 @@ class Stage:
     def at(self, index: int) -> str:
         """The module in a message, by its place in the pipeline."""
         return f"module {index} `{self.name}`"
+
+    def finding(self, index: int, code: str, text: str, notes: Sequence[str], hint: str, role: str = "") -> Diagnostic:
+        """A record with the line that declares the module."""
+        return Diagnostic(code, text, index, self.name, f"{self.location}{role}", tuple(notes), hint)
 
     @property
     def written(self) -> tuple[Slot, ...]:

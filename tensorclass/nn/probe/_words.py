@@ -44,10 +44,7 @@ class Words:
 
     def diagnostic(self, index: int, code: str, message: str, notes: Sequence[str] = (), hint: str = "") -> Diagnostic:
         """One record, with the line that declares the module."""
-        stage = self.stages[index]
-        return Diagnostic(
-            code, f"{self.who(index)} {message}", index, stage.name, str(stage.location), tuple(notes), hint
-        )
+        return self.stages[index].finding(index, code, f"{self.who(index)} {message}", notes, hint)
 
     def rejected(self, index: int, error: Exception, given: str, hint: str) -> Diagnostic:
         """E108; E111 for a class-to-class module that returns another class than it declares."""

@@ -13,7 +13,7 @@ from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, get
 
 from ..._dims import FAMILY_DTYPES
 from ._codes import CAST, FROZEN, UNKNOWN_KEY, VALUE
-from ._facts import EXTRAS, MADE_OF, Found, Missing, at_path, batch_instance, field_type, fields_of, option, parameters
+from ._facts import EXTRAS, MADE_OF, Found, NoField, at_path, batch_instance, field_type, fields_of, option, parameters
 from ._given import GivenCheck
 from ._refs import reference
 from ._shapes import tensor_facts, torch_name
@@ -117,7 +117,7 @@ def _keyed(ctx: MethodContext, owner: Instance, name: str) -> Type:
     for key, typ in zip(keys, ctx.arg_types[0] if ctx.args else [], strict=True):
         for path in _paths(ctx.api, key, typ):
             place = at_path(owner, path)
-            if isinstance(place, Missing):
+            if isinstance(place, NoField):
                 if not (name in ("get", "pop") and len(ctx.args) > 1 and ctx.args[1]):
                     ctx.api.fail(str(place), key, code=UNKNOWN_KEY)
                 place = None
@@ -186,7 +186,7 @@ def _updated(ctx: MethodContext, owner: Instance) -> None:
             pairs.append((literal.value, value))
     for name, value in pairs:
         place = at_path(owner, (name,))
-        if isinstance(place, Missing):
+        if isinstance(place, NoField):
             ctx.api.fail(str(place), value, code=UNKNOWN_KEY)
     GivenCheck(ctx.api, owner.type).check(dict(pairs))
 

@@ -31,7 +31,7 @@ from mypy.types import (
 from .._rules import OPTIONS
 from ._codes import UNKNOWN_KEY
 from ._definitions import DIGEST
-from ._facts import MADE_OF, ROOT, Missing, at_path, batch_instance, field_type, fields_of, option, record, with_fields
+from ._facts import MADE_OF, ROOT, NoField, at_path, batch_instance, field_type, fields_of, option, record, with_fields
 from ._refs import class_of
 from ._source import source_of
 
@@ -149,9 +149,9 @@ def _known(api: Any, request: Request) -> bool:
     """Whether all names are fields; what is none is reported."""
     places = {name: at_path(request.sources[0], (name,)) for name in request.given}
     for name, place in places.items():
-        if isinstance(place, Missing) and isinstance(request.given[name], nodes.StrExpr):
+        if isinstance(place, NoField) and isinstance(request.given[name], nodes.StrExpr):
             api.fail(str(place), request.given[name], code=UNKNOWN_KEY)
-    return bool(request.kept) and not any(isinstance(place, Missing) for place in places.values())
+    return bool(request.kept) and not any(isinstance(place, NoField) for place in places.values())
 
 
 def _empty(api: Any, module: str, key: str, name: str, request: Request) -> nodes.TypeInfo:

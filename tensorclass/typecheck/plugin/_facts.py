@@ -156,7 +156,7 @@ class Found(NamedTuple):
     type: ProperType
 
 
-class Missing(NamedTuple):
+class NoField(NamedTuple):
     """A name on a path that is no field of the class that stands there."""
 
     name: str
@@ -167,12 +167,12 @@ class Missing(NamedTuple):
         return f'{self.owner.type.name} has no field "{self.name}"{did_you_mean(self.name, names)}'
 
 
-def at_path(owner: Instance, path: tuple[str, ...]) -> Found | Missing | None:
+def at_path(owner: Instance, path: tuple[str, ...]) -> Found | NoField | None:
     """The field at a path; None where what stands on the path is no tensorclass."""
     for position, name in enumerate(path):
         declared, found = fields_of(owner.type).get(name), field_type(owner, name)
         if declared is None or found is None:
-            return Missing(name, owner)
+            return NoField(name, owner)
         if position == len(path) - 1:
             return Found(owner, declared, found)
         inner = batch_members(found)

@@ -20,7 +20,7 @@ _PARTS: dict[type[nodes.Node], tuple[str, ...]] = {
     nodes.NameExpr: (), nodes.Var: (), nodes.IntExpr: (), nodes.StrExpr: (), nodes.FloatExpr: (),
 }  # fmt: skip
 _PATTERN_PARTS = ("pattern", "patterns", "expr", "keys", "values", "class_ref", "positionals", "keyword_values")
-# What a statement binds to a value that is no expression of the program.
+# What a statement binds to a value that the program does not write as an expression.
 _OPAQUE: dict[type[nodes.Node], Callable[[Any], Iterable[nodes.Expression | None]]] = {
     nodes.ForStmt: lambda node: (node.index,),
     nodes.OperatorAssignmentStmt: lambda node: (node.lvalue,),
