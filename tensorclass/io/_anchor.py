@@ -27,6 +27,7 @@ from ._format import ClassPart, Meta, Node
 from ._header import load_json
 from ._map import Place, in_memory, mapped
 from ._mapped_tensor import wrap_all
+from ._memory import blank
 from ._names import MAX_DEPTH, Names
 from ._paths import META
 from ._unpack import Unpacker, find, references
@@ -339,7 +340,7 @@ class _Builder:
         dtype, shape = _dtype(part["dtype"]), _shape(part["shape"])
         if file is None:
             if 0 in shape:  # such a tensor has no file
-                return self.keep(key, torch.empty(shape, dtype=dtype))
+                return self.keep(key, blank(dtype, shape))
             raise self.wrong((*where, key[-1]), "its values are missing")
         at = (*where, file)
         if not part.get("is_nested"):
@@ -446,9 +447,9 @@ class _Builder:
             shape.append(len(flat[0]))
             flat = [inner for value in flat for inner in value]
         forms = [to_text(encode(value)).encode() for value in flat]
-        text = torch.frombuffer(bytearray(b"".join(forms)), dtype=torch.uint8) if forms else torch.empty(0).byte()
-        offsets = torch.tensor([0, *map(len, forms)], dtype=torch.int64).cumsum(0)
-        index = torch.arange(len(flat)).view(shape)
+        text = torch.frombuffer(bytearray(b"".join(forms)), dtype=torch.uint8) if forms else blank(torch.uint8, [0])
+        offsets = torch.tensor([0, *map(len, forms)], dtype=torch.int64, device="cpu").cumsum(0)
+        index = torch.arange(len(flat), device="cpu").view(shape)
         return {
             "kind": "objects", "coding": "json", "text": self.keep((*key, "text"), text),
             "offsets": self.keep((*key, "offsets"), offsets), "index": self.keep((*key, "index"), index),

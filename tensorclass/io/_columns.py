@@ -8,6 +8,7 @@ ragged elements, or the index of Python objects.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +16,10 @@ import torch
 from torch import Tensor
 
 from ..core import TensorCollection
-from ..ops._compare import same_object
+from ..ops._compare import ATOMS, same_object
 from ..store import NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ..store._nodes import Node
+from ..store._non_tensor import NonTensorDataBase
 from ._advice import AHEAD, IntArray, fetch, is_here
 from ._memory import blank, over_address
 
@@ -82,8 +84,13 @@ class _Objects(NamedTuple):
         index, held = self.places.take(rows), rows.table.held
         shards = rows.numbers.reshape(-1, *[1] * (index.ndim - 1))
         pairs, places = np.unique(shards * _MANY + index.numpy(), return_inverse=True)
-        table = [held[pair // _MANY][1].tables[self.number][pair % _MANY] for pair in pairs.tolist()]
+        table = [_own(held[pair // _MANY][1].tables[self.number][pair % _MANY]) for pair in pairs.tolist()]
         return NonTensorStack._of(tuple(table), torch.from_numpy(places.reshape(index.shape)))
+
+
+def _own(value: Any) -> Any:
+    """A copy of a Python object that may change, so that a change of it does not reach the next reader."""
+    return value if type(value) in ATOMS else deepcopy(value)
 
 
 class _Same:
@@ -102,9 +109,11 @@ class _Same:
     __hash__ = None  # type: ignore[assignment]  # forms are compared, and nothing else
 
     def take(self, _: Rows) -> Any:
-        """The value; a tensor in memory of its own."""
+        """A value of their own."""
         value = self.value
-        return type(value)(value.tensor.clone()) if isinstance(value, Unbatched) else value
+        if isinstance(value, Unbatched):
+            return Unbatched(value.tensor.clone())
+        return type(value)(_own(value.data)) if isinstance(value, NonTensorDataBase) else _own(value)
 
 
 class Form(NamedTuple):

@@ -381,9 +381,9 @@ def _as_tensor(index: Any) -> Tensor:
     if isinstance(index, range):
         index = list(index)
     if isinstance(index, list) and not index:
-        return torch.empty(0, dtype=torch.int64)
+        return torch.empty(0, dtype=torch.int64, device="cpu")
     try:
-        found = index.detach().cpu() if isinstance(index, Tensor) else torch.as_tensor(index)
+        found = index.detach().cpu() if isinstance(index, Tensor) else torch.as_tensor(index, device="cpu")
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(
             f"rows are a number, a slice, or a list, array or tensor of numbers, got {index!r:.80}"

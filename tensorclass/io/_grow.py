@@ -170,7 +170,7 @@ def _with_entry(state: Index, path: Path, value: Tensor, existsok: bool, folder:
 
 def blank_of(shape: Any, dtype: torch.dtype | None) -> Tensor:
     """A tensor of some shape and dtype, which takes no memory."""
-    return torch.zeros((), dtype=dtype).expand(shape_from(shape))
+    return torch.zeros((), dtype=dtype, device="cpu").expand(shape_from(shape))
 
 
 def values_of(tensor: Any) -> Tensor:

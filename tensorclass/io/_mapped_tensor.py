@@ -367,7 +367,7 @@ def _from_plain(tensor: Tensor) -> MemoryMappedTensor:
 
 
 def _shared(dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
-    flat = torch.zeros(torch.Size(shape).numel() * dtype.itemsize, dtype=torch.uint8)
+    flat = torch.zeros(torch.Size(shape).numel() * dtype.itemsize, dtype=torch.uint8, device="cpu")
     flat.share_memory_()
     return flat.view(dtype).view(shape)
 
@@ -396,7 +396,7 @@ def _new(
         raise ArgumentError(f"{name} takes a shape: `{name}(2, 3)`, `{name}((2, 3))` or `{name}(shape=(2, 3))`")
     _require_cpu(device)
     given = shape if shape is not None else size[0] if len(size) == 1 else size
-    like = torch.zeros((), dtype=dtype).expand(shape_from(given))
+    like = torch.zeros((), dtype=dtype, device="cpu").expand(shape_from(given))
     return MemoryMappedTensor.from_tensor(like, filename=filename, existsok=existsok, copy_data=False)
 
 

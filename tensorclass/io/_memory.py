@@ -42,8 +42,9 @@ def over_address(address: int, size: int) -> Tensor:
 def blank(dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
     """A tensor whose values are to be read; torch warns where it makes one of a dtype that it calls experimental."""
     if dtype not in _ODD:
-        return torch.empty(shape, dtype=dtype)
-    return torch.empty(torch.Size(shape).numel() * dtype.itemsize, dtype=torch.uint8).view(dtype).view(shape)
+        return torch.empty(shape, dtype=dtype, device="cpu")
+    raw = torch.empty(torch.Size(shape).numel() * dtype.itemsize, dtype=torch.uint8, device="cpu")
+    return raw.view(dtype).view(shape)
 
 
 def tensor_over(buffer: Any, begin: int, end: int, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:

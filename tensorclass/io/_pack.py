@@ -26,6 +26,7 @@ from ..store import (
     UnbatchedTensor,
 )  # fmt: skip
 from ._dtypes import CODES, TORCH, form_of
+from ._memory import blank
 from ._names import MAX_DEPTH, Names
 from ._values import Unstorable, encode, to_text
 
@@ -233,8 +234,8 @@ class _Packer:
                 found["lengths"] = self._add((*path, "lengths"), lengths)
             return found
         parts = value.unbind()
-        flat = torch.cat([part.reshape(-1) for part in parts]) if parts else torch.empty(0, dtype=value.dtype)
-        shapes = torch.tensor([part.shape for part in parts], dtype=torch.int64)
+        flat = torch.cat([part.reshape(-1) for part in parts]) if parts else blank(value.dtype, [0])
+        shapes = torch.tensor([part.shape for part in parts], dtype=torch.int64, device="cpu")
         about = {"values": self._tensor(flat, (*path, "values")), "sizes": self._add((*path, "sizes"), shapes)}
         return {"kind": "nested", **about, **grad}
 
@@ -277,8 +278,8 @@ class _Packer:
         coding, forms = self._coded_table([table[i] for i in dict.fromkeys(places)], path, spec)
         rows = dict(zip(dict.fromkeys(places), forms, strict=True))
         unique = {form: i for i, form in enumerate(dict.fromkeys(forms))}
-        order = torch.tensor([unique[rows[i]] for i in places], dtype=torch.int64).reshape(index.shape)
-        offsets = torch.tensor([0, *map(len, unique)], dtype=torch.int64).cumsum(0)
+        order = torch.tensor([unique[rows[i]] for i in places], dtype=torch.int64, device="cpu").reshape(index.shape)
+        offsets = torch.tensor([0, *map(len, unique)], dtype=torch.int64, device="cpu").cumsum(0)
         return {
             "kind": "objects", "coding": coding,
             "text": self._bytes(b"".join(unique), (*path, "text")),
@@ -304,7 +305,7 @@ class _Packer:
 
     def _bytes(self, raw: bytes, path: Path) -> str:
         """Bytes as a stored tensor."""
-        tensor = torch.frombuffer(bytearray(raw), dtype=torch.uint8) if raw else torch.empty(0, dtype=torch.uint8)
+        tensor = torch.frombuffer(bytearray(raw), dtype=torch.uint8) if raw else blank(torch.uint8, [0])
         name: str = self._add(path, tensor)
         return name
 

@@ -88,7 +88,7 @@ class Order:
             begin = (base + step * world + rank) * size
             if order is None:
                 rows = self.facts["rows"]
-                found = torch.arange(min(begin, rows), min(begin + size, rows))
+                found = torch.arange(min(begin, rows), min(begin + size, rows), device="cpu")
             else:
                 found = order[begin : begin + size].clone()
             if self.facts["pad_last"] and len(found) < size:
@@ -96,7 +96,7 @@ class Order:
             yield found
 
     def _padded(self, begin: int, size: int, order: Tensor | None) -> Tensor:
-        places = torch.arange(begin, begin + size) % self.facts["rows"]
+        places = torch.arange(begin, begin + size, device="cpu") % self.facts["rows"]
         return places if order is None else order[places]
 
     def _order(self) -> Tensor | None:
@@ -104,8 +104,8 @@ class Order:
         if not self.facts["shuffle"]:
             return None
         digest = hashlib.sha256(f"{self.facts['seed']}:{self.epoch}".encode()).digest()
-        generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
-        return torch.randperm(self.facts["rows"], generator=generator)
+        generator = torch.Generator("cpu").manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+        return torch.randperm(self.facts["rows"], generator=generator, device="cpu")
 
     def state(self) -> dict[str, Any]:
         """Where it is, in JSON types."""

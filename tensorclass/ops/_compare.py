@@ -73,7 +73,7 @@ def _entries(value: Any, other: Any, test: Test) -> bool:
 
 # ---- Python objects --------------------------------------------------------------------------------------------------
 
-_ATOMS: Final = frozenset({str, int, bool, bytes, type(None)})
+ATOMS: Final = frozenset({str, int, bool, bytes, type(None)})
 
 
 def same_object(a: Any, b: Any) -> bool:
@@ -86,7 +86,7 @@ def same_object(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b):
         return False
-    if type(a) in _ATOMS:
+    if type(a) in ATOMS:
         return bool(a == b)
     if isinstance(a, TensorCollection):
         return _containers(a, b, same_tensor)

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import Ragged, Shared, TensorClass, TensorClassDataset, TensorDict
+from tensorclass import PerElement, Ragged, Shared, TensorClass, TensorClassDataset, TensorDict, load
 from tensorclass.errors import StructureError
 from tensorclass.io import _advice, _columns, _shards
 from tensorclass.typing import Float32, Int64
@@ -291,3 +291,45 @@ def test_not_mapped(tmp_path, monkeypatch):
     written(tmp_path, digits(8), 3)
     monkeypatch.setattr(_columns, "is_here", None)
     assert len(TensorClassDataset(tmp_path, Digits, mmap=False)[[7, 0]]) == 2
+
+
+class Objects(TensorClass):
+    """Python objects that may change."""
+
+    numbers: list[int]
+    each: PerElement[dict[str, int]]
+    none: Float32[Tensor, "0"]
+
+
+def test_objects_are_owned(tmp_path):
+    """A list or dict that a reader changes is not what the next one gets."""
+    batch = Objects(numbers=[1], each=[{"a": i % 2} for i in range(6)], none=torch.zeros(6, 0))  # type: ignore[arg-type]  # lists
+    data = written(tmp_path, batch, 2)
+    for index in ([0, 5], [2], slice(None)):
+        found = data[index]
+        found.numbers.append(2)
+        found.each[0].item()["a"] = 7
+    assert data[0].numbers == [1]
+    assert data[:].each.tolist() == batch.each.tolist()
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+def test_under_another_default_device(mmap, tmp_path):
+    """Files, datasets and their batches are on the CPU, whatever device torch makes tensors on by default."""
+    batches = {"digits": digits(20), "everything": everythings(20), "objects": written_objects()}
+    for name, batch in batches.items():
+        with torch.device("meta"):
+            with TensorClassDataset.create(tmp_path / name, type(batch), rows_per_shard=6) as writer:
+                writer.append(batch)
+            data: Any = TensorClassDataset(tmp_path / name, type(batch), mmap=mmap)
+            found = [data[[19, 0, 7]], data[2:9], data[[]], next(iter(data.batches(3, shuffle=True, pad_last=True)))]
+            batch.save(tmp_path / f"{name}.safetensors")
+            found.append(load(tmp_path / f"{name}.safetensors", mmap=mmap))
+        assert {leaf.device.type for one in found for leaf in one._leaves(2)} == {"cpu"}
+        assert_same(found[0], batch[[19, 0, 7]].clone())
+        assert_same(found[-1], batch)
+
+
+def written_objects() -> Objects:
+    """Twenty rows with objects."""
+    return Objects(numbers=[1], each=[{"a": i} for i in range(20)], none=torch.zeros(20, 0))  # type: ignore[arg-type]  # lists
