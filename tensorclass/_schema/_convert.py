@@ -71,6 +71,8 @@ def changed(tensor: Tensor, converted: Tensor) -> Tensor:
     """Where a conversion changed a value; nan is equal to itself."""
     if tensor.is_complex() and not converted.is_complex():
         return (tensor.imag != 0) | changed(tensor.real, converted)
+    if converted.is_complex() and not tensor.is_complex():
+        converted = converted.real
     back = converted.to(tensor.dtype)
     found = (back != tensor) & ((back == back) | (tensor == tensor))
     if torch.uint64 in (tensor.dtype, converted.dtype):  # the way there and back again keeps the bits, not the sign

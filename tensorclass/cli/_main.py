@@ -18,6 +18,9 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "check": Command("_check", "check pipelines; exit status 1 when one is wrong"),
+    "convert": Command(
+        "_convert", "write the rows of one file or folder as another: Parquet, CSV, HDF5, a dataset, ..."
+    ),
     "diff": Command(
         "_diff", "compare two classes, or a class with a saved schema; exit status 1 for a breaking change"
     ),

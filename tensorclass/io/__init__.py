@@ -50,6 +50,7 @@ Datasets:
 - `_writer`: `DatasetWriter`, rows to shards. `_shards`: `Shelf(shards, how)[i]` opens a shard, `gather(rows)` gives
   rows of several by `_columns`, which copies them by address. `_dataset`: `TensorClassDataset`.
 - `_sampling`: `Order`, which rows each batch has; `Batches`. `_loader`: `BatchLoader`, a DataLoader over it.
+- `exchange`: tables, frames, text and live stores of others, with a description of its own.
 - `_inspect`: what is stored, and whether it is right, for the command line. `_progress`: bars. `_optional`: packages
   that may be missing.
 
@@ -78,3 +79,16 @@ from ._memmap import load_memmap as load_memmap
 from ._memmap import memmap as memmap
 from ._sampling import Batches as Batches
 from ._writer import DatasetWriter as DatasetWriter
+from .exchange import PersistentTensorDict as PersistentTensorDict
+from .exchange import from_arrow as from_arrow
+from .exchange import from_csv as from_csv
+from .exchange import from_h5 as from_h5
+from .exchange import from_hf as from_hf
+from .exchange import from_json as from_json
+from .exchange import from_pandas as from_pandas
+from .exchange import from_parquet as from_parquet
+from .exchange import from_safetensors as from_safetensors
+from .exchange import from_zarr as from_zarr
+from .exchange import to_arrow as to_arrow
+from .exchange import to_safetensors as to_safetensors
+from .exchange._formats import convert as convert

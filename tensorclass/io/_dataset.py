@@ -25,13 +25,14 @@ from ._sampling import Batches, Order
 from ._shards import How, Shard, Shelf, check_shard
 from ._unpack import UNTYPED
 from ._writer import DatasetWriter
+from .exchange._streams import Exchange
 
 T = TypeVar("T")
 _BLOCK = 4096
 """Rows that are read together when all of them are."""
 
 
-class TensorClassDataset(Dataset[T], Generic[T]):
+class TensorClassDataset(Exchange, Dataset[T], Generic[T]):
     """Rows of a tensorclass in a folder of shards; a map-style dataset of torch.
 
     Opening reads the manifest only. A shard is mapped when a row of it is asked for. What is given back has memory of

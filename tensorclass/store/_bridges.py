@@ -52,6 +52,15 @@ def _grow() -> Any:
     return _ROOMS["grow"]
 
 
+def tables() -> Any:
+    """What the methods for tables call."""
+    if "tables" not in _ROOMS:
+        from ..io.exchange import _methods as room
+
+        _ROOMS["tables"] = room
+    return _ROOMS["tables"]
+
+
 def from_module(
     module: nn.Module, as_module: bool = False, lock: bool = True, use_state_dict: bool = False,
     filter_empty: bool = True,

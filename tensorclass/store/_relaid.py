@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from ..core._keys import Key
 from ..core._views import LeafTest
-from ._bridges import BridgeOps
+from ._tables import TableOps
 
 if TYPE_CHECKING:
     from ._dict import TensorDict
 
-    class Relaid(BridgeOps):
+    class Relaid(TableOps):
         """What checkers know of operations that change keys: of every container the result is untyped."""
 
         def select(
@@ -32,4 +32,4 @@ if TYPE_CHECKING:
             """Nested keys."""
             raise NotImplementedError
 else:
-    Relaid = BridgeOps
+    Relaid = TableOps

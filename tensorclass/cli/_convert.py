@@ -1,0 +1,46 @@
+"""`tensorclass convert`: the rows of one file or folder as another."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from .._schema import is_tensorclass
+from ..errors import ArgumentError, MissingExtraError, TensorClassError
+from ..io.exchange._formats import FORMATS, convert
+from ._main import CommandError
+from ._target import failed, load_target
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    endings = ", ".join(ending for ending in FORMATS if ending)
+    parser.add_argument("source", metavar="SRC", help=f"what to read: {endings}, or the folder of a dataset")
+    parser.add_argument("target", metavar="DST", help="what to write: the same")
+    parser.add_argument("--class", dest="cls", metavar="MODULE:CLASS", help="the class of the rows, which are checked")
+    parser.add_argument("--force", action="store_true", help="replace what is there")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Convert; exit status 1 when the rows can't be converted, 2 when the command is wrong."""
+    cls = None if arguments.cls is None else _class_of(arguments.cls)
+    try:
+        convert(arguments.source, arguments.target, cls, force=arguments.force)
+    except (ArgumentError, MissingExtraError, FileExistsError, FileNotFoundError) as error:
+        raise CommandError(str(error)) from None
+    except (TensorClassError, OSError, TypeError) as error:
+        print(f"tensorclass: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _class_of(target: str) -> type:
+    try:
+        found = load_target(target)
+    except CommandError:
+        raise
+    except Exception as error:  # whatever the user's module raises
+        raise failed(target, error) from None
+    if not is_tensorclass(found):
+        raise CommandError(f"{target} is no tensorclass; write --class MODULE:CLASS")
+    return found  # type: ignore[no-any-return]  # a class

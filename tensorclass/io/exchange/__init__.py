@@ -1,0 +1,25 @@
+"""Exchange with what people have: tables, frames, text, datasets of others, live stores.
+
+One idea: a batch is columns, and every format has its own form of the same few kinds of columns.
+
+- `_columns`: `columns_of(batch)` and `batch_of(cls, columns, rows)`; a `Column` is a tensor, a ragged tensor, Python
+  values or columns. What a class declares is held against columns here, and nowhere else.
+- `_arrow`: columns as Arrow tables. `_parquet`: files of them, and datasets of this library, in batches.
+- `_text`: CSV and JSON lines. `_frames`: pandas, polars, Hugging Face, MosaicML.
+- `_persistent`: `PersistentTensorDict`, a container in an HDF5 file or a zarr group.
+- `_functions`: what users call. `_streams`: what datasets have for it. `_formats`: formats by the end of a file's
+  name, and `convert` between any two of them.
+"""
+
+from ._arrow import from_arrow as from_arrow
+from ._arrow import to_arrow as to_arrow
+from ._frames import from_hf as from_hf
+from ._frames import from_pandas as from_pandas
+from ._functions import from_csv as from_csv
+from ._functions import from_h5 as from_h5
+from ._functions import from_json as from_json
+from ._functions import from_parquet as from_parquet
+from ._functions import from_safetensors as from_safetensors
+from ._functions import from_zarr as from_zarr
+from ._functions import to_safetensors as to_safetensors
+from ._persistent import PersistentTensorDict as PersistentTensorDict

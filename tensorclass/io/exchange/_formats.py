@@ -1,0 +1,155 @@
+"""Files of tables by the end of their name: read in batches, written from batches, so that any size goes through."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ..._schema import schema_of
+from ...classes._json import load as read_fields
+from ...errors import ArgumentError, UnsupportedOperationError
+from ...ops import cat
+from .._dataset import TensorClassDataset
+from .._files import load, save
+from .._manifest import NAME as MANIFEST
+from .._optional import optional
+from .._paths import StrPath, text_of
+from ._arrow import arrow, tables
+from ._columns import some
+from ._frames import hf_tables
+from ._parquet import BLOCK, batch_in, read_ipc, read_parquet, write_dataset, write_ipc, write_parquet
+from ._persistent import PersistentTensorDict, mapping_of
+from ._text import read_csv, read_lines, read_records, write_csv, write_lines, write_records
+
+Batches = Iterable[Any]
+
+
+def _read_stored(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
+    whole = load(path, cls=cls)
+    yield from [whole] if rows is None else [whole[i : i + rows] for i in range(0, len(whole), rows)] or [whole]
+
+
+def _read_store(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
+    with PersistentTensorDict.open(path) as whole:
+        found = whole.stored_class if cls is None else cls
+        if not whole.batch_size:
+            raise UnsupportedOperationError(f"{text_of(path)}: rows are one batch dim, the batch size is []")
+        for i in range(0, max(len(whole), 1), rows or max(len(whole), 1)):
+            part = whole[i : i + (rows or len(whole))]
+            yield part if schema_of(found) is None else read_fields(found, mapping_of(part))
+
+
+def _write_store(batches: Batches, path: StrPath) -> None:
+    PersistentTensorDict.write(_joined(batches), path).close()
+
+
+def _write_stored(batches: Batches, path: StrPath) -> None:
+    save(_joined(batches), path, archive=True)
+
+
+def _joined(batches: Batches) -> Any:
+    """Batches as one, in memory."""
+    found = list(some(batches))
+    return found[0] if len(found) == 1 else cat(found)
+
+
+def _read_dataset(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
+    yield from TensorClassDataset[Any](path, cls)._blocks()
+
+
+def _read_hf(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
+    datasets = optional("datasets", "A Hugging Face dataset", "hf")
+    for table in hf_tables(datasets.load_from_disk(text_of(path)), rows or BLOCK):
+        yield batch_in(table, cls, None, {})
+
+
+def _write_hf(batches: Batches, path: StrPath) -> None:
+    datasets, pa = optional("datasets", "A Hugging Face dataset", "hf"), arrow()
+    datasets.Dataset(pa.concat_tables(list(tables(batches, "to_hf", False)))).save_to_disk(text_of(path))
+
+
+class Format(NamedTuple):
+    """How files with an ending are read and written."""
+
+    read: Callable[..., Iterator[Any]]
+    write: Callable[[Batches, str], Any]
+    folder: bool = False
+
+
+def _read_json(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
+    yield read_records(path, cls, None)
+
+
+FORMATS: dict[str, Format] = {
+    ".parquet": Format(read_parquet, write_parquet),
+    ".arrow": Format(read_ipc, write_ipc),
+    ".feather": Format(read_ipc, write_ipc),
+    ".csv": Format(read_csv, write_csv),
+    ".jsonl": Format(read_lines, write_lines),
+    ".ndjson": Format(read_lines, write_lines),
+    ".json": Format(_read_json, write_records),
+    ".safetensors": Format(_read_stored, _write_stored),
+    ".h5": Format(_read_store, _write_store),
+    ".hdf5": Format(_read_store, _write_store),
+    ".zarr": Format(_read_store, _write_store, True),
+    ".hf": Format(_read_hf, _write_hf, True),
+    "": Format(_read_dataset, write_dataset, True),
+}
+"""By the end of the name; a folder without one is a dataset of this library."""
+
+
+def format_of(path: str) -> Format:
+    """The format of a path.
+
+    Raises:
+        ArgumentError: for an ending that no format has.
+    """
+    ending = "" if os.path.isfile(os.path.join(path, MANIFEST)) else os.path.splitext(path.rstrip("/"))[1].lower()
+    if ending == "" and os.path.isdir(path) and not os.path.isfile(os.path.join(path, MANIFEST)):
+        ending = ".hf" if os.path.isfile(os.path.join(path, "state.json")) else ending
+    if ending not in FORMATS:
+        known = ", ".join(name for name in FORMATS if name)
+        raise ArgumentError(
+            f"{path}: the ending {ending!r:.40} says no format; known are {known}, and folders of datasets"
+        )
+    return FORMATS[ending]
+
+
+def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = False) -> None:
+    """Write the rows of one file or folder as another, whose format its ending says.
+
+    Formats that are read and written by rows go through memory a few thousand rows at a time. The target appears
+    whole or not at all.
+
+    Args:
+        source: `.parquet`, `.arrow`, `.csv`, `.jsonl`, `.json`, `.safetensors`, `.h5`, `.zarr`, `.hf`, or the folder
+            of a dataset.
+        target: the same.
+        cls: the class of the rows; by default the one that the source names, if it is imported, else `TensorDict`.
+        force: replace what is there.
+
+    Raises:
+        FileExistsError: when the target is there, without `force`.
+        SchemaError: for rows that do not fit the class.
+        OSError: with the path.
+    """
+    here, there = os.path.abspath(text_of(source)), os.path.abspath(text_of(target))
+    reader, writer = format_of(here), format_of(there)
+    if not os.path.exists(here):
+        raise FileNotFoundError(2, "there is nothing to convert", here)
+    if os.path.exists(there) and (not force or os.path.samefile(here, there)):
+        raise FileExistsError(17, "it is there already; `--force` or `force=True` replaces it", there)
+    batches = reader.read(here, cls, BLOCK)
+    temporary = os.path.join(os.path.dirname(there), f".{os.getpid()}.{os.path.basename(there)}")
+    try:
+        writer.write(batches, temporary)
+        if os.path.isdir(there):
+            shutil.rmtree(there)
+        os.replace(temporary, there)
+    finally:
+        if os.path.isdir(temporary):
+            shutil.rmtree(temporary)
+        elif os.path.exists(temporary):
+            os.unlink(temporary)

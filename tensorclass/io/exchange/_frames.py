@@ -1,0 +1,181 @@
+"""Data frames and datasets of others: pandas, polars, Hugging Face `datasets`, MosaicML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import Unpack
+
+from ...store import RaggedTensor, TensorDict
+from .._optional import optional
+from ._arrow import as_table, class_of, columns_in, tables
+from ._columns import (
+    Column,
+    Options,
+    batch_of,
+    column_of,
+    columns_of,
+    flat,
+    json_rows,
+    native_type,
+    nest,
+    stored,
+    unique,
+)
+
+_BLOCK = 4096
+
+
+def to_pandas(batch: Any, separator: str | None = None) -> Any:
+    """A pandas frame with a column for each field; event dims and ragged fields are arrays in a column of objects."""
+    pandas = optional("pandas", "A pandas frame", "pandas")
+    columns = dict(flat(columns_of(batch, "to_pandas"), separator))
+    made = {name: _series(pandas, column, len(batch), name) for name, column in columns.items()}
+    return pandas.DataFrame(made, index=pandas.RangeIndex(len(batch)))
+
+
+def _series(pandas: Any, column: Column, rows: int, path: str) -> Any:
+    value = column.value
+    if isinstance(value, Tensor) and value.is_complex():
+        return _objects(pandas, value.numpy()) if value.ndim > 1 else pandas.Series(value.to(torch.complex128).numpy())
+    if isinstance(value, Tensor):
+        found = stored(value, path)[0].numpy()
+        return _objects(pandas, found) if found.ndim > 1 else pandas.Series(found.copy())
+    if isinstance(value, RaggedTensor):
+        return _objects(pandas, [stored(element, path)[0].numpy() for element in value.tolist()])
+    if value is None:
+        return _objects(pandas, [None] * rows)
+    listed = value.tolist()
+    native = native_type(column.spec, value)
+    return _objects(pandas, listed) if native is None or None in listed else pandas.Series(listed, dtype=native)
+
+
+def _objects(pandas: Any, values: Any) -> Any:
+    found = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        found[i] = value
+    return pandas.Series(found, dtype=object)
+
+
+def from_pandas(dataframe: Any, *, separator: str | None = None, cls: Any = None, **options: Unpack[Options]) -> Any:
+    """A batch with a row for each row of a pandas frame; its index is left out.
+
+    Columns of numbers become tensors, anything else one Python value for each row; cells that are arrays or lists
+    of numbers become event dims, or ragged entries where they differ in length.
+
+    Args:
+        dataframe: the frame.
+        separator: what joins the names of nested entries.
+        cls: the class; `TensorDict` by default.
+        options: as all readers of tables take them; see `from_csv`.
+
+    Raises:
+        SchemaError: for columns that do not fit; names field, column, what is declared and what is given.
+
+    >>> import pandas as pd
+    >>> from tensorclass import from_pandas
+    >>> data = from_pandas(pd.DataFrame({"a": [1, 2], "name": ["x", "y"]}))
+    >>> data["a"], data["name"].tolist()
+    (tensor([1, 2]), ['x', 'y'])
+    """
+    pandas = optional("pandas", "A pandas frame", "pandas")
+    if not isinstance(dataframe, pandas.DataFrame):
+        raise TypeError(f"from_pandas takes a pandas.DataFrame, got a {type(dataframe).__name__}")
+    names = unique(list(dataframe.columns), "pandas frame")
+    columns = {name: _column(dataframe[name]) for name in names}
+    cls = TensorDict if cls is None else cls
+    return batch_of(cls, nest(columns, separator, cls), len(dataframe), **options)
+
+
+def _column(series: Any) -> Column:
+    dtype = series.dtype
+    inner = getattr(dtype, "numpy_dtype", dtype)  # of columns whose numbers may be missing
+    if isinstance(inner, np.dtype) and inner.kind in "biufc":
+        missing = series.isna().to_numpy() if inner is not dtype else np.zeros(0, bool)
+        options = {"na_value": 0} if missing.any() else {}
+        value = torch.from_numpy(np.array(series.to_numpy(dtype=inner, **options)))
+        valid = torch.from_numpy(~missing) if missing.any() else None
+        none = valid is not None and not valid.any()
+        return Column(None if none else value, None if none else valid, str(dtype), objects=series.tolist)
+    there = series.notna().tolist()
+    listed = [value if known else None for value, known in zip(series.tolist(), there, strict=True)]
+    return column_of(listed, str(dtype))
+
+
+def to_polars(batch: Any) -> Any:
+    """A polars frame with a column for each field; event dims are arrays, nested containers structs."""
+    polars = optional("polars", "A polars frame", "polars")
+    return polars.from_arrow(next(tables([batch], "to_polars", False)))
+
+
+def to_hf(batch: Any) -> Any:
+    """A Hugging Face dataset with a column for each field; event dims are lists of fixed length."""
+    datasets = optional("datasets", "A Hugging Face dataset", "hf")
+    return datasets.Dataset(next(tables([batch], "to_hf", False)))
+
+
+def from_hf(dataset: Any, *, cls: Any = None, rows: int | None = None, **options: Unpack[Options]) -> Any:
+    """A batch with a row for each row of a Hugging Face dataset, its selections and orders included.
+
+    Args:
+        dataset: a `Dataset`, or an `IterableDataset`, which is read as a whole.
+        cls: the class; by default the one that the dataset was made of, if it is imported, else `TensorDict`.
+        rows: not used.
+        options: as all readers of tables take them; see `from_csv`.
+
+    Raises:
+        SchemaError: for columns that do not fit.
+    """
+    pa = optional("pyarrow", "A Hugging Face dataset", "hf")
+    table = pa.concat_tables(list(hf_tables(dataset, _BLOCK)))
+    cls = class_of(table) if cls is None else cls
+    return batch_of(cls, columns_in(table), table.num_rows, **options)
+
+
+def hf_tables(dataset: Any, rows: int) -> Iterator[Any]:
+    """The tables of a Hugging Face dataset, of so many rows each."""
+    if not hasattr(dataset, "with_format"):
+        raise TypeError(f"from_hf takes a dataset of `datasets`, got a {type(dataset).__name__}; a split is one: "
+                        "`dataset['train']`")  # fmt: skip
+    if not getattr(dataset, "num_rows", 1):
+        return iter([dataset.data.table.slice(0, 0)])
+    return map(as_table, dataset.with_format("arrow").iter(batch_size=rows))
+
+
+def to_mds(
+    batches: Iterable[Any],
+    out: Any,
+    columns: dict[str, str] | None = None,
+    writer: Any = None,
+    finish: bool = True,
+    **options: Any,
+) -> None:
+    """Write rows as samples of a MosaicML dataset."""
+    streaming = optional("streaming", "A MosaicML dataset", "mds")
+    for batch in batches:
+        found = dict(flat(columns_of(batch, "to_mds"), "."))
+        cells = {name: _samples(column, len(batch), name) for name, column in found.items()}
+        if writer is None:
+            kinds = columns or {name: kind for name, (kind, _) in cells.items()}
+            writer = streaming.MDSWriter(out=out, columns=kinds, **options)
+        for row in zip(*[values for _, values in cells.values()], strict=True):
+            writer.write(dict(zip(cells, row, strict=True)))
+    if writer is not None and finish:
+        writer.finish()
+
+
+def _samples(column: Column, rows: int, path: str) -> tuple[str, list[Any]]:
+    """The encoding of a column in MosaicML's words, and its values."""
+    value = column.value
+    if isinstance(value, Tensor) and value.ndim > 1:
+        return "ndarray", list(stored(value, path)[0].numpy())
+    if isinstance(value, RaggedTensor):
+        return "ndarray", [stored(element, path)[0].numpy() for element in value.tolist()]
+    listed = json_rows(column, rows, path)
+    kinds = {int: "int", float: "float64", str: "str"}
+    kind = {type(entry) for entry in listed}
+    return (kinds.get(kind.pop(), "json") if len(kind) == 1 else "json"), listed

@@ -1,0 +1,142 @@
+"""What users call: one function for each way in or out, over the readers and writers of the formats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typing_extensions import Unpack
+
+from ...core._device import Device
+from ...store import TensorDict
+from .._files import load, save
+from .._paths import StrPath
+from ._columns import Options
+from ._parquet import read_parquet
+from ._persistent import PersistentTensorDict
+from ._text import read_csv, read_lines, read_records
+
+
+def from_csv(
+    path: StrPath, *, separator: str | None = None, delimiter: str = ",", cls: Any = None, **options: Unpack[Options]
+) -> Any:
+    """A batch with a row for each line of a CSV file, whose first line names the columns.
+
+    Numbers are decimals, which the declared dtype rounds; event dims and ragged fields are JSON lists in a cell.
+    Without a class, columns of numbers become int64, float64 or bool tensors, anything else texts.
+
+    Args:
+        path: the file, in UTF-8.
+        separator: what joins the names of nested entries; "." for a typed class.
+        delimiter: what divides the cells.
+        cls: the class; `TensorDict` by default.
+        options: `batch_size`, `auto_batch_size`, `batch_dims` and `device` as `from_dict` takes them, `dtype` that
+            columns of numbers are cast to, `nulls` and `mask_key` as `from_arrow` takes them: an empty cell is null.
+
+    Raises:
+        FileFormatError: for text that is no UTF-8, a line with another number of cells, or a cell that is no number
+            where one is declared; names the line.
+        SchemaError: for columns that do not fit the class.
+
+    >>> import tempfile, torch
+    >>> from tensorclass import TensorDict, from_csv
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     TensorDict(a=torch.arange(2), b=torch.ones(2, 2), batch_size=[2]).to_csv(f"{folder}/data.csv")
+    ...     from_csv(f"{folder}/data.csv")["b"]
+    tensor([[1., 1.],
+            [1., 1.]], dtype=torch.float64)
+    """
+    return next(read_csv(path, TensorDict if cls is None else cls, None, separator, delimiter, **options))
+
+
+def from_json(
+    path: StrPath, *, separator: str | None = None, lines: bool = False, cls: Any = None, **options: Unpack[Options]
+) -> Any:
+    """A batch with a row for each object of a JSON file: a list of them, or one on each line.
+
+    Args:
+        path: the file.
+        separator: what joins the names of nested entries; objects nest without it.
+        lines: one object on each line.
+        cls: the class; `TensorDict` by default.
+        options: as for `from_csv`.
+
+    Raises:
+        FileFormatError: for text that is no JSON; names the line.
+        SchemaError: for columns that do not fit the class.
+    """
+    cls = TensorDict if cls is None else cls
+    if lines:
+        return next(read_lines(path, cls, None, separator, **options))
+    return read_records(path, cls, separator, **options)
+
+
+def from_parquet(
+    path: StrPath, *, separator: str | None = None, columns: list[str] | None = None, cls: Any = None,
+    **options: Unpack[Options],
+) -> Any:  # fmt: skip
+    """A batch with a row for each row of a Parquet file; columns as `from_arrow` reads them.
+
+    Args:
+        path: the file.
+        separator: what joins the names of nested entries; structs nest without it.
+        columns: the columns to read.
+        cls: the class; by default the one that the file names, if it is imported, else `TensorDict`.
+        options: as for `from_csv`.
+
+    Raises:
+        FileFormatError: for a file that is no Parquet, and a column that is not there.
+        SchemaError: for columns that do not fit the class.
+    """
+    return next(read_parquet(path, cls, None, separator, columns, **options))
+
+
+def to_safetensors(data: Any, path: StrPath) -> None:
+    """Write a container to a safetensors file, as `save` does.
+
+    >>> import tempfile, torch
+    >>> from tensorclass import TensorDict, from_safetensors, to_safetensors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     to_safetensors(TensorDict(a={"b": torch.ones(2)}), f"{folder}/data.safetensors")
+    ...     from_safetensors(f"{folder}/data.safetensors")["a", "b"]
+    tensor([1., 1.])
+    """
+    save(data, path, archive=True)
+
+
+def from_safetensors(path: StrPath, *, device: Device = None) -> Any:
+    """A container from a safetensors file, also of others, whose names nest by dots; in memory, as `load` reads it."""
+    return load(path, device, mmap=False)
+
+
+def from_h5(
+    h5_file: StrPath, *, mode: str = "r", auto_batch_size: bool = False, batch_dims: int | None = None,
+    batch_size: Any = None, non_tensor_as_stack: bool = False,
+) -> PersistentTensorDict:  # fmt: skip
+    """Open an HDF5 file as a container; see `PersistentTensorDict`.
+
+    Args:
+        h5_file: the file.
+        mode: "r" reads, "r+" reads and writes.
+        auto_batch_size: take the largest leading shape that all entries share.
+        batch_dims: this many dims of it at most.
+        batch_size: the batch size; by default what is stored, or what all entries share.
+        non_tensor_as_stack: read text of others with the batch shape as one object for each element.
+    """
+    return _opened(h5_file, "h5", mode, auto_batch_size, batch_dims, batch_size, non_tensor_as_stack)
+
+
+def from_zarr(
+    zarr_file: Any, *, mode: str = "r", auto_batch_size: bool = False, batch_dims: int | None = None,
+    batch_size: Any = None, non_tensor_as_stack: bool = False, allow_pickle: bool | None = None,
+) -> PersistentTensorDict:  # fmt: skip
+    """Open a zarr group as a container; the arguments are those of `from_h5`, nothing is ever unpickled."""
+    return _opened(zarr_file, "zarr", mode, auto_batch_size, batch_dims, batch_size, non_tensor_as_stack)
+
+
+def _opened(path: Any, backend: str, mode: str, auto: bool, dims: int | None, size: Any, stacks: bool) -> Any:
+    if auto and size is not None:
+        raise TypeError("give `batch_size` or `auto_batch_size=True`, not both")
+    found = PersistentTensorDict(filename=path, mode=mode, backend=backend, batch_size=size, non_tensor_as_stack=stacks)
+    if auto:
+        found._batch_size = found._shared()[:dims]
+    return found

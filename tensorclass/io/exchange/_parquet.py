@@ -1,0 +1,114 @@
+"""Parquet and Arrow files, and datasets of this library: batches that follow each other, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from typing_extensions import Unpack
+
+from ..._schema import schema_of
+from ...errors import FileFormatError, did_you_mean
+from .._atomic import naming
+from .._paths import StrPath, text_of
+from .._writer import DatasetWriter
+from ._arrow import arrow, class_of, columns_in, tables
+from ._columns import Options, batch_of, nest
+from ._text import writing
+
+BLOCK = 4096
+"""Rows that go through memory together."""
+Batches = Iterable[Any]
+
+
+@contextmanager
+def _arrow_errors(path: str) -> Iterator[None]:
+    """What Arrow says of a file, as an error with the path."""
+    pa = arrow()
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise FileFormatError(f"Arrow can't read it: {error!s:.300}", path) from error
+
+
+def read_parquet(
+    path: StrPath, cls: Any, rows: int | None, separator: str | None = None, columns: list[str] | None = None,
+    **options: Unpack[Options],
+) -> Iterator[Any]:  # fmt: skip
+    """The batches of a file, of so many rows each, or all rows; see `from_parquet`."""
+    pa, parquet, name = arrow(), arrow("pyarrow.parquet"), text_of(path)
+    with naming(name), _arrow_errors(name), parquet.ParquetFile(name) as file:
+        known = file.schema_arrow.names
+        for column in columns or ():
+            if column not in known:
+                raise FileFormatError(f"there is no column {column!r:.80}{did_you_mean(column, known)}", name)
+        if rows is None:
+            found = iter([file.read(columns=columns)])
+        else:
+            found = (pa.Table.from_batches([part]) for part in file.iter_batches(rows, columns=columns))
+        first = next(found, None) or pa.Table.from_batches([], file.schema_arrow)
+        yield batch_in(first, cls, separator, options)
+        for table in found:
+            yield batch_in(table, cls, separator, options)
+
+
+def batch_in(table: Any, cls: Any, separator: str | None, options: Options) -> Any:
+    """The batch of a table."""
+    cls = class_of(table) if cls is None else cls
+    return batch_of(cls, nest(columns_in(table), separator, cls), table.num_rows, **options)
+
+
+def write_parquet(
+    batches: Batches, path: StrPath, row_group_size: int | None = None, separator: str | None = None, **options: Any
+) -> None:
+    """Write batches that follow each other; see `to_parquet`."""
+    parquet, writer = arrow("pyarrow.parquet"), None
+    with writing(path) as file:
+        try:
+            for table in tables(batches, "to_parquet", separator=separator):
+                writer = parquet.ParquetWriter(file, table.schema, **options) if writer is None else writer
+                writer.write_table(table, row_group_size)
+        finally:
+            if writer is not None:
+                writer.close()
+
+
+def read_ipc(path: StrPath, cls: Any, rows: int | None, **options: Unpack[Options]) -> Iterator[Any]:
+    """The batches of an Arrow file, as it has them; of one without batches an empty one."""
+    pa, name = arrow(), text_of(path)
+    with naming(name), _arrow_errors(name), arrow("pyarrow.ipc").open_file(name) as file:
+        if not file.num_record_batches:
+            yield batch_in(pa.Table.from_batches([], file.schema), cls, None, options)
+        for i in range(file.num_record_batches):
+            yield batch_in(pa.Table.from_batches([file.get_batch(i)]), cls, None, options)
+
+
+def write_ipc(batches: Batches, path: StrPath, stream: bool = False) -> None:
+    """Write batches that follow each other as an Arrow file; or as a stream of lists, which `datasets` maps."""
+    ipc, writer = arrow("pyarrow.ipc"), None
+    make = ipc.new_stream if stream else ipc.new_file
+    with writing(path) as file:
+        for table in tables(batches, "to_arrow", not stream):
+            writer = make(file, table.schema) if writer is None else writer
+            writer.write_table(table)
+        if writer is not None:
+            writer.close()
+
+
+def write_dataset(batches: Batches, path: StrPath, rows_per_shard: int | None = None, pbar: bool = False) -> Any:
+    """Write batches of a class as a dataset, and give the class.
+
+    Raises:
+        TypeError: for batches of no class.
+    """
+    given = iter(batches)
+    first = next(given, None)
+    if first is None or schema_of(type(first)) is None:
+        what = "there are no rows" if first is None else "the rows are a TensorDict"
+        raise TypeError(f"{text_of(path)}: a dataset holds rows of a tensorclass, and {what}; name the class")
+    with DatasetWriter(path, type(first), rows_per_shard, pbar=pbar) as writer:
+        writer.append(first)
+        for batch in given:
+            writer.append(batch)
+    return type(first)

@@ -1,0 +1,541 @@
+"""Containers that live in an HDF5 file or a zarr group: entries are read when they are asked for, writes go to the file.
+
+A group is a container and an array a tensor. Attributes say the batch size and the names of its dims, and what an
+array stands for where the format has no such type: a dtype, or Python objects as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path as FilePath
+from typing import Any, ClassVar
+from urllib.parse import quote, unquote
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ..._schema import FieldSpec, schema_of
+from ...core import BATCHED, TensorCollection, as_batch_size
+from ...core._base import Kind, Names, check_names
+from ...core._device import Device, as_device
+from ...core._locks import acquire, refuse, release
+from ...errors import BatchSizeError, FileFormatError, MissingKeyError, UnsupportedOperationError, did_you_mean
+from ...store import NonTensorData, NonTensorStack, RaggedTensor, TensorDict, TensorDictBase, Unbatched
+from ...store._non_tensor import presented
+from ...store._rows import spans_of
+from .._classes import find_class
+from .._format import ClassPart
+from .._manifest import class_part
+from .._optional import optional
+from .._paths import StrPath, text_of
+from .._values import Unstorable, decode, encode
+from ._columns import as_json, restored, stored
+
+_ATTR = "tensorclass"
+_MODES = ("r", "r+", "w", "w-", "x", "a")
+
+
+class PersistentTensorDict(TensorDictBase):
+    """A container in an HDF5 file or a zarr group; `from_h5`, `from_zarr`, `to_h5` and `to_zarr` give one.
+
+    Reading an entry reads it from the file. Writing one, at an index too, writes to the file, and so do operations in
+    place. Other operations read what they need and give a `TensorDict`. An index of whole numbers or slices reads only
+    those rows.
+
+    Args:
+        batch_size: the leading dims that all entries share; none when omitted, or what is stored.
+        filename: the file, or the folder of a zarr group.
+        group: an open group, in place of a file.
+        mode: as h5py opens files: "r", "r+", "w", "w-", "x" or "a".
+        backend: "h5" or "zarr".
+        device: where tensors go when they are read.
+        validate_batch_size: hold the batch size against the shapes that are stored.
+        non_tensor_as_stack: read text of others with the batch shape as one object for each element.
+        allow_pickle: nothing is ever unpickled; accepted for compatibility.
+        **kwargs: how arrays are created: `compression="gzip"`, `chunks=(100,)`, ...
+
+    Raises:
+        OSError: for a file that can't be opened, or is opened for writing by another.
+        BatchSizeError: for a batch size that does not fit.
+        UnsupportedOperationError: for writes to a store that is opened with mode "r".
+
+    >>> import tempfile, torch
+    >>> from tensorclass import PersistentTensorDict
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with PersistentTensorDict(filename=f"{folder}/data.h5", batch_size=[3], mode="w") as data:
+    ...         data["a", "b"] = torch.zeros(3, 4)
+    ...         data[1] = {"a": {"b": torch.ones(4)}}
+    ...         data["a", "b"].sum(-1)
+    tensor([0., 4., 0.])
+    """
+
+    LOCKING: ClassVar[bool | str | None] = None
+    """How h5py locks files: True, False, "best-effort", or None for what it does by itself."""
+
+    def __init__(
+        self, *, batch_size: Any = None, filename: StrPath | None = None, group: Any = None, mode: str = "r",
+        backend: str = "h5", device: Device = None, validate_batch_size: bool = True, non_tensor_as_stack: bool = False,
+        allow_pickle: bool | None = None, **kwargs: Any,
+    ) -> None:  # fmt: skip
+        if (filename is None) == (group is None):
+            raise TypeError("PersistentTensorDict takes `filename` or `group`, one of the two")
+        if backend not in ("h5", "zarr") or mode not in _MODES:
+            raise ValueError(f'backend is "h5" or "zarr", mode one of {", ".join(_MODES)}; got {backend!r}, {mode!r}')
+        self._backend = backend
+        self._file: Any = _open(filename, mode, backend, self.LOCKING) if group is None else None
+        self._group: Any = self._file if group is None else group
+        self._writes = mode != "r"
+        self._kwargs = kwargs
+        self._lock: Any = None
+        self._device = as_device(device)
+        self._stacks = non_tensor_as_stack
+        about = self._about(self._group)
+        given = None if batch_size is None else as_batch_size(batch_size)
+        size = torch.Size(about["batch_size"]) if given is None and "batch_size" in about else given
+        self._batch_size = (torch.Size() if mode in ("w", "w-", "x") else self._shared()) if size is None else size
+        names = about.get("names")
+        self._names = (
+            check_names(names, len(self._batch_size)) if names and len(names) == len(self._batch_size) else None
+        )
+        if validate_batch_size:
+            self._validate(self._batch_size, "")
+        if self._writes:
+            self._note(batch_size=list(self._batch_size))
+
+    @classmethod
+    def open(cls, path: StrPath, mode: str = "r", **options: Any) -> Self:
+        """The store at a path: a folder is a zarr group, a file HDF5."""
+        return cls(filename=path, mode=mode, backend="zarr" if os.path.isdir(path) else "h5", **options)
+
+    @classmethod
+    def write(cls, batch: Any, path: StrPath, **kwargs: Any) -> Self:
+        """A new store of what a container holds; `.zarr` at the end makes it a zarr group. What is there is replaced."""
+        backend = "zarr" if text_of(path).rstrip("/").endswith(".zarr") else "h5"
+        return cls.create(batch, path, backend, **kwargs)
+
+    @classmethod
+    def create(cls, batch: Any, path: Any, backend: str, **kwargs: Any) -> Self:
+        """A new store of what a container holds, open for reading and writing."""
+        new = cls(filename=path, mode="w", backend=backend, batch_size=batch.batch_size, **kwargs)
+        try:
+            new._fill_group(batch._solid())
+        except BaseException:  # whatever it is, the file is closed
+            new.close()
+            raise
+        return new
+
+    @classmethod
+    def from_dict(cls, input_dict: Any, *args: Any, filename: Any = None, backend: str = "h5", **options: Any) -> Any:
+        """A new store of what a mapping holds; without `filename` a `TensorDict`."""
+        kwargs = options.pop("kwargs", {})
+        found = TensorDict.from_dict(input_dict, *args, **options)
+        return found if filename is None else cls.create(found, filename, backend, **kwargs)
+
+    # ---- the file ----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._file is not None and self._backend == "h5":
+            self._file.close()
+        self._group = self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """How arrays are created."""
+        return dict(self._kwargs)
+
+    @property
+    def stored_class(self) -> Any:
+        """The class that was stored, when it is imported; else `TensorDict`."""
+        about = self._about(self._live_group()).get("cls")
+        return TensorDict if about is None else find_class(ClassPart(**about)) or TensorDict
+
+    def _live_group(self) -> Any:
+        if self._group is None or not (self._backend == "zarr" or self._group.id.valid):
+            raise ValueError("the store is closed; open it again with `from_h5` or `from_zarr`")
+        return self._group
+
+    def _about(self, node: Any) -> dict[str, Any]:
+        found = node.attrs.get(_ATTR)
+        try:
+            about = {} if found is None else json.loads(found)
+            as_batch_size(about.get("batch_size", []))
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            raise FileFormatError(f"the attribute `{_ATTR}` of {node.name or '/'} is damaged", None) from None
+        return dict(about)
+
+    def _note(self, **entries: Any) -> None:
+        self._group.attrs[_ATTR] = json.dumps({**self._about(self._group), **entries})
+
+    def _nodes(self) -> dict[str, Any]:
+        group = self._live_group()
+        return {unquote(name): group[name] for name in group}
+
+    def _is_group(self, node: Any) -> bool:
+        return not hasattr(node, "dtype")
+
+    def _child(self, node: Any) -> PersistentTensorDict:
+        child = object.__new__(type(self))
+        child.__dict__ |= self.__dict__
+        child._group, child._file, child._names = node, None, None
+        about = self._about(node)
+        found = child._shared()
+        child._batch_size = torch.Size(about["batch_size"]) if "batch_size" in about else found
+        return child
+
+    def _shared(self) -> torch.Size:
+        """The largest leading shape that all entries share."""
+        nodes = [node for node in self._nodes().values() if not self._about(node).get("kind")]
+        shapes = [self._child(n)._batch_size if self._is_group(n) else torch.Size(n.shape) for n in nodes]
+        shared = []
+        for sizes in zip(*shapes, strict=False):
+            if len(set(sizes)) > 1:
+                break
+            shared.append(sizes[0])
+        return torch.Size(shared)
+
+    def _validate(self, size: torch.Size, path: str) -> None:
+        for key, node in self._nodes().items():
+            if self._about(node).get("kind"):
+                continue
+            if self._is_group(node):
+                self._child(node)._validate(size, f"{path}{key}.")
+            elif torch.Size(node.shape[: len(size)]) != size:
+                shape = list(node.shape)
+                raise BatchSizeError(
+                    f"field `{path}{key}` of shape {shape} does not begin with the batch size {list(size)}"
+                )
+
+    # ---- reading -----------------------------------------------------------------------------------------------------
+
+    def _read(self, key: str, node: Any, index: Any = ()) -> Any:
+        """An entry, or some rows of it."""
+        about = self._about(node)
+        kind = about.get("kind")
+        if self._is_group(node) and kind is not None:
+            return self._ragged(kind, self._child(node), index)
+        if self._is_group(node):
+            return self._child(node) if index == () else self._child(node)._rows(index)
+        if kind is not None:
+            return self._objects(about, node, key, index)
+        if node.dtype.kind not in "biufc":
+            return self._foreign(node, index)
+        found = torch.from_numpy(np.array(node[index]))
+        found = restored(found, about["dtype"]) if "dtype" in about else found
+        return found if self._device is None else found.to(self._device)
+
+    def _objects(self, about: dict[str, Any], node: Any, key: str, index: Any) -> Any:
+        kind = about["kind"]
+        if kind == "shared":
+            value = torch.from_numpy(np.array(node[()]))
+            return Unbatched(restored(value, about["dtype"]) if "dtype" in about else value)
+        try:
+            value = json.loads(bytes(node[()]).decode())
+            value = value if about.get("json") else decode(value)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise FileFormatError(f"its value can't be read: {error!s:.100}", None, None, key) from None
+        if kind != "objects":
+            return NonTensorData(value)
+        stack = NonTensorStack.of(value, self._batch_size)
+        return stack if index == () else stack[index]
+
+    def _ragged(self, kind: str, parts: PersistentTensorDict, index: Any) -> Any:
+        spans = spans_of(parts._read("lengths", parts._node("lengths")))
+        found = RaggedTensor._of(parts._read("values", parts._node("values")), spans, True)
+        found = found if index == () else found[index]
+        return found.to_nested() if kind == "nested" else found
+
+    def _foreign(self, node: Any, index: Any) -> Any:
+        """Text of others."""
+        found = node.asstr()[()] if hasattr(node, "asstr") and node.dtype.kind == "O" else node[()]
+        value = found.tolist() if isinstance(found, np.ndarray) else found
+        if not self._stacks or torch.Size(node.shape) != self._batch_size:
+            return NonTensorData(value)
+        stack = NonTensorStack.of(value, self._batch_size)
+        return stack if index == () else stack[index]
+
+    def _entries(self) -> dict[str, Any]:
+        return {key: self._read(key, node) for key, node in self._nodes().items()}
+
+    def _outline(self) -> dict[str, Any]:
+        return self._entries()
+
+    def _node(self, key: str) -> Any:
+        group, name = self._live_group(), _name_of(key)
+        if name not in group:
+            names = list(self._nodes())
+            raise MissingKeyError(
+                f"the store has no entry {key!r:.80}{did_you_mean(key, names)}; it has {names!r:.200}"
+            )
+        return group[name]
+
+    def _entry(self, key: str) -> Any:
+        value = self._read(key, self._node(key))
+        return value._item() if hasattr(value, "_item") else value
+
+    def get(self, key: Any, default: Any = ..., **options: Any) -> Any:
+        """The value of a key, or `default` when it is absent; see `TensorDict.get`."""
+        if isinstance(key, str) and _name_of(key) in self._live_group():
+            return presented(self, self._read(key, self._node(key)))
+        return super().get(key, **({} if default is ... else {"default": default}), **options)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, str) or (isinstance(index, tuple) and index and all([isinstance(i, str) for i in index])):
+            return super().__getitem__(index)
+        return self._rows(index)
+
+    def _rows(self, index: Any) -> TensorDict:
+        """The elements at an index, in memory."""
+        plain = _plain(index)
+        if plain is None or (dims := len(list(plain))) > len(self._batch_size):
+            return self._twin()[index]  # type: ignore[no-any-return]  # a TensorDict
+        size = torch.empty(self._batch_size, device="meta")[plain].shape
+        entries = {key: self._read(key, node, plain) for key, node in self._nodes().items()}
+        names = None if self._names is None else tuple(
+            [n for i, n in enumerate(self._names) if i >= dims or isinstance(plain[i], slice)]
+        )  # fmt: skip
+        return TensorDict._from_entries(entries, size, self._device, names)
+
+    def _twin(self) -> Any:
+        """What is stored, in memory."""
+        found = {k: v._twin() if isinstance(v, TensorCollection) else v for k, v in self._entries().items()}
+        return TensorDict._from_entries(found, self._batch_size, self._device, self._names)
+
+    def _solid(self) -> Any:
+        return self._twin()
+
+    def _leaves(self, kind: Kind = BATCHED) -> list[Tensor]:
+        found: list[Tensor] = self._twin()._leaves(kind)
+        return found
+
+    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
+        return self._twin()._make(leaves, batch_size, names, kind)
+
+    def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorDict:
+        return TensorDict._of({}, batch_size, self._device, names, True)
+
+    def __repr__(self) -> str:
+        where = "closed" if self._group is None else repr(self._twin()).partition("(")[2][:-1]
+        return f"PersistentTensorDict({where})"
+
+    # ---- writing -----------------------------------------------------------------------------------------------------
+
+    def _writable(self, what: str) -> None:
+        self._live_group()
+        if not self._writes:
+            raise UnsupportedOperationError(f'cannot {what}: the store is opened for reading; open it with `mode="r+"`')
+
+    def _check(self, key: str, value: Any) -> Any:
+        self._writable("write")
+        return self._bare(self._batch_size, self._names)._check(key, value)
+
+    def _put(self, key: str, value: Any) -> None:
+        self._writable("write")
+        name, group = _name_of(key), self._live_group()
+        old = group.get(name, None)
+        if isinstance(value, TensorCollection):
+            if isinstance(value, PersistentTensorDict):
+                value = value._twin()
+            if old is not None:
+                del group[name]
+            child = self._child(self._subgroup(group, name))
+            child._batch_size, child._names = value._batch_size, value._names
+            child._fill_group(value._solid())
+            return None
+        if isinstance(value, RaggedTensor) or (isinstance(value, Tensor) and value.is_nested):
+            return self._put_ragged(name, value)
+        array, about = self._encoded(key, value)
+        same = old is not None and not self._is_group(old) and old.shape == array.shape and old.dtype == array.dtype
+        if same and self._about(old) == about:
+            old[...] = array
+            return None
+        if old is not None:
+            del group[name]
+        made = self._created(group, name, array, {} if about.get("kind") else self._kwargs)
+        if about:
+            made.attrs[_ATTR] = json.dumps(about)
+        return None
+
+    def _put_ragged(self, name: str, value: Any) -> None:
+        group, kind = self._live_group(), "ragged" if isinstance(value, RaggedTensor) else "nested"
+        value = value if kind == "ragged" else RaggedTensor(value)
+        if name in group:
+            del group[name]
+        child = self._child(self._subgroup(group, name))
+        child._put("values", value.values)
+        child._put("lengths", value.lengths)
+        child._note(kind=kind)
+
+    def _subgroup(self, group: Any, name: str) -> Any:
+        return group.create_group(name, **({"track_order": True} if self._backend == "h5" else {}))
+
+    def _created(self, group: Any, name: str, array: Any, kwargs: dict[str, Any]) -> Any:
+        if self._backend == "h5":
+            return group.create_dataset(name, data=array, **(kwargs if array.ndim and array.size else {}))
+        lead = tuple(kwargs.get("chunks", ()))[: array.ndim]
+        chunks = (*lead, *[max(1, n) for n in array.shape[len(lead) :]])
+        return group.create_array(name, data=array, **{"compressors": None, **kwargs, "chunks": chunks})
+
+    def _encoded(self, key: str, value: Any) -> tuple[Any, dict[str, Any]]:
+        """An entry as an array, and what to say about it."""
+        shared = isinstance(value, Unbatched)
+        value = value.tensor if shared else value
+        about: dict[str, Any] = {"kind": "shared"} if shared else {}
+        if isinstance(value, Tensor) and not value.is_nested:
+            found, name = stored(value.detach().cpu().resolve_conj().resolve_neg(), key)
+            return found.numpy(), about if name is None else {**about, "dtype": name}
+        many = isinstance(value, NonTensorStack)
+        plain = value.tolist() if many else value.data if isinstance(value, NonTensorData) else value
+        try:
+            text = json.dumps(encode(plain))
+        except (Unstorable, TypeError, ValueError, RecursionError) as error:
+            raise UnsupportedOperationError(f"field `{key}` can't be stored: {error!s:.200}") from None
+        return np.frombuffer(text.encode(), np.uint8), {"kind": "objects" if many else "value"}
+
+    def _fill_group(self, batch: Any) -> None:
+        """Take over the entries and what is known of a container."""
+        schema = schema_of(type(batch))
+        self._note(batch_size=list(batch._batch_size), names=None if batch._names is None else list(batch._names))
+        if schema is not None:
+            self._note(cls=class_part(type(batch)).model_dump(exclude_none=True))
+        for key, value in batch._entries().items():
+            spec = None if schema is None else schema.fields.get(key)
+            coded = spec is not None and spec.kind in ("value", "per_element")
+            self._put(key, _coded(spec, value) if coded else value)
+            if coded:
+                node = self._node(key)
+                node.attrs[_ATTR] = json.dumps({**self._about(node), "json": True})
+
+    def _drop(self, key: str) -> None:
+        self._writable("delete")
+        self._node(key)
+        del self._live_group()[_name_of(key)]
+
+    def _set_at(self, index: Any, value: Any, wanted: Any, non_blocking: bool) -> None:
+        self._writable("write")
+        plain = _plain(index)
+        fields = self._rows(plain) if plain is not None and len(plain) <= len(self._batch_size) else None
+        if plain is None or wanted is not None or fields is None or not _all_tensors(fields):
+            twin = self._twin()
+            twin._set_at(index, value, wanted, non_blocking)
+            return self._sync(twin)
+        fields[...] = value
+        self._write_rows(plain, fields)
+        return None
+
+    def _write_rows(self, index: Any, part: TensorDict) -> None:
+        for key, node in self._nodes().items():
+            value = part._entries()[key]
+            if self._is_group(node):
+                self._child(node)._write_rows(index, value)
+            elif isinstance(value, Tensor):
+                node[index] = self._encoded(key, value)[0]
+
+    def _sync(self, twin: TensorDict) -> None:
+        """Store what an operation in place has made of a twin."""
+        entries = twin._entries()
+        for key in self._nodes():
+            if key not in entries:
+                self._drop(key)
+        for key, value in entries.items():
+            self._put(key, value)
+        if (twin._batch_size, twin._names) != (self._batch_size, self._names):
+            self._batch_size, self._names = twin._batch_size, twin._names
+            self._note(batch_size=list(self._batch_size), names=twin._names and list(twin._names))
+
+    def _resize(self, size: torch.Size, path: tuple[str, ...]) -> None:
+        self._writable("change the batch size")
+        super()._resize(size, path)
+        self._note(batch_size=list(size))
+
+    def _set_device(self, device: torch.device | None) -> None:
+        self._device = device
+
+    # ---- locks -------------------------------------------------------------------------------------------------------
+
+    def _require_unlocked(self, what: str, key: str | None = None) -> None:
+        if self._lock is not None:
+            raise refuse(type(self).__name__, what, key)
+
+    def _set_lock(self, owner: object | None) -> None:
+        self._lock = acquire(self._lock, owner)
+
+    def _release_lock(self, owner: object | None) -> None:
+        self._lock = None if self._lock is None else release(self._lock, owner, type(self).__name__)
+
+    def _owners(self) -> Any:
+        return self._lock
+
+
+def _through_twin(name: str) -> Callable[..., Any]:
+    def method(self: PersistentTensorDict, *args: Any, **kwargs: Any) -> Any:
+        self._writable(f"`{name}`")
+        twin = self._twin()
+        result = getattr(twin, name)(*args, **kwargs)
+        self._sync(twin)
+        return self if result is twin else result
+
+    method.__name__, method.__doc__ = name, getattr(TensorDict, name).__doc__
+    return method
+
+
+_OF_STORES = {"lock_", "unlock_", "memmap_", "memmap_refresh_", "share_memory_", "load_memmap_", "pin_memory_"}
+_IN_PLACE = [n for n in dir(TensorDict) if n.endswith("_") and n[0] != "_" and n not in _OF_STORES]
+for _name in [*_IN_PLACE, *(f"__i{n}__" for n in ("add", "sub", "mul", "truediv", "pow"))]:
+    setattr(PersistentTensorDict, _name, _through_twin(_name))
+
+
+def _coded(spec: FieldSpec | None, value: Any) -> Any:
+    """Python values as JSON types, as their field spells them."""
+    if not isinstance(value, NonTensorStack):
+        return NonTensorData(as_json(spec, value))
+    return NonTensorStack._of([as_json(spec, entry) for entry in value._table], value._index)
+
+
+def _all_tensors(batch: TensorDict) -> bool:
+    """Whether every entry at every depth is written by rows, or not at all."""
+    values = batch._entries().values()
+    return all([_all_tensors(v) if isinstance(v, TensorDict) else isinstance(v, (Tensor, Unbatched)) and not
+                (isinstance(v, Tensor) and v.is_nested) for v in values])  # fmt: skip
+
+
+def _plain(index: Any) -> tuple[Any, ...] | None:
+    """An index of whole numbers and forward slices, which files read by themselves; None for any other."""
+    parts = index if isinstance(index, tuple) else (index,)
+    fine = [(type(i) is int and i >= 0) or (isinstance(i, slice) and (i.step is None or i.step > 0)) for i in parts]
+    return parts if parts and all(fine) else None
+
+
+def mapping_of(batch: TensorDict) -> dict[str, Any]:
+    """A container that was read as the mapping that the reader of a class takes."""
+    entries = {k: mapping_of(v) if isinstance(v, TensorDict) else v for k, v in batch._entries().items()}
+    nodes = (NonTensorData, NonTensorStack)
+    plain = {k: v.tolist() if isinstance(v, nodes) else v for k, v in entries.items()}
+    return {**plain, "batch_size": batch._batch_size, "names": batch._names}
+
+
+def _name_of(key: str) -> str:
+    """A key as the name of a group or an array."""
+    name = quote(key, safe=" ~!@$&'()*+,;=:")
+    return name if name.strip(".") and not name.startswith("__") else "".join(f"%{b:02X}" for b in key.encode()) or "%"
+
+
+def _open(filename: Any, mode: str, backend: str, locking: Any) -> Any:
+    path = text_of(filename) if isinstance(filename, (str, FilePath)) else filename
+    if backend == "h5":
+        h5py = optional("h5py", "An HDF5 file", "hdf5")
+        return h5py.File(path, mode, track_order=True, **({} if locking is None else {"locking": locking}))
+    zarr = optional("zarr", "A zarr group", "zarr")
+    if isinstance(path, str) and mode == "w" and os.path.isfile(path):
+        os.unlink(path)
+    return zarr.open_group(path, mode={"x": "w-"}.get(mode, mode))

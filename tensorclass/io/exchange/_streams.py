@@ -1,0 +1,138 @@
+"""Datasets from tables and as tables, in parts: no more than some thousand rows and a shard are in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, TypeAlias
+
+from .._optional import optional
+from .._paths import StrPath, text_of
+from ._arrow import arrow
+from ._frames import hf_tables, to_mds
+from ._parquet import BLOCK, batch_in, read_parquet, write_dataset, write_ipc, write_parquet
+from ._text import read_csv, read_lines, write_csv, write_lines
+
+Paths: TypeAlias = "StrPath | list[StrPath]"
+
+
+class Exchange:
+    """What a dataset has for the files and tables of others."""
+
+    _blocks: Any
+
+    @classmethod
+    def _of_batches(cls, batches: Iterable[Any], out: StrPath, rows_per_shard: int | None, pbar: bool) -> Any:
+        row_cls = write_dataset(batches, out, rows_per_shard, pbar)
+        return cls(out, row_cls)  # type: ignore[call-arg]  # a dataset
+
+    @classmethod
+    def from_parquet(
+        cls, path: Paths, out: StrPath, row_cls: Any = None, rows_per_shard: int | None = None, *, pbar: bool = False,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """Write the rows of Parquet files as a dataset.
+
+        Args:
+            path: a file, or a list of them, one after the other.
+            out: a folder without a dataset.
+            row_cls: the class of the rows; by default the one that the file names, if it is imported.
+            rows_per_shard: rows of a shard.
+            pbar: show the progress.
+            options: as `tensorclass.from_parquet` takes them.
+
+        Raises:
+            FileExistsError: when there is a dataset.
+            SchemaError: for columns that do not fit the class.
+            TypeError: without a class.
+        """
+        return cls._of_batches(_all(read_parquet, path, row_cls, options), out, rows_per_shard, pbar)
+
+    @classmethod
+    def from_csv(
+        cls, path: Paths, out: StrPath, row_cls: Any, rows_per_shard: int | None = None, *, pbar: bool = False,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """Write the rows of CSV files as a dataset; the arguments are those of `from_parquet`."""
+        return cls._of_batches(_all(read_csv, path, row_cls, options), out, rows_per_shard, pbar)
+
+    @classmethod
+    def from_json(
+        cls, path: Paths, out: StrPath, row_cls: Any, rows_per_shard: int | None = None, *, pbar: bool = False,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """Write the rows of files of JSON lines as a dataset; the arguments are those of `from_parquet`."""
+        return cls._of_batches(_all(read_lines, path, row_cls, options), out, rows_per_shard, pbar)
+
+    @classmethod
+    def from_arrow(
+        cls, source: Any, out: StrPath, row_cls: Any = None, rows_per_shard: int | None = None, *, pbar: bool = False,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """Write the rows of an Arrow table or stream as a dataset.
+
+        Args:
+            source: a table, a `RecordBatchReader`, or anything that has `__arrow_c_stream__`.
+            out: a folder without a dataset.
+            row_cls: the class of the rows; by default the one that the table names, if it is imported.
+            rows_per_shard: rows of a shard.
+            pbar: show the progress.
+            options: as `tensorclass.from_arrow` takes them.
+        """
+        return cls._of_batches(_parts(source, row_cls, options), out, rows_per_shard, pbar)
+
+    @classmethod
+    def from_hf(
+        cls, dataset: Any, out: StrPath, row_cls: Any = None, rows_per_shard: int | None = None, *, pbar: bool = False,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """Write the rows of a Hugging Face `Dataset` or `IterableDataset` as a dataset; see `from_arrow`."""
+        batches = (batch_in(table, row_cls, None, options) for table in hf_tables(dataset, BLOCK))  # type: ignore[arg-type]  # of the reader
+        return cls._of_batches(batches, out, rows_per_shard, pbar)
+
+    def to_parquet(self, path: StrPath, **options: Any) -> None:
+        """Write the rows to a Parquet file, a row group for some thousand of them.
+
+        Args:
+            path: the file, which appears whole or not at all.
+            options: as `pyarrow.parquet.ParquetWriter` takes them.
+        """
+        write_parquet(self._blocks(), path, **options)
+
+    def to_csv(self, path: StrPath, *, separator: str | None = None, delimiter: str = ",") -> None:
+        """Write the rows to a CSV file; see `TensorDict.to_csv`."""
+        write_csv(self._blocks(), path, separator, delimiter)
+
+    def to_json(self, path: StrPath, *, separator: str | None = None) -> None:
+        """Write the rows to a file of JSON lines."""
+        write_lines(self._blocks(), path, separator)
+
+    def to_hf(self, path: StrPath) -> Any:
+        """Write the rows to a file that `datasets` maps, and give the Hugging Face dataset.
+
+        Args:
+            path: the file, an Arrow stream.
+        """
+        datasets = optional("datasets", "A Hugging Face dataset", "hf")
+        write_ipc(self._blocks(), path, stream=True)
+        return datasets.Dataset.from_file(text_of(path))
+
+    def to_mds(self, out: Any, **options: Any) -> None:
+        """Write the rows as a MosaicML dataset; see `TensorDict.to_mds`."""
+        to_mds(self._blocks(), out, **options)
+
+
+def _all(read: Any, path: Paths, row_cls: Any, options: dict[str, Any]) -> Iterator[Any]:
+    paths = path if isinstance(path, list) else [path]
+    return chain.from_iterable(read(one, row_cls, BLOCK, **options) for one in paths)
+
+
+def _parts(source: Any, row_cls: Any, options: Any) -> Iterator[Any]:
+    pa = arrow()
+    reader = source if isinstance(source, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(source)
+    empty = True
+    for part in reader:
+        empty = False
+        yield batch_in(pa.Table.from_batches([part]), row_cls, None, options)
+    if empty:
+        yield batch_in(pa.Table.from_batches([], reader.schema), row_cls, None, options)

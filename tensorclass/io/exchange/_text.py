@@ -1,0 +1,290 @@
+"""CSV and JSON lines: a line for each row; numbers are decimals, and whatever has no word of its own is JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from pydantic_core import from_json as parse_json
+from pydantic_core import to_json as json_text
+from torch import Tensor
+from typing_extensions import Unpack
+
+from ..._content import MAX_BYTES, read_content
+from ..._schema import FieldSpec, Schema, schema_of
+from ..._schema._spec import short
+from ...errors import FileFormatError, SchemaError, UnsupportedOperationError
+from ...store import NonTensorStack, TensorDict
+from .._atomic import naming, replacing
+from .._paths import StrPath, text_of
+from ._columns import (
+    NATIVE,
+    Column,
+    Options,
+    batch_of,
+    column_of,
+    columns_of,
+    finite,
+    flat,
+    json_rows,
+    native_type,
+    nest,
+    some,
+    stored,
+    unique,
+)
+
+_WORDS = {"true": True, "false": False, "True": True, "False": False, "": None}
+
+
+# ---- out ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def writing(path: StrPath) -> Iterator[Any]:
+    """A binary file that takes its place at the end of the block, whole or not at all."""
+    with replacing(text_of(path)) as target, naming(target.path), os.fdopen(os.dup(target.fd), "wb") as file:
+        yield file
+
+
+@contextmanager
+def _writing_text(path: StrPath) -> Iterator[TextIO]:
+    with replacing(text_of(path)) as target, naming(target.path):
+        with os.fdopen(os.dup(target.fd), "w", encoding="utf-8", newline="") as file:
+            yield file
+
+
+def write_csv(batches: Iterable[Any], path: StrPath, separator: str | None = None, delimiter: str = ",") -> None:
+    """Write batches that follow each other; see `to_csv`."""
+    header: list[str] | None = None
+    with _writing_text(path) as file:
+        out = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        for batch in some(batches):
+            columns = dict(flat(columns_of(batch, "to_csv"), separator))
+            if header is None:
+                header = list(columns)
+                out.writerow(header)
+            elif header != list(columns):
+                raise SchemaError(f"to_csv: the columns {list(columns)} follow the columns {header}")
+            cells = [_cells(column, len(batch), name) for name, column in columns.items()]
+            out.writerows(zip(*cells, strict=True))
+
+
+def _cells(column: Column, rows: int, path: str) -> list[str]:
+    """The texts of a column."""
+    value = column.value
+    if isinstance(value, Tensor) and value.ndim == 1 and not value.is_complex():
+        numbers = stored(value, path)[0].numpy()
+        return [str(number) for number in numbers] if numbers.dtype.kind == "f" else [str(n) for n in numbers.tolist()]
+    if isinstance(value, NonTensorStack) and native_type(column.spec, value) is str:
+        if None in value._table and "" in value._table:
+            raise UnsupportedOperationError(
+                f"to_csv: field `{path}` has both None and an empty text, which CSV can't tell apart"
+            )
+        return ["" if text is None else text for text in value.tolist()]
+    return ["" if entry is None else json_text(entry).decode() for entry in json_rows(column, rows, path)]
+
+
+def write_lines(batches: Iterable[Any], path: StrPath, separator: str | None = None) -> None:
+    """Write batches that follow each other as JSON lines."""
+    with writing(path) as file:
+        for batch in some(batches):
+            for row in records_of(batch, separator):
+                file.write(json_text(row) + b"\n")
+
+
+def write_records(batches: Iterable[Any], path: StrPath, separator: str | None = None) -> None:
+    """Write batches that follow each other as a JSON list of objects."""
+    start = b"["
+    with writing(path) as file:
+        for batch in some(batches):
+            for row in records_of(batch, separator):
+                file.write(start + json_text(row))
+                start = b",\n"
+        file.write(start[:1].replace(b",", b"") + b"]")
+
+
+def records_of(batch: Any, separator: str | None) -> list[Any]:
+    """The rows of a batch as JSON objects."""
+    columns = columns_of(batch, "to_json")
+    columns = columns if separator is None else dict(flat(columns, separator))
+    return json_rows(Column(columns), len(batch), "")
+
+
+# ---- in ----------------------------------------------------------------------------------------------------------
+
+
+def read_csv(
+    path: StrPath, cls: Any, rows: int | None, separator: str | None = None, delimiter: str = ",",
+    **options: Unpack[Options],
+) -> Iterator[Any]:  # fmt: skip
+    """The batches of a file, of so many rows each; see `from_csv`."""
+    name = text_of(path)
+    lines = _lines(name)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    header = next(_rows(reader, name), None)
+    if header is None:
+        raise FileFormatError("the file is empty; its first line names the columns", name, 0)
+    names = unique(header, name)
+    given = _rows(reader, name, names)
+    first = True
+    while (block := list(islice(given, rows))) or first:
+        columns = _columns(block, names, cls, separator, name)
+        yield batch_of(cls, nest(columns, separator, cls), len(block), **options)
+        first = False
+
+
+def _lines(name: str) -> Iterator[str]:
+    """The lines of a file in UTF-8."""
+    with naming(name), open(name, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise FileFormatError(f"line {number} is no UTF-8: {error.reason}", name) from None
+
+
+def _rows(reader: Any, name: str, names: Sequence[str] = ()) -> Iterator[list[str]]:
+    """The rows of a file; each, but for the names of the columns, ends with the number of its line."""
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            hint = "; `csv.field_size_limit(...)` sets the limit" if "larger" in str(error) else ""
+            raise FileFormatError(f"line {reader.line_num} is no CSV: {error}{hint}", name) from None
+        if not row and len(names) != 1:
+            continue
+        if names and len(row or [""]) != len(names):
+            what = f"line {reader.line_num} has {len(row)} values, the first line names {len(names)} columns"
+            raise FileFormatError(what, name)
+        yield [*(row or [""]), str(reader.line_num)] if names else row
+
+
+def _columns(block: list[list[str]], names: list[str], cls: Any, separator: str | None, name: str) -> dict[str, Column]:
+    texts = list(zip(*block, strict=True)) or [()] * (len(names) + 1)
+    schema, found = schema_of(cls), dict[str, Column]()
+    for column, given in zip(names, texts, strict=False):
+        spec = None if schema is None else _spec_of(schema, column.split(separator or "."))
+        try:
+            found[column] = column_of(_values(given, spec), "text", True)
+        except ValueError:
+            parse = _parser(spec)
+            for text, line in zip(given, texts[-1], strict=True):
+                try:
+                    parse(text)
+                except ValueError:
+                    what = f"line {line}: {short(text)} in the column `{column}` is not what the field says: {spec}"
+                    raise FileFormatError(what, name) from None
+            raise
+    return found
+
+
+def _spec_of(schema: Schema, path: Sequence[str]) -> FieldSpec | None:
+    """The field that the name of a column means."""
+    spec = schema.fields.get(schema.renamed.get(path[0], path[0]))
+    if len(path) == 1 or spec is None or spec.nested_schema is None:
+        return spec
+    return _spec_of(spec.nested_schema, path[1:])
+
+
+def _values(texts: Sequence[str], spec: FieldSpec | None) -> list[Any]:
+    if spec is not None:
+        return list(map(_parser(spec), texts))
+    try:
+        found = list(map(_number, texts))
+    except ValueError:
+        return list(texts)
+    kinds = {type(value) for value in found if value is not None}
+    return list(texts) if bool in kinds and len(kinds) > 1 else found
+
+
+def _parser(spec: FieldSpec | None) -> Callable[[str], Any]:
+    native = None if spec is None or spec.kind not in ("value", "per_element") else native_type(spec, NonTensorStack())
+    if native is str and spec is not None:
+        optional = (spec.kind == "per_element" and spec.adapter_accepts(None)) or spec.optional
+        return (lambda text: text or None) if optional else str
+    return _number if spec is None or native in NATIVE or spec.dtype is not None else _loose
+
+
+def _number(text: str) -> Any:
+    """A number, a boolean or JSON lists of them; None of an empty text.
+
+    Raises:
+        ValueError: for any other text.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[:1] == "[":
+        return finite(json.loads(text))
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    try:
+        return int(text)
+    except ValueError:
+        found = float(text)
+    if not np.isfinite(found) and text.strip().lower() not in ("nan", "inf", "-inf", "infinity", "-infinity"):
+        raise ValueError(text)  # larger than a float
+    return found
+
+
+def _loose(text: str) -> Any:
+    """JSON, or else a text."""
+    try:
+        return None if not text else json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def read_lines(
+    path: StrPath, cls: Any, rows: int | None, separator: str | None = None, **options: Unpack[Options]
+) -> Iterator[Any]:
+    """The batches of a file of JSON lines, of so many rows each."""
+    name = text_of(path)
+    given = _objects(name)
+    first = True
+    while (block := list(islice(given, rows))) or first:
+        yield batch_of_records(block, cls, separator, **options)
+        first = False
+
+
+def _objects(name: str) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(_lines(name), 1):
+        if line.strip():
+            yield _object(line, name, f"line {number}")
+
+
+def _object(text: str | bytes, name: str, where: str) -> Any:
+    try:
+        found = parse_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise FileFormatError(f"{where} is no JSON: {error}", name) from None
+    if not isinstance(found, dict):
+        raise FileFormatError(f"{where} is no object: {short(found)}", name)
+    return found
+
+
+def batch_of_records(rows: list[Any], cls: Any, separator: str | None, **options: Unpack[Options]) -> Any:
+    """A batch whose rows are JSON objects."""
+    whole = column_of(rows, "JSON", True).value or {}
+    return batch_of(cls, nest(whole, separator, cls) if separator is not None else whole, len(rows), **options)
+
+
+def read_records(path: StrPath, cls: Any, separator: str | None, **options: Unpack[Options]) -> Any:
+    """The batch of a file that holds a JSON list of objects."""
+    name = text_of(path)
+    try:
+        found = parse_json(read_content(Path(name), MAX_BYTES), allow_inf_nan=False)
+    except ValueError as error:
+        raise FileFormatError(f"it is no JSON: {error}", name) from None
+    if not isinstance(found, list) or not all([isinstance(row, dict) for row in found]):
+        raise FileFormatError("it holds no list of objects; `load` and `from_dict` read single objects", name)
+    return batch_of_records(found, TensorDict if cls is None else cls, separator, **options)

@@ -1,0 +1,191 @@
+"""Methods of containers for the tables and files of others; the work lies in `io`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typing_extensions import Self
+
+from ._bridges import BridgeOps, StrPath, tables
+
+
+class TableOps(BridgeOps):
+    """Tables, frames, text and live stores: written and read."""
+
+    __slots__ = ()
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.Table` with a row for each element; see `tensorclass.to_arrow`."""
+        return tables().to_arrow(self)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """This batch for whatever reads Arrow: `pyarrow.table(batch)`, `polars.DataFrame(batch)`, duckdb."""
+        return tables().to_arrow(self).__arrow_c_stream__(requested_schema)
+
+    @classmethod
+    def from_arrow(cls, table: Any, **options: Any) -> Self:
+        """A batch with a row for each row of an Arrow table, a polars frame, ...; see `tensorclass.from_arrow`.
+
+        >>> import pyarrow as pa
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.typing import Int64
+        >>> class Labels(TensorClass):
+        ...     label: Int64[Tensor, ""]
+        >>> Labels.from_arrow(pa.table({"label": [3, 1]})).label
+        tensor([3, 1])
+        """
+        return tables().read("arrow", cls, table, **options)  # type: ignore[no-any-return]  # of this class
+
+    def to_pandas(self, *, separator: str | None = None) -> Any:
+        """A pandas frame with a row for each element; event dims and ragged fields are arrays in columns of objects.
+
+        Args:
+            separator: joins the names of nested entries; "." for a typed class.
+
+        Raises:
+            SchemaError: where an untyped container nests, without `separator`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(2), b={"c": torch.zeros(2)}, batch_size=[2]).to_pandas(separator=".").columns.tolist()
+        ['a', 'b.c']
+        """
+        return tables().to_pandas(self, separator)
+
+    @classmethod
+    def from_pandas(cls, dataframe: Any, **options: Any) -> Self:
+        """A batch with a row for each row of a pandas frame; see `tensorclass.from_pandas`."""
+        return tables().read("pandas", cls, dataframe, **options)  # type: ignore[no-any-return]  # of this class
+
+    def to_polars(self) -> Any:
+        """A polars frame with a row for each element; `from_arrow` reads one."""
+        return tables().to_polars(self)
+
+    def to_hf(self) -> Any:
+        """A Hugging Face dataset with a row for each element; event dims are lists of fixed length."""
+        return tables().to_hf(self)
+
+    @classmethod
+    def from_hf(cls, dataset: Any, **options: Any) -> Self:
+        """A batch with a row for each row of a Hugging Face dataset; see `tensorclass.from_hf`."""
+        return tables().read("hf", cls, dataset, **options)  # type: ignore[no-any-return]  # of this class
+
+    def to_csv(self, path: StrPath, *, separator: str | None = None, delimiter: str = ",") -> None:
+        """Write a CSV file with a line for each element; event dims and ragged fields are JSON lists in a cell.
+
+        Args:
+            path: the file, which appears whole or not at all.
+            separator: joins the names of nested entries; "." for a typed class.
+            delimiter: divides the cells.
+
+        Raises:
+            SchemaError: where an untyped container nests, without `separator`.
+        """
+        tables().write_csv([self], path, separator, delimiter)
+
+    @classmethod
+    def from_csv(cls, path: StrPath, **options: Any) -> Self:
+        """A batch with a row for each line of a CSV file; see `tensorclass.from_csv`."""
+        return tables().read("csv", cls, path, **options)  # type: ignore[no-any-return]  # of this class
+
+    def to_json(self, path: StrPath, *, separator: str | None = None, lines: bool = False) -> Any:
+        """Write a JSON file with an object for each element.
+
+        Args:
+            path: the file, which appears whole or not at all.
+            separator: joins the names of nested entries; they are nested objects without it.
+            lines: one object on each line, in place of a list.
+
+        Raises:
+            UnsupportedOperationError: for values that JSON can't hold; names the field.
+        """
+        (tables().write_lines if lines else tables().write_records)([self], path, separator)
+
+    @classmethod
+    def from_json(cls, path: Any, **options: Any) -> Self:
+        """A batch with a row for each object of a JSON file; see `tensorclass.from_json`."""
+        return tables().read("json", cls, path, **options)  # type: ignore[no-any-return]  # of this class
+
+    def to_parquet(self, path: StrPath, *, separator: str | None = None, **kwargs: Any) -> None:
+        """Write a Parquet file with a row for each element, with the class in its metadata.
+
+        Args:
+            path: the file, which appears whole or not at all.
+            separator: joins the names of nested entries; they are structs without it.
+            kwargs: as `pyarrow.parquet.ParquetWriter` takes them, and `row_group_size`.
+        """
+        tables().write_parquet([self], path, separator=separator, **kwargs)
+
+    @classmethod
+    def from_parquet(cls, path: StrPath, **options: Any) -> Self:
+        """A batch with a row for each row of a Parquet file; see `tensorclass.from_parquet`.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     TensorDict(a=torch.zeros(2, 3), batch_size=[2]).to_parquet(f"{folder}/data.parquet")
+        ...     TensorDict.from_parquet(f"{folder}/data.parquet")["a"].shape
+        torch.Size([2, 3])
+        """
+        return tables().read("parquet", cls, path, **options)  # type: ignore[no-any-return]  # of this class
+
+    def to_mds(
+        self, *, columns: dict[str, str] | None = None, out: Any = None, keep_local: bool = False,
+        compression: str | None = None, hashes: list[str] | None = None, size_limit: int | str | None = 1 << 26,
+        writer: Any = None, finish_writer: bool | None = None, **kwargs: Any,
+    ) -> None:  # fmt: skip
+        """Write the elements as samples of a MosaicML dataset, which `streaming.StreamingDataset` reads.
+
+        Args:
+            columns: the MDS encoding of each column; by default what its values are.
+            out: where to write, as `streaming.MDSWriter` takes it.
+            keep_local: keep the local copy of an upload.
+            compression: as `MDSWriter` takes it.
+            hashes: as `MDSWriter` takes them.
+            size_limit: the size of a shard.
+            writer: a `MDSWriter`, in place of `out`; it stays open.
+            finish_writer: finish a writer that was given.
+            kwargs: as `MDSWriter` takes them.
+        """
+        shard = {"keep_local": keep_local, "compression": compression, "hashes": hashes, "size_limit": size_limit}
+        tables().to_mds([self], out, columns, writer, finish_writer, **({} if writer is not None else shard), **kwargs)
+
+    def to_h5(self, filename: StrPath, **kwargs: Any) -> Any:
+        """Write an HDF5 file, in place of one that is there, and give a `PersistentTensorDict` over it.
+
+        Args:
+            filename: the file.
+            kwargs: as `h5py.Group.create_dataset` takes them: `compression="gzip"`.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorDict(a=torch.arange(3), batch_size=[3]).to_h5(f"{folder}/data.h5") as stored:
+        ...         stored[1:]["a"]
+        tensor([1, 2])
+        """
+        return tables().PersistentTensorDict.create(self, filename, "h5", **kwargs)
+
+    @classmethod
+    def from_h5(cls, filename: StrPath, **options: Any) -> Any:
+        """Open an HDF5 file as a `PersistentTensorDict`; a typed class reads it into memory, and checks it.
+
+        See `tensorclass.from_h5`.
+        """
+        return tables().typed(cls, tables().from_h5(filename, **options))
+
+    def to_zarr(self, filename: Any, *, allow_pickle: bool | None = None, **kwargs: Any) -> Any:
+        """Write a zarr group, in place of one that is there, and give a `PersistentTensorDict` over it.
+
+        Args:
+            filename: the folder, or a store of zarr.
+            allow_pickle: nothing is pickled; accepted for compatibility.
+            kwargs: as `zarr.Group.create_array` takes them; `chunks` are those of the leading dims.
+        """
+        return tables().PersistentTensorDict.create(self, filename, "zarr", **kwargs)
+
+    @classmethod
+    def from_zarr(cls, filename: Any, **options: Any) -> Any:
+        """Open a zarr group as `from_h5` opens a file; see `tensorclass.from_zarr`."""
+        return tables().typed(cls, tables().from_zarr(filename, **options))
