@@ -147,7 +147,7 @@ class _Writer(NamedTuple):
         try:
             array = pa.array(table, types.get(native), from_pandas=False)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            what = f"to_arrow: field `{path}`: {short(table[0])} ... are not values of one Arrow type"
+            what = f"to_arrow: field `{path}`: {short(table[0])}, ... don't fit one Arrow type"
             raise UnsupportedOperationError(f"{what}: {error!s:.200}") from error
         return array.take(pa.array(value._index.numpy())), about
 

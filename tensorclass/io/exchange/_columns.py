@@ -118,10 +118,11 @@ def stored(value: Tensor, path: str) -> tuple[Tensor, str | None]:
 
     Complex numbers are pairs in a last dim; bfloat16 and float8 become float32, which holds all their values.
     """
+    if value.dtype not in NAMES or value.layout is not torch.strided:
+        what = value.dtype if value.layout is torch.strided else value.layout
+        raise UnsupportedOperationError(f"field `{path}`: tables have no numbers like {what}; convert it first")
     if value.dtype in NUMPY and not value.is_complex():
         return value, None
-    if value.dtype not in NAMES:
-        raise UnsupportedOperationError(f"field `{path}`: tables have no numbers like {value.dtype}; convert it first")
     name = NAMES[value.dtype]
     if value.is_complex():
         return torch.view_as_real(value.to(torch.complex64) if value.dtype is torch.complex32 else value), name
@@ -536,9 +537,7 @@ class _Fields:
             return None
         if self.rows:
             return self.problems.append(_null_problem(path, str(spec), column))
-        tokens = () if spec.dims is None else spec.dims.tokens[spec.kind == "ragged" :]
-        event = [getattr(getattr(token, "size", None), "constant", None) or 0 for token in tokens]
-        empty = torch.empty(0, *event, dtype=None if spec.dtype is None else spec.dtype.exact)
+        empty = _no_rows(spec)
         if spec.kind != "ragged":
             return empty
         return RaggedTensor._of(empty, spans_of(torch.empty(0, dtype=torch.int64)), True)
@@ -559,7 +558,9 @@ class _Fields:
             value = value.values.unflatten(0, (self.rows, -1))
         elif spec.kind == "ragged" and isinstance(value, Tensor) and value.ndim > 1:
             lengths = torch.full((self.rows,), value.shape[1])
-            value = RaggedTensor._of(value.flatten(0, 1), spans_of(lengths), True)
+            table = value.flatten(0, 1)
+            table = table if len(table) or column.objects is None else _no_rows(spec).to(table.dtype)
+            value = RaggedTensor._of(table, spans_of(lengths), True)
         if fixed and isinstance(value, Tensor):
             value = self._as_declared(spec, value)
         if spec.kind == "shared":
@@ -591,6 +592,8 @@ class _Fields:
             return value
         if spec.spec.dtype.accepts(numbers.dtype) and not decimal:
             return value
+        if column.decimal and numbers.dtype is torch.bool and cast != "cast":
+            return self._note(spec, column, path, 'booleans are no numbers; `field(coerce="cast")` converts them')
         try:
             if decimal:
                 found = _rounded(numbers, torch_dtype_for(spec.spec.dtype, 1.0) or torch.get_default_dtype())
@@ -635,3 +638,10 @@ class _Fields:
             with suppress(ValidationError, PydanticSerializationError):
                 return spec.adapter.validate_json(form())
         return spec.adapter.validate_python(entry, strict=False)
+
+
+def _no_rows(spec: FieldSpec) -> Tensor:
+    """A tensor without elements; dims that the declaration does not say are 0."""
+    tokens = () if spec.dims is None else spec.dims.tokens[spec.kind == "ragged" :]
+    event = [getattr(getattr(token, "size", None), "constant", None) or 0 for token in tokens]
+    return torch.empty(0, *event, dtype=None if spec.dtype is None else spec.dtype.exact)

@@ -97,10 +97,8 @@ class PersistentTensorDict(TensorDictBase):
         given = None if batch_size is None else as_batch_size(batch_size)
         size = torch.Size(about["batch_size"]) if given is None and "batch_size" in about else given
         self._batch_size = (torch.Size() if mode in ("w", "w-", "x") else self._shared()) if size is None else size
-        names = about.get("names")
-        self._names = (
-            check_names(names, len(self._batch_size)) if names and len(names) == len(self._batch_size) else None
-        )
+        names = about.get("names") or ()
+        self._names = check_names(names, len(names)) if len(names) == len(self._batch_size) else None
         if validate_batch_size:
             self._validate(self._batch_size, "")
         if self._writes:
@@ -121,6 +119,7 @@ class PersistentTensorDict(TensorDictBase):
     def create(cls, batch: Any, path: Any, backend: str, **kwargs: Any) -> Self:
         """A new store of what a container holds, open for reading and writing."""
         new = cls(filename=path, mode="w", backend=backend, batch_size=batch.batch_size, **kwargs)
+        new._names = batch._names
         try:
             new._fill_group(batch._solid())
         except BaseException:  # whatever it is, the file is closed
@@ -179,7 +178,11 @@ class PersistentTensorDict(TensorDictBase):
 
     def _nodes(self) -> dict[str, Any]:
         group = self._live_group()
-        return {unquote(name): group[name] for name in group}
+        names = list(group)
+        if self._backend == "zarr":  # which lists them in any order
+            order = {name: i for i, name in enumerate(self._about(group).get("keys", []))}
+            names.sort(key=lambda name: (order.get(name, len(order)), name))
+        return {"" if name == "%" else unquote(name): group[name] for name in names}
 
     def _is_group(self, node: Any) -> bool:
         return not hasattr(node, "dtype")
@@ -191,6 +194,7 @@ class PersistentTensorDict(TensorDictBase):
         about = self._about(node)
         found = child._shared()
         child._batch_size = torch.Size(about["batch_size"]) if "batch_size" in about else found
+        child._names = check_names(about.get("names"), len(child._batch_size))
         return child
 
     def _shared(self) -> torch.Size:
@@ -218,7 +222,7 @@ class PersistentTensorDict(TensorDictBase):
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
-    def _read(self, key: str, node: Any, index: Any = ()) -> Any:
+    def _load(self, key: str, node: Any, index: Any = ()) -> Any:
         """An entry, or some rows of it."""
         about = self._about(node)
         kind = about.get("kind")
@@ -245,15 +249,15 @@ class PersistentTensorDict(TensorDictBase):
         except (ValueError, TypeError, RecursionError) as error:
             raise FileFormatError(f"its value can't be read: {error!s:.100}", None, None, key) from None
         if kind != "objects":
-            return NonTensorData(value)
+            return NonTensorData(value) if kind == "data" else value
         stack = NonTensorStack.of(value, self._batch_size)
         return stack if index == () else stack[index]
 
     def _ragged(self, kind: str, parts: PersistentTensorDict, index: Any) -> Any:
-        spans = spans_of(parts._read("lengths", parts._node("lengths")))
-        found = RaggedTensor._of(parts._read("values", parts._node("values")), spans, True)
+        spans = spans_of(parts._load("lengths", parts._node("lengths")))
+        found = RaggedTensor._of(parts._load("values", parts._node("values")), spans, True)
         found = found if index == () else found[index]
-        return found.to_nested() if kind == "nested" else found
+        return found if kind == "ragged" else found.to_nested() if len(found.shape) else found.item()
 
     def _foreign(self, node: Any, index: Any) -> Any:
         """Text of others."""
@@ -265,7 +269,7 @@ class PersistentTensorDict(TensorDictBase):
         return stack if index == () else stack[index]
 
     def _entries(self) -> dict[str, Any]:
-        return {key: self._read(key, node) for key, node in self._nodes().items()}
+        return {key: self._load(key, node) for key, node in self._nodes().items()}
 
     def _outline(self) -> dict[str, Any]:
         return self._entries()
@@ -280,13 +284,13 @@ class PersistentTensorDict(TensorDictBase):
         return group[name]
 
     def _entry(self, key: str) -> Any:
-        value = self._read(key, self._node(key))
+        value = self._load(key, self._node(key))
         return value._item() if hasattr(value, "_item") else value
 
     def get(self, key: Any, default: Any = ..., **options: Any) -> Any:
         """The value of a key, or `default` when it is absent; see `TensorDict.get`."""
         if isinstance(key, str) and _name_of(key) in self._live_group():
-            return presented(self, self._read(key, self._node(key)))
+            return presented(self, self._load(key, self._node(key)))
         return super().get(key, **({} if default is ... else {"default": default}), **options)
 
     def __getitem__(self, index: Any) -> Any:
@@ -300,7 +304,7 @@ class PersistentTensorDict(TensorDictBase):
         if plain is None or (dims := len(list(plain))) > len(self._batch_size):
             return self._twin()[index]  # type: ignore[no-any-return]  # a TensorDict
         size = torch.empty(self._batch_size, device="meta")[plain].shape
-        entries = {key: self._read(key, node, plain) for key, node in self._nodes().items()}
+        entries = {key: self._load(key, node, plain) for key, node in self._nodes().items()}
         names = None if self._names is None else tuple(
             [n for i, n in enumerate(self._names) if i >= dims or isinstance(plain[i], slice)]
         )  # fmt: skip
@@ -339,7 +343,7 @@ class PersistentTensorDict(TensorDictBase):
         self._writable("write")
         return self._bare(self._batch_size, self._names)._check(key, value)
 
-    def _put(self, key: str, value: Any) -> None:
+    def _put(self, key: str, value: Any, coded: bool = False) -> None:
         self._writable("write")
         name, group = _name_of(key), self._live_group()
         old = group.get(name, None)
@@ -354,7 +358,7 @@ class PersistentTensorDict(TensorDictBase):
             return None
         if isinstance(value, RaggedTensor) or (isinstance(value, Tensor) and value.is_nested):
             return self._put_ragged(name, value)
-        array, about = self._encoded(key, value)
+        array, about = self._encoded(key, value, coded)
         same = old is not None and not self._is_group(old) and old.shape == array.shape and old.dtype == array.dtype
         if same and self._about(old) == about:
             old[...] = array
@@ -386,7 +390,7 @@ class PersistentTensorDict(TensorDictBase):
         chunks = (*lead, *[max(1, n) for n in array.shape[len(lead) :]])
         return group.create_array(name, data=array, **{"compressors": None, **kwargs, "chunks": chunks})
 
-    def _encoded(self, key: str, value: Any) -> tuple[Any, dict[str, Any]]:
+    def _encoded(self, key: str, value: Any, coded: bool = False) -> tuple[Any, dict[str, Any]]:
         """An entry as an array, and what to say about it."""
         shared = isinstance(value, Unbatched)
         value = value.tensor if shared else value
@@ -397,24 +401,24 @@ class PersistentTensorDict(TensorDictBase):
         many = isinstance(value, NonTensorStack)
         plain = value.tolist() if many else value.data if isinstance(value, NonTensorData) else value
         try:
-            text = json.dumps(encode(plain))
+            text = json.dumps(plain if coded else encode(plain))
         except (Unstorable, TypeError, ValueError, RecursionError) as error:
             raise UnsupportedOperationError(f"field `{key}` can't be stored: {error!s:.200}") from None
-        return np.frombuffer(text.encode(), np.uint8), {"kind": "objects" if many else "value"}
+        return np.frombuffer(text.encode(), np.uint8), {
+            "kind": "objects" if many else "data" if plain is not value else "value", **({"json": True} if coded else {})
+        }  # fmt: skip
 
     def _fill_group(self, batch: Any) -> None:
         """Take over the entries and what is known of a container."""
         schema = schema_of(type(batch))
-        self._note(batch_size=list(batch._batch_size), names=None if batch._names is None else list(batch._names))
+        self._note(batch_size=list(batch._batch_size), names=batch._names and list(batch._names),
+                   keys=[_name_of(key) for key in batch._entries()])  # fmt: skip
         if schema is not None:
             self._note(cls=class_part(type(batch)).model_dump(exclude_none=True))
         for key, value in batch._entries().items():
             spec = None if schema is None else schema.fields.get(key)
             coded = spec is not None and spec.kind in ("value", "per_element")
-            self._put(key, _coded(spec, value) if coded else value)
-            if coded:
-                node = self._node(key)
-                node.attrs[_ATTR] = json.dumps({**self._about(node), "json": True})
+            self._put(key, _coded(spec, value) if coded else value, coded)
 
     def _drop(self, key: str) -> None:
         self._writable("delete")
@@ -498,7 +502,7 @@ for _name in [*_IN_PLACE, *(f"__i{n}__" for n in ("add", "sub", "mul", "truediv"
 def _coded(spec: FieldSpec | None, value: Any) -> Any:
     """Python values as JSON types, as their field spells them."""
     if not isinstance(value, NonTensorStack):
-        return NonTensorData(as_json(spec, value))
+        return as_json(spec, value)
     return NonTensorStack._of([as_json(spec, entry) for entry in value._table], value._index)
 
 
@@ -527,7 +531,9 @@ def mapping_of(batch: TensorDict) -> dict[str, Any]:
 def _name_of(key: str) -> str:
     """A key as the name of a group or an array."""
     name = quote(key, safe=" ~!@$&'()*+,;=:")
-    return name if name.strip(".") and not name.startswith("__") else "".join(f"%{b:02X}" for b in key.encode()) or "%"
+    if not name.startswith((".", "__", "zarr.")) and name:
+        return name
+    return "".join([f"%{byte:02X}" for byte in key.encode()]) or "%"
 
 
 def _open(filename: Any, mode: str, backend: str, locking: Any) -> Any:

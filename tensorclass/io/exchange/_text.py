@@ -61,11 +61,21 @@ def _writing_text(path: StrPath) -> Iterator[TextIO]:
             yield file
 
 
+class _Lines:
+    """Ends lines by a line feed: a writer quotes the characters that its lines end by, and both are read as an end."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+
+    def write(self, line: str) -> None:
+        self.file.write(line[:-2] + "\n")
+
+
 def write_csv(batches: Iterable[Any], path: StrPath, separator: str | None = None, delimiter: str = ",") -> None:
     """Write batches that follow each other; see `to_csv`."""
     header: list[str] | None = None
     with _writing_text(path) as file:
-        out = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        out = csv.writer(_Lines(file), delimiter=delimiter, lineterminator="\r\n")
         for batch in some(batches):
             columns = dict(flat(columns_of(batch, "to_csv"), separator))
             if header is None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import PerElement, RaggedTensor, Shared, TensorClass, field
+from tensorclass import NonTensorStack, PerElement, RaggedTensor, Shared, TensorClass, field
 from tensorclass.testing import batches
 from tensorclass.typing import (
     BFloat16,
@@ -104,9 +104,12 @@ def draw_batch(data: Any, names: Any, rows: Any) -> Any:
     return cls, data.draw(batches(cls, batch_size=size))
 
 
-def texts_fit(batch: Any) -> bool:
-    """No surrogates, which UTF-8 lacks, and no text for CSV that is both missing and empty."""
-    return "\\ud" not in ascii(batch.to_dict())
+def check(trip: Any, cls: Any, batch: Any, folder: Any) -> None:
+    """The instance comes back, unless no table holds its values: surrogates, and integers of more than 64 bits."""
+    whole = [value for name in ("a_numbers", "a_maybe") for value in getattr(batch, name, NonTensorStack()).tolist()]
+    if "\\ud" in ascii(batch.to_dict()) or any(value is not None and abs(value) >= 2**63 for value in whole):
+        return
+    assert_same(trip(batch, cls, folder), batch)
 
 
 @pytest.mark.parametrize("trip", TRIPS)
@@ -140,11 +143,8 @@ def test_no_rows(trip, tmp_path):
     assert (found.a_int64 is None) == (trip != "polars")  # which drops what says that the field was absent
 
 
-NAMES = st.lists(
-    st.sampled_from([*KINDS, *[f"{name}?" for name in OPTIONAL]]),
-    max_size=5,
-    unique_by=lambda n: n[:-1] if n[-1] == "?" else n,
-)  # noqa: E501
+CHOICES = [*KINDS, *[f"{name}?" for name in OPTIONAL]]
+NAMES = st.lists(st.sampled_from(CHOICES), max_size=5, unique_by=lambda name: name.rstrip("?"))
 
 
 @pytest.mark.parametrize("trip", MEMORY)
@@ -153,8 +153,7 @@ NAMES = st.lists(
 def test_generated(trip, data, names):
     """Any instance of any class, with values that hypothesis finds: nan, infinities, empty texts, extreme numbers."""
     cls, batch = draw_batch(data, names, st.integers(1, 4))
-    if texts_fit(batch):
-        assert_same(MEMORY[trip](batch, cls, None), batch)
+    check(MEMORY[trip], cls, batch, None)
 
 
 @pytest.mark.slow
@@ -164,8 +163,7 @@ def test_generated(trip, data, names):
 def test_generated_files(trip, data, names, tmp_path_factory):
     """The same through files."""
     cls, batch = draw_batch(data, names, st.integers(1, 4))
-    if texts_fit(batch):
-        assert_same(TRIPS[trip](batch, cls, tmp_path_factory.mktemp("trip")), batch)
+    check(TRIPS[trip], cls, batch, tmp_path_factory.mktemp("trip"))
 
 
 def test_decimals_keep_undeclared_numbers_as_floats(tmp_path):

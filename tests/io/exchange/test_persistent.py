@@ -1,0 +1,234 @@
+"""Containers that live in a file: reads and writes of entries and rows, operations in place, closing, bad files."""
+
+from __future__ import annotations
+
+import warnings
+
+import h5py
+import numpy as np
+import pytest
+import torch
+import zarr
+from torch import Tensor
+
+from tensorclass import NonTensorData, PersistentTensorDict, RaggedTensor, TensorClass, TensorDict, from_h5, from_zarr
+from tensorclass.errors import BatchSizeError, FileFormatError, MissingKeyError, SchemaError, UnsupportedOperationError
+from tensorclass.typing import Float32, Int64
+from tests.io._exact import assert_same
+
+OPEN = {"h5": from_h5, "zarr": from_zarr}
+BACKENDS = pytest.mark.parametrize("backend", OPEN)
+
+
+def whole():
+    """A container with an entry of each kind, and a nested one with a batch size of its own."""
+    inner = TensorDict(c=torch.arange(6.0).reshape(3, 2), batch_size=[3, 2])
+    return TensorDict(
+        a=torch.arange(3), b=inner, half=torch.ones(3, dtype=torch.bfloat16), z=torch.ones(3) + 1j,
+        names_=["x", "y", "z"], note="text", tags=NonTensorData({"k": (1, 2)}), flag=torch.tensor([True, False, True]),
+        batch_size=[3], names=["time"],
+    )  # fmt: skip
+
+
+def written(backend, folder, batch=None, **options):
+    """A store of a container."""
+    batch = whole() if batch is None else batch
+    return getattr(batch, f"to_{backend}")(folder / f"data.{backend}", **options)
+
+
+@BACKENDS
+def test_everything_comes_back(backend, tmp_path):
+    """Dtypes, batch sizes at every depth, names of dims, Python objects, the order of keys."""
+    batch = whole()
+    with written(backend, tmp_path, batch) as store:
+        assert_same(store.to_tensordict(), batch)
+    with OPEN[backend](tmp_path / f"data.{backend}") as store:
+        assert_same(store.to_tensordict(), batch)
+        assert (store.names, store["b"].batch_size) == (["time"], (3, 2))
+        assert_same(store.clone(), batch)
+
+
+@BACKENDS
+@pytest.mark.parametrize("index", [1, slice(1, None), (slice(None), 1), [2, 0], torch.tensor([True, False, True]), -1])
+def test_rows(backend, index, tmp_path):
+    """Indexed reads are those of the container in memory."""
+    batch = whole().exclude("names_") if isinstance(index, tuple) else whole()
+    inside = batch.select("b") if isinstance(index, tuple) else batch
+    with written(backend, tmp_path, batch) as store:
+        if isinstance(index, tuple):
+            assert_same(store["b"][index], inside["b"][index])
+        else:
+            assert_same(store[index], batch[index])
+
+
+@BACKENDS
+def test_writes_reach_the_file(backend, tmp_path):
+    """Entries, nested entries, rows, deletions and operations in place."""
+    batch = TensorDict(a=torch.zeros(3), b={"c": torch.zeros(3, 2)}, batch_size=[3])
+    with written(backend, tmp_path, batch.clone()) as store:
+        store["new"] = torch.ones(3, dtype=torch.int8)
+        store["b", "d"] = torch.full((3,), 2.0)
+        store[1] = TensorDict(a=torch.tensor(5.0), b={"c": torch.ones(2), "d": torch.tensor(1.0)}, new=torch.tensor(4))
+        store.set_at_("a", 9.0, 0)
+        store["b", "c"] += 1
+        del store["b", "d"]
+        store.update_({"a": store["a"] * 2})
+        store["a"] = torch.cat([store["a"][:2], torch.tensor([1.0])])
+        store.add_(1)
+        store.select("a", "b", "new", inplace=True)
+    with OPEN[backend](tmp_path / f"data.{backend}") as store:
+        assert store["a"].tolist() == [19, 11, 2]
+        assert store["b", "c"].tolist() == [[2, 2], [3, 3], [2, 2]]
+        assert store["new"].tolist() == [2, 5, 2]
+        assert sorted(store.keys(True, True), key=str) == [("b", "c"), "a", "new"]
+
+
+@BACKENDS
+def test_ragged(backend, tmp_path):
+    """Entries whose lengths differ, nested tensors of torch too."""
+
+    class Tokens(TensorClass):
+        ids: Int64[RaggedTensor, "t"]
+
+    batch = Tokens([torch.arange(2), torch.arange(3)])
+    written(backend, tmp_path, batch).close()
+    assert_same(getattr(Tokens, f"from_{backend}")(tmp_path / f"data.{backend}"), batch)
+    nested = torch.nested.as_nested_tensor([torch.ones(2), torch.ones(1)], layout=torch.jagged)
+    with written(backend, tmp_path, TensorDict(n=nested, batch_size=[2])) as store:
+        assert store["n"].is_nested
+        assert store[1]["n"].tolist() == [1.0]
+
+
+READ_ONLY = {
+    "set": lambda s: s.set("a", torch.zeros(3)), "item": lambda s: s.__setitem__("a", torch.zeros(3)),
+    "rows": lambda s: s.__setitem__(0, s[1]), "update": lambda s: s.update({"a": torch.zeros(3)}),
+    "update_": lambda s: s.update_({"a": torch.zeros(3)}), "zero_": lambda s: s.zero_(), "del": lambda s: s.pop("a"),
+    "add_": lambda s: s.add_(1), "nested": lambda s: s.set(("b", "c"), torch.zeros(3, 2)), "+=": lambda s: s.__iadd__(1),
+    "size": lambda s: setattr(s, "batch_size", []), "new": lambda s: s.set("new", torch.zeros(3)),
+    "rename": lambda s: s.rename_key_("a", "q"), "set_at_": lambda s: s.set_at_("a", 1, 0),
+}  # fmt: skip
+
+
+@BACKENDS
+@pytest.mark.parametrize("write", READ_ONLY)
+def test_read_only(backend, write, tmp_path):
+    """Every write to a store that is open for reading is an error, where the anchor ignores some with a warning."""
+    written(backend, tmp_path, whole().select("a", "b")).close()
+    with OPEN[backend](tmp_path / f"data.{backend}") as store:
+        with pytest.raises(UnsupportedOperationError, match="mode="):
+            READ_ONLY[write](store)
+        assert_same(store.to_tensordict(), whole().select("a", "b"))
+
+
+@BACKENDS
+def test_closed(backend, tmp_path):
+    """A closed store says so, and closing twice does nothing."""
+    store = written(backend, tmp_path)
+    store.close()
+    store.close()
+    with pytest.raises(ValueError, match="closed"):
+        store["a"]
+    assert "closed" in repr(store)
+
+
+@BACKENDS
+@pytest.mark.parametrize("key", ["a/b", ".", "..", "", "%2F", "ä", "a b", "__group__", "zarr.json", "\\x"])
+def test_any_key(backend, key, tmp_path):
+    """Keys are names, whatever a path would mean by them."""
+    batch = TensorDict({key: torch.ones(2), "x": {key: torch.zeros(2)}}, batch_size=[2])
+    with written(backend, tmp_path, batch) as store:
+        assert_same(store.to_tensordict(), batch)
+
+
+@BACKENDS
+def test_unknown_key(backend, tmp_path):
+    """A key that is not there, with the nearest."""
+    with written(backend, tmp_path) as store:
+        with pytest.raises((MissingKeyError, KeyError), match="half"):
+            store["hallf"]
+        assert store.get("hallf", None) is None
+
+
+def test_compression_and_chunks(tmp_path):
+    """Options go to the arrays."""
+    batch = TensorDict(a=torch.zeros(100, 4), batch_size=[100])
+    batch.to_h5(tmp_path / "a.h5", compression="gzip").close()
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["a"].compression == "gzip"
+    batch.to_zarr(tmp_path / "a.zarr", chunks=(16,)).close()
+    assert zarr.open_group(tmp_path / "a.zarr")["a"].chunks == (16, 4)
+
+
+def test_files_of_others(tmp_path):
+    """Batch sizes are what entries share; text is one value, or one for each row."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"], file["g/y"] = np.zeros((3, 2)), np.zeros((3, 2, 4))
+        file["s"] = np.array(["a", "b", "c"], dtype=h5py.string_dtype())
+    with from_h5(tmp_path / "a.h5", batch_size=[3], non_tensor_as_stack=True) as store:
+        assert (store.batch_size, store["g"].batch_size, store["s"].tolist()) == ((3,), (3, 2, 4), ["a", "b", "c"])
+    with from_h5(tmp_path / "a.h5", auto_batch_size=True, batch_dims=1) as store:
+        assert store.batch_size == (3,)
+    with pytest.raises(BatchSizeError, match="field"):
+        from_h5(tmp_path / "a.h5", batch_size=[4])
+    with pytest.raises(TypeError, match="not both"):
+        from_h5(tmp_path / "a.h5", batch_size=[3], auto_batch_size=True)
+
+
+@pytest.mark.parametrize("about", ["{", "[1]", '{"batch_size": "x"}', '{"batch_size": [-1]}'])
+def test_damaged_attributes(about, tmp_path):
+    """What attributes say is not trusted."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.zeros(3)
+        file.attrs["tensorclass"] = about
+    with pytest.raises(FileFormatError, match="damaged"):
+        from_h5(tmp_path / "a.h5")
+
+
+def test_damaged_entries(tmp_path):
+    """An entry that is not what its attribute says."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, about in (("x", '{"kind": "value"}'), ("y", '{"dtype": "complex64"}'), ("z", '{"kind": "objects"}')):
+            file[name] = np.zeros(3, np.uint8)
+            file[name].attrs["tensorclass"] = about
+    with from_h5(tmp_path / "a.h5", batch_size=[]) as store:
+        for name in "xyz":
+            with pytest.raises(ValueError, match="can't be read|was not stored"):
+                store[name]
+
+
+def test_bad_arguments(tmp_path):
+    """Wrong modes and backends, two sources, files that are not there."""
+    for options in ({}, {"filename": "a", "group": 1}):
+        with pytest.raises(TypeError):
+            PersistentTensorDict(**options)
+    for options in ({"mode": "q"}, {"backend": "tar"}):
+        with pytest.raises(ValueError, match="backend"):
+            PersistentTensorDict(filename=tmp_path / "a.h5", **options)
+    with pytest.raises(OSError, match=r"a\.h5"):
+        from_h5(tmp_path / "a.h5")
+
+
+def test_typed(tmp_path):
+    """A class reads a store into memory, and checks it."""
+
+    class Point(TensorClass):
+        x: Float32[Tensor, "2"]
+
+    Point(torch.ones(3, 2)).to_h5(tmp_path / "a.h5").close()
+    assert type(Point.from_h5(tmp_path / "a.h5")) is Point
+    TensorDict(x=torch.ones(3, 5), batch_size=[3]).to_h5(tmp_path / "b.h5").close()
+    with pytest.raises(SchemaError, match="5"):
+        Point.from_h5(tmp_path / "b.h5")
+
+
+def test_from_dict(tmp_path):
+    """A store is made of a mapping, as the anchor's is."""
+    with PersistentTensorDict.from_dict({"a": torch.ones(2)}, filename=tmp_path / "a.h5", batch_size=[2]) as store:
+        assert store["a"].tolist() == [1, 1]
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    """zarr warns of an event loop that it closes itself."""
+    with warnings.catch_warnings():
+        yield
