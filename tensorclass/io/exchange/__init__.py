@@ -2,8 +2,8 @@
 
 One idea: a batch is columns, and every format has its own form of the same few kinds of columns.
 
-- `_columns`: `columns_of(batch)` and `batch_of(cls, columns, rows)`; a `Column` is a tensor, a ragged tensor, Python
-  values or columns. What a class declares is held against columns here, and nowhere else.
+- `_columns`: `columns_of(batch)`; a `Column` is a tensor, a ragged tensor, Python values or columns.
+- `_batches`: `batch_of(cls, columns, rows)`. What a class declares is held against columns here, and nowhere else.
 - `_arrow`: columns as Arrow tables. `_parquet`: files of them, and datasets of this library, in batches.
 - `_text`: CSV and JSON lines. `_frames`: pandas, polars, Hugging Face, MosaicML.
 - `_persistent`: `PersistentTensorDict`, a container in an HDF5 file or a zarr group.

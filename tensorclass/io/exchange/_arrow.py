@@ -27,21 +27,8 @@ from .._classes import find_class
 from .._format import ClassPart
 from .._manifest import class_part
 from .._optional import optional
-from ._columns import (
-    Column,
-    Columns,
-    Nulls,
-    as_json,
-    batch_of,
-    columns_of,
-    flat,
-    native_type,
-    restored,
-    some,
-    spread,
-    stored,
-    unique,
-)
+from ._batches import Nulls, batch_of
+from ._columns import Column, Columns, as_json, columns_of, flat, native_type, restored, some, spread, stored, unique
 
 KEY = b"tensorclass"
 _VERSION = 1
@@ -159,7 +146,7 @@ class _Writer(NamedTuple):
             if dims is not None and 0 not in dims and not spec.dtype.exact.is_complex:
                 empty, _ = self._tensor(torch.empty(0, *dims, dtype=spec.dtype.exact), spec.name, self.extension)
                 return empty.type
-        native = None if spec is None else native_type(spec, NonTensorStack())
+        native: Any = None if spec is None else native_type(spec, NonTensorStack())
         types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
         return types.get(native, pa.null())
 

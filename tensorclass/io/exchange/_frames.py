@@ -13,19 +13,8 @@ from typing_extensions import Unpack
 from ...store import RaggedTensor, TensorDict
 from .._optional import optional
 from ._arrow import as_table, class_of, columns_in, tables
-from ._columns import (
-    Column,
-    Options,
-    batch_of,
-    column_of,
-    columns_of,
-    flat,
-    json_rows,
-    native_type,
-    nest,
-    stored,
-    unique,
-)
+from ._batches import Options, batch_of
+from ._columns import Column, column_of, columns_of, flat, json_rows, native_type, nest, stored, unique
 
 _BLOCK = 4096
 
@@ -147,15 +136,11 @@ def hf_tables(dataset: Any, rows: int) -> Iterator[Any]:
 
 
 def to_mds(
-    batches: Iterable[Any],
-    out: Any,
-    columns: dict[str, str] | None = None,
-    writer: Any = None,
-    finish: bool = True,
-    **options: Any,
-) -> None:
+    batches: Iterable[Any], out: Any, columns: dict[str, str] | None = None, writer: Any = None,
+    finish_writer: bool | None = None, **options: Any,
+) -> None:  # fmt: skip
     """Write rows as samples of a MosaicML dataset."""
-    streaming = optional("streaming", "A MosaicML dataset", "mds")
+    streaming, finish = optional("streaming", "A MosaicML dataset", "mds"), writer is None or finish_writer
     for batch in batches:
         found = dict(flat(columns_of(batch, "to_mds"), "."))
         cells = {name: _samples(column, len(batch), name) for name, column in found.items()}

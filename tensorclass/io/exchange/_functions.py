@@ -10,7 +10,7 @@ from ...core._device import Device
 from ...store import TensorDict
 from .._files import load, save
 from .._paths import StrPath
-from ._columns import Options
+from ._batches import Options
 from ._parquet import read_parquet
 from ._persistent import PersistentTensorDict
 from ._text import read_csv, read_lines, read_records
@@ -133,7 +133,9 @@ def from_zarr(
     return _opened(zarr_file, "zarr", mode, auto_batch_size, batch_dims, batch_size, non_tensor_as_stack)
 
 
-def _opened(path: Any, backend: str, mode: str, auto: bool, dims: int | None, size: Any, stacks: bool) -> Any:
+def _opened(
+    path: Any, backend: str, mode: str, auto: bool, dims: int | None, size: Any, stacks: bool
+) -> PersistentTensorDict:
     if auto and size is not None:
         raise TypeError("give `batch_size` or `auto_batch_size=True`, not both")
     found = PersistentTensorDict(filename=path, mode=mode, backend=backend, batch_size=size, non_tensor_as_stack=stacks)

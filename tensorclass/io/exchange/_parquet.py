@@ -14,7 +14,8 @@ from .._atomic import naming
 from .._paths import StrPath, text_of
 from .._writer import DatasetWriter
 from ._arrow import arrow, class_of, columns_in, tables
-from ._columns import Options, batch_of, nest
+from ._batches import Options, batch_of
+from ._columns import nest
 from ._text import writing
 
 BLOCK = 4096
@@ -28,7 +29,9 @@ def _arrow_errors(path: str) -> Iterator[None]:
     pa = arrow()
     try:
         yield
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:
+            raise
         raise FileFormatError(f"Arrow can't read it: {error!s:.300}", path) from error
 
 

@@ -1,4 +1,4 @@
-"""Containers that live in an HDF5 file or a zarr group: entries are read when they are asked for, writes go to the file.
+"""Containers in HDF5 files and zarr groups: entries are read when they are asked for, writes go to the file.
 
 A group is a container and an array a tensor. Attributes say the batch size and the names of its dims, and what an
 array stands for where the format has no such type: a dtype, or Python objects as JSON.
@@ -111,7 +111,7 @@ class PersistentTensorDict(TensorDictBase):
 
     @classmethod
     def write(cls, batch: Any, path: StrPath, **kwargs: Any) -> Self:
-        """A new store of what a container holds; `.zarr` at the end makes it a zarr group. What is there is replaced."""
+        """A new store of what a container holds, in place of what is there; a path in `.zarr` is a zarr group."""
         backend = "zarr" if text_of(path).rstrip("/").endswith(".zarr") else "h5"
         return cls.create(batch, path, backend, **kwargs)
 
@@ -404,9 +404,8 @@ class PersistentTensorDict(TensorDictBase):
             text = json.dumps(plain if coded else encode(plain))
         except (Unstorable, TypeError, ValueError, RecursionError) as error:
             raise UnsupportedOperationError(f"field `{key}` can't be stored: {error!s:.200}") from None
-        return np.frombuffer(text.encode(), np.uint8), {
-            "kind": "objects" if many else "data" if plain is not value else "value", **({"json": True} if coded else {})
-        }  # fmt: skip
+        kind = "objects" if many else "data" if plain is not value else "value"
+        return np.frombuffer(text.encode(), np.uint8), {"kind": kind, **({"json": True} if coded else {})}
 
     def _fill_group(self, batch: Any) -> None:
         """Take over the entries and what is known of a container."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from pydantic_core import from_json as parse_json
@@ -24,11 +24,10 @@ from ...errors import FileFormatError, SchemaError, UnsupportedOperationError
 from ...store import NonTensorStack, TensorDict
 from .._atomic import naming, replacing
 from .._paths import StrPath, text_of
+from ._batches import Options, batch_of
 from ._columns import (
     NATIVE,
     Column,
-    Options,
-    batch_of,
     column_of,
     columns_of,
     finite,
@@ -54,27 +53,20 @@ def writing(path: StrPath) -> Iterator[Any]:
         yield file
 
 
-@contextmanager
-def _writing_text(path: StrPath) -> Iterator[TextIO]:
-    with replacing(text_of(path)) as target, naming(target.path):
-        with os.fdopen(os.dup(target.fd), "w", encoding="utf-8", newline="") as file:
-            yield file
-
-
 class _Lines:
     """Ends lines by a line feed: a writer quotes the characters that its lines end by, and both are read as an end."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: Any) -> None:
         self.file = file
 
     def write(self, line: str) -> None:
-        self.file.write(line[:-2] + "\n")
+        self.file.write(line[:-2].encode() + b"\n")
 
 
 def write_csv(batches: Iterable[Any], path: StrPath, separator: str | None = None, delimiter: str = ",") -> None:
     """Write batches that follow each other; see `to_csv`."""
     header: list[str] | None = None
-    with _writing_text(path) as file:
+    with writing(path) as file:
         out = csv.writer(_Lines(file), delimiter=delimiter, lineterminator="\r\n")
         for batch in some(batches):
             columns = dict(flat(columns_of(batch, "to_csv"), separator))

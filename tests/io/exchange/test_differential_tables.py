@@ -13,14 +13,14 @@ import tensorclass
 from tensorclass import TensorDict
 from tests.test_parity_names import misfits
 
-METHODS = """
-    to_csv from_csv to_json from_json to_pandas from_pandas to_parquet from_parquet to_mds to_h5 from_h5 to_zarr
-    from_zarr
-""".split()
-FUNCTIONS = """
-    from_csv from_json from_pandas from_parquet from_arrow to_arrow from_safetensors to_safetensors from_h5 from_zarr
-    PersistentTensorDict
-""".split()
+METHODS = (
+    "to_csv", "from_csv", "to_json", "from_json", "to_pandas", "from_pandas", "to_parquet", "from_parquet", "to_mds",
+    "to_h5", "from_h5", "to_zarr", "from_zarr",
+)  # fmt: skip
+FUNCTIONS = (
+    "from_csv", "from_json", "from_pandas", "from_parquet", "from_arrow", "to_arrow", "from_safetensors",
+    "to_safetensors", "from_h5", "from_zarr", "PersistentTensorDict",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -95,7 +95,7 @@ def test_to_arrow():
 
 
 def test_frames():
-    """Columns of numbers are the same; one of texts has a value for each row, where the anchor has one for the batch."""
+    """Columns of numbers are the same; of texts every row has one, where the anchor has one value for the batch."""
     frame = pd.DataFrame({"obs.x": [1.0, 2.0], "n": [1, 2], "done": [False, True]})
     for options in ({}, {"separator": "."}, {"dtype": torch.float32}, {"batch_dims": 1, "auto_batch_size": True}):
         found = tensorclass.from_pandas(frame, **options)

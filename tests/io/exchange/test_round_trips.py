@@ -99,6 +99,7 @@ def make(names: Any) -> Any:
 
 
 def draw_batch(data: Any, names: Any, rows: Any) -> Any:
+    """A class with these fields, and an instance."""
     cls = make(names)
     size = data.draw(rows)
     return cls, data.draw(batches(cls, batch_size=size))

@@ -1,0 +1,73 @@
+"""Train on a Parquet file: scikit-learn's digits as a table of another program, a dataset made of it, a loader.
+
+The table has float64 pixels and a column that no field declares. The class says what is taken, and converts.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+
+from tensorclass import PerElement, TensorClass, TensorClassDataset, field
+from tensorclass.typing import Float32, Int64
+
+EPOCHS = 10
+
+
+class Digits(TensorClass):
+    """Scanned digits, each with the name of its file."""
+
+    image: Float32[Tensor, "64"] = field(coerce="cast")
+    label: Int64[Tensor, ""] = field(renamed_from="target")
+    name: PerElement[str]
+
+
+def write_table(path: Path) -> None:
+    """What another program might have written: lists of float64, and a row group for 500 images."""
+    pixels, labels = load_digits(return_X_y=True)
+    table = pa.table({
+        "image": pa.FixedSizeListArray.from_arrays(pa.array(pixels.reshape(-1) / 16), 64),
+        "target": pa.array(labels),
+        "name": pa.array([f"scan-{i:04d}.png" for i in range(len(labels))]),
+    })  # fmt: skip
+    pq.write_table(table, path, row_group_size=500)
+
+
+def train(data: TensorClassDataset[Digits]) -> nn.Module:
+    """Adam with cross-entropy; batches are `Digits`, in another order each epoch."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    batches = data.batches(64, shuffle=True, seed=0)
+    for epoch in range(EPOCHS):
+        for batch in batches:
+            loss = nn.functional.cross_entropy(model(batch.image), batch.label)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        print(f"epoch {epoch}: loss {loss.item():.3f}")
+    return model
+
+
+def main() -> None:
+    """Table to dataset to model, and the mistakes of the model as a table again."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_table(Path(folder, "digits.parquet"))
+        data = TensorClassDataset.from_parquet(Path(folder, "digits.parquet"), Path(folder, "digits"), Digits, 400)
+        print(data.schema, f"\n{len(data)} rows in {len(data.shards)} shards")
+        model = train(data)
+        everything = data[:]
+        wrong = everything[model(everything.image).argmax(-1) != everything.label]
+        wrong.to_csv(Path(folder, "wrong.csv"))
+        print(f"{len(wrong)} of {len(data)} wrong, the first of them {wrong.name.tolist()[:3]}")
+        assert len(wrong) < 0.06 * len(data)
+
+
+if __name__ == "__main__":
+    main()

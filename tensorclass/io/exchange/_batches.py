@@ -1,0 +1,350 @@
+"""Columns as a batch: an instance of a class, held to what it declares, or a `TensorDict`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Literal, TypedDict
+
+import torch
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+from torch import Tensor
+
+from ..._schema import Checker, FieldSpec, Schema, schema_of
+from ..._schema._check import DEFAULT_OPTIONS
+from ..._schema._convert import Inexact, changed, preferred_dtype, to_tensor, torch_dtype_for
+from ..._schema._json import NAMES, NUMPY
+from ..._schema._spec import short
+from ...classes import _json
+from ...classes._build import complete, is_pending
+from ...classes._convert import says_size
+from ...core import unravel_key_to_tuple
+from ...core._device import Device
+from ...core._keys import Key
+from ...errors import Problem, SchemaError
+from ...store import NonTensorStack, RaggedTensor, TensorDict
+from ...store._rows import spans_of
+from ._columns import Column, Columns, all_null, finite, native_type, numbers_of, restored
+
+Nulls = Literal["raise", "fill", "mask"]
+
+
+class Options(TypedDict, total=False):
+    """How columns become a batch: what all readers of tables take."""
+
+    auto_batch_size: bool
+    batch_dims: int | None
+    device: Device
+    batch_size: Any
+    dtype: torch.dtype | None
+    nulls: Nulls
+    mask_key: Key | None
+
+
+def batch_of(
+    cls: Any, columns: Columns, rows: int, *, nulls: Nulls = "raise", mask_key: Key | None = None,
+    auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None, batch_size: Any = None,
+    dtype: torch.dtype | None = None,
+) -> Any:  # fmt: skip
+    """A batch from columns: an instance of a typed class, checked, or a `TensorDict`.
+
+    Args:
+        cls: the class.
+        columns: the columns by name.
+        rows: how many rows there are.
+        nulls: what null values become; see `from_arrow`.
+        mask_key: where the masks of nulls go.
+        auto_batch_size: find a longer batch size; excludes `batch_size`.
+        batch_dims: find the batch size, this many dims at most.
+        device: where the tensors go.
+        batch_size: the leading dims that all entries share, where not the number of rows.
+        dtype: what columns of numbers are cast to.
+
+    Raises:
+        SchemaError: for columns that do not fit, all problems together, each with its field and its column.
+    """
+    if nulls not in ("raise", "fill", "mask"):
+        raise ValueError(f'nulls is "raise", "fill" or "mask", got {nulls!r:.40}')
+    if mask_key is not None and nulls != "mask":
+        raise ValueError('mask_key says where the masks of nulls="mask" go')
+    if dtype is not None:
+        columns = _cast(columns, dtype)
+    if schema_of(cls) is not None:
+        if nulls == "mask":
+            raise ValueError(f'{cls.__name__} has no place for masks; nulls="mask" is for a TensorDict')
+        return _typed(cls, columns, rows, nulls == "fill", device)
+    masks: dict[Any, Tensor] = {}
+    entries = _untyped(columns, rows, nulls, (), masks)
+    size = [rows] if batch_size is None and not auto_batch_size and batch_dims is None else batch_size
+    result = TensorDict._assemble(entries, size, auto_batch_size, batch_dims, device)
+    prefix = unravel_key_to_tuple("_mask" if mask_key is None else mask_key)
+    for path, mask in masks.items():
+        result.set((*prefix, *path), mask)
+    return result
+
+
+def _cast(columns: Columns, dtype: torch.dtype) -> Columns:
+    def cast(column: Column) -> Any:
+        if isinstance(column.value, dict):
+            return _cast(column.value, dtype)
+        return column.value.to(dtype) if isinstance(column.value, Tensor) else column.value
+
+    return {name: replace(column, value=cast(column)) for name, column in columns.items()}
+
+
+def _untyped(columns: Columns, rows: int, nulls: str, path: tuple[str, ...], masks: dict[Any, Tensor]) -> Any:
+    entries: dict[str, Any] = {}
+    for name, column in columns.items():
+        here, value, valid = (*path, name), column.value, column.valid
+        if isinstance(value, dict):
+            entries[name] = TensorDict(_untyped(value, rows, nulls, here, masks), batch_size=[rows])
+            continue
+        if value is None:
+            value, valid = NonTensorStack.of_one(None, torch.Size([rows])), torch.zeros(rows, dtype=torch.bool)
+        if valid is not None and rows:
+            if nulls == "raise":
+                raise SchemaError.of("columns", [_null_problem(".".join(here), "a value in each row", column)])
+            if nulls == "mask":
+                masks[here] = valid
+            value = _filled(value, valid, None)
+        entries[name] = value.to_nested() if isinstance(value, RaggedTensor) else value
+    return entries
+
+
+def _filled(value: Any, valid: Tensor, fill: Any) -> Any:
+    """A value for null rows of a tensor; other kinds of columns have one."""
+    if not isinstance(value, Tensor):
+        return value
+    value = value.clone()
+    value[~valid] = (float("nan") if value.is_floating_point() else 0) if fill is None else fill
+    return value
+
+
+def _rounded(numbers: Tensor, dtype: torch.dtype) -> Tensor:
+    """Decimals as floats, or as integers where they are."""
+    found = numbers.to(dtype)
+    wrong = changed(numbers, found) if not found.is_floating_point() else found.isfinite() != numbers.isfinite()
+    if bool(wrong.any()):
+        raise Inexact
+    return found
+
+
+def _null_problem(path: str, declared: str, column: Column) -> Problem:
+    if column.valid is None:
+        return Problem(path, declared, f"column of nulls ({column.kind})", "declare `| None` for what may be missing")
+    first = int((~column.valid).nonzero()[0])
+    given = f"column of {column.kind} with {int((~column.valid).sum())} nulls, the first in row {first}"
+    hint = 'fill them first, or read with `nulls="fill"`; `field(join="fill", fill=...)` declares what stands for them'
+    return Problem(path, declared, given, hint)
+
+
+# ---- typed -------------------------------------------------------------------------------------------------------
+
+
+def _typed(cls: Any, columns: Columns, rows: int, fill: bool, device: Device) -> Any:
+    reader = _Fields(rows, fill)
+    values = reader.values(cls, columns, "")
+    problems = reader.problems
+    if not problems:
+        try:
+            found = _json.load(cls, {**values, "batch_size": [rows]})
+            return found if device is None else found.to(device)
+        except SchemaError as error:
+            problems = [_placed(problem, columns) for problem in error.problems]
+    raise SchemaError.of(cls.__name__, problems)
+
+
+def _placed(problem: Problem, columns: Columns) -> Problem:
+    """A problem of a field with the column that was given."""
+    here: Any = columns
+    for part in problem.path.split("."):
+        here = here.get(part) if isinstance(here, dict) else None
+        here = here.value if here is not None and isinstance(here.value, dict) else here
+    if not isinstance(here, Column) or not here.kind:
+        return problem
+    shape = f" {list(here.value.shape)}" if isinstance(here.value, Tensor) else ""
+    return problem._replace(given=f"column of {here.kind}{shape}")
+
+
+class _Fields:
+    """Columns as what the constructor of a class takes; what is wrong is noted."""
+
+    def __init__(self, rows: int, fill: bool) -> None:
+        self.rows = rows
+        self.fill = fill
+        self.checker = Checker(DEFAULT_OPTIONS)
+        self.problems: list[Problem] = []
+
+    def values(self, cls: Any, columns: Columns, path: str) -> dict[str, Any]:
+        if is_pending(cls):
+            complete(cls)
+        schema: Schema = cls.__tensorclass_schema__
+        self.checker, outer = Checker(cls.__tensorclass_options__), self.checker
+        found: dict[str, Any] = {}
+        for name, column in columns.items():
+            spec = schema.fields.get(schema.renamed.get(name, name))
+            if spec is None:
+                if name in ("batch_size", "names"):  # which are no fields, and mean something to the reader
+                    hint = f"its fields are {', '.join(schema.fields)}"
+                    declared = f"nothing: {cls.__name__} has no such field"
+                    self.problems.append(Problem(path + name, declared, f"column of {column.kind}", hint))
+                found[name] = column.value if not isinstance(column.value, dict) else {}
+            else:
+                found[name] = self._field(spec, column, path + name)
+        self.checker = outer
+        return {name: value for name, value in found.items() if value is not ...}
+
+    def _note(self, spec: FieldSpec, column: Column, path: str, hint: str) -> None:
+        self.problems.append(Problem(path, str(spec), f"column of {column.kind}", hint))
+
+    def _field(self, spec: FieldSpec, column: Column, path: str) -> Any:
+        if not self.rows and spec.kind in ("value", "shared"):
+            return ...  # no row says it: the default does, or it is missing
+        if spec.kind in ("value", "per_element"):
+            return self._objects(spec, column, path)
+        value = column.value
+        if isinstance(value, dict):
+            return self._container(spec, column, path)
+        if value is None or (not self.rows and isinstance(value, NonTensorStack)):
+            return self._absent(spec, column, path)
+        if isinstance(value, NonTensorStack) and column.decimal and column.objects is not None:
+            found = numbers_of([0.0 if entry is None else entry for entry in finite(column.objects())])
+            value = value if found is None else found  # words for numbers, and nothing else
+        if isinstance(value, NonTensorStack) and spec.kind != "any":
+            hint = "numbers are declared; convert the column first, or declare `PerElement[...]`"
+            return self._note(spec, column, path, hint)
+        if column.valid is not None:
+            if not (self.fill or spec.join == "fill"):
+                return self.problems.append(_null_problem(path, str(spec), column))
+            value = _filled(value, column.valid, spec.fill if spec.join == "fill" else None)
+        return self._tensor(spec, value, column, path)
+
+    def _container(self, spec: FieldSpec, column: Column, path: str) -> Any:
+        if all_null(column.value) and spec.optional:
+            return None
+        if spec.nested is not None:
+            nested: Any = spec.nested
+            found = self.values(nested, column.value, f"{path}.")
+            says = any(says_size(inner) for inner in nested.__tensorclass_schema__.fields.values())
+            return found if says and not self.problems else {**found, "batch_size": [self.rows]}
+        if spec.kind not in ("collection", "any"):
+            return self._note(spec, column, path, "the column nests; no container is declared")
+        return TensorDict(_untyped(column.value, self.rows, "raise", (path,), {}), batch_size=[self.rows])
+
+    def _absent(self, spec: FieldSpec, column: Column, path: str) -> Any:
+        if spec.optional:
+            return None
+        if self.rows:
+            return self.problems.append(_null_problem(path, str(spec), column))
+        empty = _no_rows(spec)
+        if spec.kind != "ragged":
+            return empty
+        return RaggedTensor._of(empty, spans_of(torch.empty(0, dtype=torch.int64)), True)
+
+    def _tensor(self, spec: FieldSpec, value: Any, column: Column, path: str) -> Any:
+        fixed = spec.kind in ("tensor", "shared")
+        if fixed and isinstance(value, RaggedTensor):
+            lengths = value.lengths
+            if not len(lengths):
+                return self._absent(spec, column, path)
+            if bool((lengths != lengths[0]).any()):
+                row = int((lengths != lengths[0]).nonzero()[0])
+                hint = (
+                    f"row 0 has {int(lengths[0])} entries, row {row} has {int(lengths[row])}; declare "
+                    "`Ragged[...]` for lengths that differ"
+                )
+                return self._note(spec, column, path, hint)
+            value = value.values.unflatten(0, (self.rows, -1))
+        elif spec.kind == "ragged" and isinstance(value, Tensor) and value.ndim > 1:
+            lengths = torch.full((self.rows,), value.shape[1])
+            table = value.flatten(0, 1)
+            table = table if len(table) or column.objects is None else _no_rows(spec).to(table.dtype)
+            value = RaggedTensor._of(table, spans_of(lengths), True)
+        if fixed and isinstance(value, Tensor):
+            value = self._as_declared(spec, value)
+        if spec.kind == "shared":
+            nan = value != value
+            if bool(((value != value[:1]) & ~(nan & nan[:1])).any()):
+                hint = "one tensor is declared for the batch, and the rows differ; declare a tensor for each element"
+                return self._note(spec, column, path, hint)
+            value = value[0]
+        return self._converted(spec, value, column, path)
+
+    def _as_declared(self, spec: FieldSpec, value: Tensor) -> Tensor:
+        """Numbers in the form that tables without our metadata have for them: complex ones are pairs."""
+        dims = spec.dims
+        if dims is not None and dims.literal is not None and 0 in dims.literal and not value.numel():
+            value = value.new_empty(self.rows, *dims.literal)
+        dtype = None if spec.dtype is None else preferred_dtype(spec.dtype)
+        pairs = dtype is not None and dtype.is_complex and not value.is_complex() and value.shape[-1:] == (2,)
+        if pairs and (dims is None or dims.rank is None or value.ndim == dims.rank + 2):
+            value = restored(value.double(), NAMES[torch.complex128]).to(dtype)
+        return value
+
+    def _converted(self, spec: FieldSpec, value: Any, column: Column, path: str) -> Any:
+        """Numbers of another type as the field and the class say; what is left are for the checks of the class."""
+        ragged = isinstance(value, RaggedTensor)
+        numbers = value.values if ragged else value
+        cast = self.checker.coercion(spec)
+        decimal = column.decimal and numbers.is_floating_point()
+        if spec.spec is None or numbers.dtype not in NUMPY or (cast == "strict" and not decimal):
+            return value
+        if spec.spec.dtype.accepts(numbers.dtype) and not decimal:
+            return value
+        if column.decimal and numbers.dtype is torch.bool and cast != "cast":
+            return self._note(spec, column, path, 'booleans are no numbers; `field(coerce="cast")` converts them')
+        try:
+            if decimal:
+                found: Tensor | None = _rounded(
+                    numbers, torch_dtype_for(spec.spec.dtype, 1.0) or torch.get_default_dtype()
+                )
+            else:
+                found = to_tensor(spec.spec, numbers.numpy(), cast == "cast")
+        except Inexact:
+            name = None if spec.dtype is None else preferred_dtype(spec.dtype)
+            hint = f'conversion to {name} would change values; `field(coerce="cast")` allows that, or convert first'
+            return self._note(spec, column, path, hint)
+        return RaggedTensor._of(found, value._parts[1], True) if ragged and found is not None else found
+
+    def _objects(self, spec: FieldSpec, column: Column, path: str) -> Any:
+        value = column.value
+        if value is None and spec.optional:
+            return None
+        if value is None:
+            stack: Any = NonTensorStack.of_one(None, torch.Size([self.rows]))
+        elif isinstance(value, NonTensorStack):
+            stack = value
+        else:
+            listed = column.objects() if column.objects is not None else value.tolist()
+            stack = NonTensorStack.of(listed, torch.Size([self.rows]))
+        native = native_type(spec, stack)
+        try:
+            table = [self._object(spec, entry, native) for entry in stack._table]
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            return self._note(spec, column, path, f"{short(first['input'])}: {first['msg']}")
+        if spec.kind == "per_element":
+            return NonTensorStack._of(tuple(table), stack._index)
+        used = [table[i] for i in dict.fromkeys(stack._index.tolist())]
+        if any(entry != used[0] for entry in used[1:]):
+            return self._note(spec, column, path, "one value is declared for the batch, and the rows differ; declare "
+                              "`PerElement[...]` for one in each row")  # fmt: skip
+        return used[0]
+
+    def _object(self, spec: FieldSpec, entry: Any, native: Any) -> Any:
+        """A Python value from what a table holds: the value, its JSON form, or JSON text."""
+        if entry is None or (native is not None and type(entry) is native) or spec.adapter_accepts(entry):
+            return entry
+        with suppress(ValidationError, PydanticSerializationError):
+            return spec.adapter.validate_json(to_json(entry))
+        with suppress(ValidationError):
+            return spec.adapter.validate_json(entry if isinstance(entry, str) else b"")
+        return spec.adapter.validate_python(entry, strict=False)
+
+
+def _no_rows(spec: FieldSpec) -> Tensor:
+    """A tensor without elements; dims that the declaration does not say are 0."""
+    tokens = () if spec.dims is None else spec.dims.tokens[spec.kind == "ragged" :]
+    event = [getattr(getattr(token, "size", None), "constant", None) or 0 for token in tokens]
+    return torch.empty(0, *event, dtype=None if spec.dtype is None else spec.dtype.exact)
