@@ -65,7 +65,8 @@ def load() -> tuple[list[Drawing], list[Drawing]]:
     """The drawings one by one, as a dataset has them: 80 % to train on, 20 % to test on."""
     pixels, labels = load_digits(return_X_y=True)
     images = torch.tensor(pixels, dtype=torch.float32).reshape(-1, 8, 8) / 16
-    drawings = [drawing(images[i], int(labels[i]), i) for i in torch.randperm(len(images)).tolist()]
+    targets: list[int] = torch.tensor(labels).tolist()
+    drawings = [drawing(images[i], targets[i], i) for i in torch.randperm(len(images)).tolist()]
     split = len(drawings) * 4 // 5
     return drawings[:split], drawings[split:]
 

@@ -46,6 +46,7 @@ def train(data: TensorClassDataset[Digits]) -> nn.Module:
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     batches = data.batches(64, shuffle=True, seed=0)
     for epoch in range(EPOCHS):
+        loss = torch.zeros(())
         for batch in batches:
             loss = nn.functional.cross_entropy(model(batch.image), batch.label)
             optimizer.zero_grad()

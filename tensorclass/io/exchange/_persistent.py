@@ -359,8 +359,8 @@ class PersistentTensorDict(TensorDictBase):
         if isinstance(value, RaggedTensor) or (isinstance(value, Tensor) and value.is_nested):
             return self._put_ragged(name, value)
         array, about = self._encoded(key, value, coded)
-        same = old is not None and not self._is_group(old) and old.shape == array.shape and old.dtype == array.dtype
-        if same and self._about(old) == about:
+        alike = None if old is None or self._is_group(old) else (old.shape, old.dtype, self._about(old))
+        if old is not None and alike == (array.shape, array.dtype, about):
             old[...] = array
             return None
         if old is not None:
