@@ -54,18 +54,12 @@ from .io import is_memmap_archive as is_memmap_archive
 from .io import load as load
 from .io import load_memmap as load_memmap
 from .io import memmap as memmap
-<<<<<<< HEAD
 from .io import pack_memmap as pack_memmap
 from .io import refresh_archive_checksums as refresh_archive_checksums
 from .io import save as save
 from .io import to_arrow as to_arrow
 from .io import to_safetensors as to_safetensors
 from .io import unpack_memmap as unpack_memmap
-=======
-from .io import save as save
-from .io import to_arrow as to_arrow
-from .io import to_safetensors as to_safetensors
->>>>>>> 6e1755f (Exchange: docs, example, extras, command)
 from .ops import LinkedList as LinkedList
 from .ops import TensorAttrs as TensorAttrs
 from .ops import capture_non_tensor_stack as capture_non_tensor_stack

@@ -48,7 +48,8 @@ class TableOps(BridgeOps):
 
         >>> import torch
         >>> from tensorclass import TensorDict
-        >>> TensorDict(a=torch.arange(2), b={"c": torch.zeros(2)}, batch_size=[2]).to_pandas(separator=".").columns.tolist()
+        >>> data = TensorDict(a=torch.arange(2), b={"c": torch.zeros(2)}, batch_size=[2])
+        >>> data.to_pandas(separator=".").columns.tolist()
         ['a', 'b.c']
         """
         return tables().to_pandas(self, separator)
