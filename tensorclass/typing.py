@@ -6,41 +6,15 @@ Checkers see the `Tensor`; at run time the annotation carries the dtype family a
 
 from typing import TYPE_CHECKING
 
+from ._schema._dtypes import FAMILIES
 from ._schema._dtypes import Shape as Shape
 
 __all__ = [
-    "BFloat16",
-    "Bool",
-    "Complex",
-    "Complex128",
-    "Complex32",
-    "Complex64",
-    "Float",
-    "Float16",
-    "Float32",
-    "Float64",
-    "Float8e4m3fn",
-    "Float8e4m3fnuz",
-    "Float8e5m2",
-    "Float8e5m2fnuz",
-    "Float8e8m0fnu",
-    "Inexact",
-    "Int",
-    "Int16",
-    "Int32",
-    "Int64",
-    "Int8",
-    "Integer",
-    "Num",
-    "Real",
-    "Shaped",
-    "UInt",
-    "UInt16",
-    "UInt32",
-    "UInt64",
-    "UInt8",
-    "Shape",
-]
+    "BFloat16", "Bool", "Complex", "Complex128", "Complex32", "Complex64", "Float", "Float16", "Float32",
+    "Float64", "Float8e4m3fn", "Float8e4m3fnuz", "Float8e5m2", "Float8e5m2fnuz", "Float8e8m0fnu", "Inexact",
+    "Int", "Int16", "Int32", "Int64", "Int8", "Integer", "Num", "Real", "Shaped", "UInt", "UInt16", "UInt32",
+    "UInt64", "UInt8", "Shape",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from typing import Annotated as BFloat16
@@ -74,35 +48,4 @@ if TYPE_CHECKING:
     from typing import Annotated as UInt32
     from typing import Annotated as UInt64
 else:
-    from ._schema._dtypes import (
-        BFloat16,
-        Bool,
-        Complex,
-        Complex32,
-        Complex64,
-        Complex128,
-        Float,
-        Float8e4m3fn,
-        Float8e4m3fnuz,
-        Float8e5m2,
-        Float8e5m2fnuz,
-        Float8e8m0fnu,
-        Float16,
-        Float32,
-        Float64,
-        Inexact,
-        Int,
-        Int8,
-        Int16,
-        Int32,
-        Int64,
-        Integer,
-        Num,
-        Real,
-        Shaped,
-        UInt,
-        UInt8,
-        UInt16,
-        UInt32,
-        UInt64,
-    )
+    globals().update(FAMILIES)

@@ -135,36 +135,12 @@ def _family(name: str) -> DTypeFamily:
 
 FAMILIES: dict[str, DTypeFamily] = {name: _family(name) for name in FAMILY_DTYPES}
 
-Float8e4m3fn = FAMILIES["Float8e4m3fn"]
-Float8e4m3fnuz = FAMILIES["Float8e4m3fnuz"]
-Float8e5m2 = FAMILIES["Float8e5m2"]
-Float8e5m2fnuz = FAMILIES["Float8e5m2fnuz"]
-Float8e8m0fnu = FAMILIES["Float8e8m0fnu"]
-BFloat16 = FAMILIES["BFloat16"]
-Float16 = FAMILIES["Float16"]
-Float32 = FAMILIES["Float32"]
-Float64 = FAMILIES["Float64"]
-Complex32 = FAMILIES["Complex32"]
-Complex64 = FAMILIES["Complex64"]
-Complex128 = FAMILIES["Complex128"]
-Int8 = FAMILIES["Int8"]
-Int16 = FAMILIES["Int16"]
-Int32 = FAMILIES["Int32"]
-Int64 = FAMILIES["Int64"]
-UInt8 = FAMILIES["UInt8"]
-UInt16 = FAMILIES["UInt16"]
-UInt32 = FAMILIES["UInt32"]
-UInt64 = FAMILIES["UInt64"]
-Bool = FAMILIES["Bool"]
-Float = FAMILIES["Float"]
-Complex = FAMILIES["Complex"]
-Int = FAMILIES["Int"]
-UInt = FAMILIES["UInt"]
-Inexact = FAMILIES["Inexact"]
-Integer = FAMILIES["Integer"]
-Real = FAMILIES["Real"]
-Num = FAMILIES["Num"]
-Shaped = FAMILIES["Shaped"]
+# In the order of the table.
+(
+    Float8e4m3fn, Float8e4m3fnuz, Float8e5m2, Float8e5m2fnuz, Float8e8m0fnu, BFloat16, Float16, Float32, Float64,
+    Complex32, Complex64, Complex128, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Bool,
+    Float, Complex, Int, UInt, Inexact, Integer, Real, Num, Shaped,
+) = FAMILIES.values()  # fmt: skip
 
 _BY_DTYPES = {family.dtypes: family for family in FAMILIES.values() if family.dtypes}
 
