@@ -61,6 +61,7 @@ The system:
 - `_map`: `map_file(fd, size, path, write) -> buffer`; `mapped` and `in_memory` give tensors at each `Place(begin, end,
   dtype, shape)`. No descriptor is kept.
 - `_advice`: what the system is told about maps, and asked: `expect_random`, `is_here(address)`, `fetch(begins, size)`.
+- `_remote`: `open_file` of a URL gives a local file with holes, and `fetch(path, ranges)` fills them; `upload`.
 - `_memory`: tensors as buffers (`buffer_of`) and over buffers (`tensor_over`, `over_address`).
 """
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ._memory import scatter
+from ._remote import fetch, is_url, open_remote
 
 try:
     import fcntl
@@ -62,6 +63,8 @@ def open_file(path: str, write: bool = False) -> tuple[int, int]:
     Raises:
         OSError: with the path.
     """
+    if is_url(path):
+        return open_remote(path, write)
     with naming(path):
         fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | _SAFE)
         try:
@@ -80,6 +83,8 @@ def read_at(fd: int, buffers: Sequence[Any], offset: int, path: str) -> None:
         OSError: also when the file ends before.
     """
     left = [buffer for buffer in buffers if len(buffer)]
+    if is_url(path):
+        fetch(path, [(offset, offset + sum(map(len, left)))])
     with naming(path, f"while reading at byte {offset}"):
         while left:
             count = os.preadv(fd, left[:_VECTORS], offset)

@@ -21,6 +21,7 @@ from ._loader import BatchLoader
 from ._manifest import Manifest, read_manifest, stored_schema
 from ._paths import StrPath, text_of
 from ._progress import progress
+from ._remote import is_url
 from ._sampling import Batches, Order
 from ._shards import How, Shard, Shelf, check_shard
 from ._unpack import UNTYPED
@@ -72,7 +73,7 @@ class TensorClassDataset(Exchange, Dataset[T], Generic[T]):
         given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         if not given:
             raise ValueError("a dataset has a path, got none")
-        self.paths: tuple[str, ...] = tuple([os.path.abspath(text_of(one)) for one in given])
+        self.paths: tuple[str, ...] = tuple([_whole_path(text_of(one)) for one in given])
         self._given = cls
         self._mmap = mmap
         self._verify = verify
@@ -353,6 +354,10 @@ def _items(dataset: Any) -> Iterator[Any]:
     """The items of a dataset; one of torch may have a length and no end."""
     count = len(dataset) if isinstance(dataset, Dataset) and isinstance(dataset, Sized) else None
     return iter(dataset) if count is None else (dataset[i] for i in range(count))
+
+
+def _whole_path(path: str) -> str:
+    return path.rstrip("/") if is_url(path) else os.path.abspath(path)
 
 
 def _open(paths: Any, cls: Any, mmap: bool, verify: bool, fields: Sequence[Any]) -> TensorClassDataset[Any]:

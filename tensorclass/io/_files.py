@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from .._schema import schema_of
 from ..core import STORAGE, Path, TensorCollection, unravel_key_to_tuple
 from ..core._device import Device
 from ..core._keys import Key
-from ..errors import ArgumentError, FileFormatError, MissingKeyError, StructureError
+from ..errors import ArgumentError, FileFormatError, MissingKeyError, StructureError, UnsupportedOperationError
 from ..ops._lengths import settled
 from ..store import TensorDict
 from ._anchor import read_anchor
@@ -24,6 +25,7 @@ from ._index import Settle
 from ._pack import Packed, pack
 from ._paths import DATA, INDEX, StrPath, home_of, to_read, to_write
 from ._read import read
+from ._remote import exists, is_url, upload
 from ._unpack import UNTYPED
 from ._write import write
 
@@ -66,7 +68,7 @@ def save(
     Args:
         data: any container.
         prefix: a path that ends in `.safetensors` or `.tdz` is the file; any other is a folder that holds
-            `data.safetensors`, and is made.
+            `data.safetensors`, and is made. A URL that fsspec knows goes to a store.
         copy_existing: accepted for compatibility; what is written is always a copy.
         num_threads: with `return_early`, more than one asks for a future; one thread writes as fast as the disk.
         return_early: give a `TensorDictFuture` while a thread writes. The batch must not be changed until then.
@@ -118,15 +120,32 @@ def prepared(
     file, folder = to_write(prefix, archive)
     if codec and folder:
         raise ArgumentError(f"a folder is not compressed; give a path that ends in .tdz, or archive=True, not {folder}")
-    return compressed(pack(data, allow_pickle), codec), os.path.abspath(file), folder and os.path.abspath(folder)
+    packed = compressed(pack(data, allow_pickle), codec)
+    return packed, (file if is_url(file) else os.path.abspath(file)), folder and os.path.abspath(folder)
 
 
 def put(file: str, folder: str, packed: Packed, **options: Any) -> list[Tensor]:
     """Write a packed container to a file, or in the place of all that a folder holds; see `write`."""
+    if is_url(file):
+        return _uploaded(file, packed, options)
     if folder:
         make_folder(folder)
         options.setdefault("settle", Settle(lambda index: None if index is None else listed(packed), DATA))
     return write(file, packed, **options)
+
+
+def _uploaded(url: str, packed: Packed, options: dict[str, Any]) -> list[Tensor]:
+    """Write a packed container behind a URL; its tensors are mapped from the local copy, which is removed."""
+    if options.get("through") or (os.path.basename(url) == DATA and exists(f"{url}.index.json")):
+        what = (
+            "a remote file can't be mapped" if options.get("through") else "several files make it up; remove them first"
+        )
+        raise UnsupportedOperationError(f"{url}: {what}")
+    with TemporaryDirectory() as folder:
+        local = os.path.join(folder, DATA)
+        tensors = write(local, packed, **options)
+        upload(local, url)
+    return tensors
 
 
 def listed(packed: Packed) -> dict[str, Any]:
@@ -160,7 +179,8 @@ def load(
     `TensorDict.load(path)` gives the data also where the class has changed.
 
     Args:
-        prefix: a file, or the folder that holds `data.safetensors`; what follows is a key: `folder/0`.
+        prefix: a file, or the folder that holds `data.safetensors`; what follows is a key: `folder/0`. Of a URL that
+            fsspec knows only the bytes that are needed are read, and kept in a cache.
         device: where the tensors go.
         non_blocking: whether copies to `device` may be asynchronous.
         out: a container to copy the values into, which is what is given back.
@@ -219,7 +239,7 @@ def _steadily(prefix: StrPath, below: Path, cls: Any, options: dict[str, Any]) -
             if last:
                 raise
             continue
-        folder, name = os.path.split(os.path.abspath(file))
+        folder, name = os.path.split(file if is_url(file) else os.path.abspath(file))
         return found, (folder if name in (DATA, INDEX) else os.path.join(folder, name), *key, *below)
     raise AssertionError  # the last round returns or raises
 
@@ -231,7 +251,7 @@ def _find(file: str, key: Path, cls: Any, options: dict[str, Any]) -> Any:
     try:
         found = read_anchor(file, key, want, **options) if os.path.isdir(file) else read(file, key, want, **options)
     except FileFormatError:
-        found = None if os.path.isdir(file) else read_anchor(file, key, want, **options)
+        found = None if os.path.isdir(file) or is_url(file) else read_anchor(file, key, want, **options)
         if found is None:
             raise
     if typed is not None and not isinstance(found, typed):

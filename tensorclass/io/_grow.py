@@ -137,11 +137,13 @@ def _unless_changed(
     return make
 
 
-def _with_entry(state: Index, path: Path, value: Tensor, existsok: bool, folder: str) -> tuple[Packed, dict[str, Any]]:
+def _with_entry(
+    state: Index, path: Sequence[str], value: Tensor, existsok: bool, folder: str
+) -> tuple[Packed, dict[str, Any]]:
     """One tensor packed for a folder, and the index of the folder with it."""
     root = state.root.model_copy(deep=True)
     here: Any = root
-    rest: Sequence[str] = path
+    rest = path
     while len(rest) > 1:
         members = None if here.members is None else {str(i): member for i, member in enumerate(here.members)}
         child = (here.entries if members is None else members).get(rest[0])
@@ -151,17 +153,19 @@ def _with_entry(state: Index, path: Path, value: Tensor, existsok: bool, folder:
     old = here.entries.get(rest[0])
     if old is not None and not isinstance(old, NonePart) and (len(rest) > 1 or not existsok or isinstance(old, Node)):
         what = "`memmap_refresh_()` shows it" if len(rest) == 1 else "it has no keys"
-        raise StructureError(f"make_memmap: {folder} has an entry `{join_path(path)}` already; {what}")
+        raise StructureError(f"make_memmap: {folder} has an entry `{join_path((*path,))}` already; {what}")
     size = torch.Size(here.size)
     if value.shape[: len(size)] != size:
         shape, needed = list(value.shape), list(size)
-        raise StructureError(f"make_memmap: {folder} has batch size {needed} at `{join_path(path)}`, got shape {shape}")
+        raise StructureError(
+            f"make_memmap: {folder} has batch size {needed} at `{join_path((*path,))}`, got shape {shape}"
+        )
     inner: Any = {rest[-1]: value}
     for part in reversed(rest[:-1]):
         inner = {part: inner}
     shell = TensorDict(inner, size, names=here.names)
     dropped = {name for name, _ in references(old)} if old is not None else set()
-    packed = pack(shell, path=path[: len(path) - len(rest)], names=Names(state.weight_map))
+    packed = pack(shell, path=(*path[: len(path) - len(rest)],), names=Names(state.weight_map))
     here.entries = {**here.entries, **Node.model_validate(packed.root).entries}
     files = {name: part for name, part in state.weight_map.items() if name not in dropped}
     new = {"weight_map": {**files, **dict.fromkeys([item.name for item in packed.items], "")}, "root": root}
@@ -302,5 +306,5 @@ def _require_dtypes(old: dict[Path, torch.dtype], new: dict[Path, torch.dtype]) 
     """A join may promote dtypes; what is saved keeps its own."""
     for path, dtype in old.items():
         if new.get(path, dtype) is not dtype:
-            what = f"field `{join_path(path)}` is saved as {dtype}, got rows of {new[path]}; convert them"
+            what = f"field `{join_path((*path,))}` is saved as {dtype}, got rows of {new[path]}; convert them"
             raise StructureError(f"append_memmap: {what}")

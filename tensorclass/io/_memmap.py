@@ -24,6 +24,7 @@ from ._mapped_tensor import MemoryMappedTensor, Source, wrap
 from ._pack import Packed
 from ._paths import PART, StrPath, home_of, text_of, to_read
 from ._read import find_tensors, read
+from ._remote import is_url
 from ._write import header_of
 
 
@@ -197,7 +198,7 @@ def load_memmap(
     """Map a batch from its file; writes in place reach the file. `load` gives one whose writes stay in memory.
 
     Args:
-        prefix: as for `load`.
+        prefix: as for `load`; tensors of a URL are plain ones.
         device: where the tensors go; they are mapped tensors on the CPU only.
         non_blocking: whether copies to `device` may be asynchronous.
         out: a container that takes the tensors over; its own are dropped.
@@ -225,8 +226,9 @@ def load_memmap(
     file, _ = to_read(prefix)
     through = mode == "r+" or (mode is None and os.access(file, os.W_OK) and not is_archive(file))
     write = None if mode is None and through else through
-    found, where = find(prefix, subpath, cls, write=write, allow_pickle=bool(allow_pickle), wrap=True)
-    if isinstance(found, TensorCollection) and not os.path.isdir(file):
+    local = not is_url(file)
+    found, where = find(prefix, subpath, cls, write=write, allow_pickle=bool(allow_pickle), wrap=local)
+    if isinstance(found, TensorCollection) and local and not os.path.isdir(file):
         mark(found, where)
     if device is not None:
         moved: Any = found

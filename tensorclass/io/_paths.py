@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from ..core import Path
 from ..errors import StructureError
+from ._remote import exists, is_url
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 DATA = "data.safetensors"
@@ -53,6 +54,8 @@ def to_write(path: StrPath, single: bool | None = None) -> tuple[str, str]:
         StructureError: for one of several files that make up a folder.
     """
     text = text_of(path)
+    if is_url(text):
+        return (text if single or (single is None and is_file_path(text)) else f"{text.rstrip('/')}/{DATA}"), ""
     if single or (single is None and is_file_path(text)):
         folder, name = os.path.split(text)
         if PART.fullmatch(name) is None or not os.path.lexists(os.path.join(folder, INDEX)):
@@ -84,6 +87,10 @@ def to_read(path: StrPath) -> tuple[str, Path]:
         FileNotFoundError: when there is no such file.
     """
     text = text_of(path)
+    if is_url(text):
+        folder = text.rstrip("/")
+        whole = is_file_path(text) or not (exists(f"{folder}/{DATA}") or exists(f"{folder}/{INDEX}"))
+        return (text if whole else f"{folder}/{INDEX if exists(f'{folder}/{INDEX}') else DATA}"), ()
     here, rest = text, list[str]()
     while True:
         try:

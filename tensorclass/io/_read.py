@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import prod
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -26,6 +26,7 @@ from ._mapped_tensor import wrap_all
 from ._memory import buffer_of
 from ._names import nested_paths
 from ._paths import INDEX
+from ._remote import fetch
 from ._unpack import Unpacker, find, references
 
 THEIRS = "tensordict"
@@ -146,9 +147,12 @@ def _place(slot: Slot, true: str | None, path: str, name: str) -> Place:
     return Place(slot.begin, slot.end, *form)
 
 
-def tensors_of(opened: Opened, places: dict[str, Place], mmap: bool, write: bool, verify: bool) -> dict[str, Tensor]:
-    """The tensors at some places, mapped or read."""
+def tensors_of(
+    opened: Opened, places: dict[str, Place], mmap: bool, write: bool, verify: bool, later: Collection[str] = ()
+) -> dict[str, Tensor]:  # fmt: skip
+    """The tensors at some places, mapped or read; those of a remote file that come `later` have no values yet."""
     path, rows = opened.path, list(places.values())
+    fetch(path, [(place.begin, place.end) for name, place in places.items() if name not in later])
     packed = opened.meta.compressed
     if packed:
         return _unpacked_tensors(opened, places, write, verify)

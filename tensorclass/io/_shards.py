@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,14 +16,17 @@ from ..ops import cat
 from ._advice import PAGE, IntArray, expect_random, expect_random_reads
 from ._atomic import open_file
 from ._columns import Parts, Rows, Table, take_apart
-from ._format import Node
+from ._format import Node, TensorPart
 from ._manifest import ShardEntry
 from ._map import Place
 from ._read import places_of, read_head, tensors_of
+from ._remote import Remote, is_url, remote
 from ._unpack import Unpacker, references
 
 MAPPED = 8192
 """Shards that stay mapped. A map holds no descriptor; its pages are the system's, which allows 65,530 maps."""
+REMOTE = 256
+"""Remote shards that stay mapped."""
 LOADED = 4
 """Shards that stay in memory where they are not mapped."""
 
@@ -84,7 +87,10 @@ def open_shard(shard: Shard, how: How) -> Any:
         if how.picked:
             root = _narrow(root, how.want)
         places = places_of(opened.header, references(root), path)
-        tensors = tensors_of(opened, places, how.mmap, False, how.verify)
+        later = set(_of_rows(root)) if is_url(path) and how.mmap and not how.verify else ()
+        tensors = tensors_of(opened, places, how.mmap, False, how.verify, later)
+        if later:
+            remote(path).rows = [(places[name].begin, tensors[name][:1].nbytes) for name in later]
     finally:
         os.close(fd)
     batch = Unpacker(opened.meta, tensors, path, False, False, False).build(root, (), how.want)
@@ -100,6 +106,17 @@ def _expect_random(places: dict[str, Place], tensors: dict[str, Tensor], size: i
         if place.end > place.begin and start % PAGE == 0:  # else it is a copy
             expect_random(start, size)
             return
+
+
+def _of_rows(node: Node) -> Iterator[str]:
+    """The names of tensors with a row for each element, which may be read row by row."""
+    for part in node.entries.values():
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, TensorPart) and part.role is None:
+            yield part.data
+        elif isinstance(part, Node) and part.members is None:
+            yield from _of_rows(part)
 
 
 def check_shard(shard: Shard, how: How) -> list[Exception]:
@@ -144,7 +161,9 @@ class Shelf:
         self.ends = np.cumsum([shard.rows for shard in shards], dtype=np.int64)
         """For each shard the number of the row behind its last."""
         firsts = self.ends - [shard.rows for shard in shards]
-        self._limit = MAPPED if how.mmap else LOADED
+        self._remotes: dict[int, Remote] | None = {} if shards and is_url(shards[0].folder) else None
+        """The remote files of the shards that are open; each holds a descriptor."""
+        self._limit = LOADED if not how.mmap else MAPPED if self._remotes is None else REMOTE
         self._table = Table(firsts.astype(np.int64), how.mmap)
         self._used = np.zeros(len(shards), np.int64)
         """When each shard was used last, as the number of the call."""
@@ -160,6 +179,8 @@ class Shelf:
         for number in numbers:
             if number not in table.held:
                 batch = open_shard(self.shards[number], self.how)
+                if self._remotes is not None:
+                    self._remotes[number] = remote(self.shards[number].path)
                 opened[number] = batch, take_apart(batch)
         self._used[numbers] = self._now
         if opened:
@@ -167,7 +188,14 @@ class Shelf:
             here = here[np.argsort(self._used[here], kind="stable")]
             self._table = table.having(opened, here[: max(0, len(here) + len(opened) - self._limit)].tolist())
             table = self._table
+            if self._remotes is not None:
+                self._remotes = {number: self._remotes[number] for number in table.held}
         return table
+
+    def _fetch(self, numbers: IntArray, rows: IntArray) -> None:
+        """Read rows of open shards that are remote."""
+        for number in np.unique(numbers).tolist() if self._remotes is not None else ():
+            self._remotes[number].need_rows(rows[numbers == number])  # type: ignore[index]  # as above
 
     def gather(self, rows: IntArray) -> Any:
         """Rows as one container with memory of its own.
@@ -184,12 +212,17 @@ class Shelf:
             if table.form is None or not table.ready[numbers].all():
                 return self._joined(numbers, rows - table.firsts[numbers])
         self._used[numbers] = self._now
+        self._fetch(numbers, rows - table.firsts[numbers])
         return table.form.take(Rows(table, numbers, rows))  # type: ignore[union-attr]  # shards that are ready have it
 
     def _joined(self, numbers: IntArray, rows: IntArray) -> Any:
         """Rows of shards that are not alike, or too many to be open at once: one shard after the other."""
         order = np.argsort(numbers, kind="stable")
         cuts = np.flatnonzero(np.diff(numbers[order])) + 1
-        parts = [self[int(numbers[at[0]])][torch.from_numpy(rows[at])].clone() for at in np.split(order, cuts)]
+        parts = []
+        for at in np.split(order, cuts):
+            shard = self[int(numbers[at[0]])]
+            self._fetch(numbers[at], rows[at])
+            parts.append(shard[torch.from_numpy(rows[at])].clone())
         whole = parts[0] if len(parts) == 1 else cat(parts)  # names the field that differs
         return whole[torch.from_numpy(np.argsort(order))] if len(parts) > 1 else whole

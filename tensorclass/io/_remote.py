@@ -1,0 +1,341 @@
+"""Files behind a URL: only the blocks that are asked for are read, into a local file with holes that is mapped as any.
+
+That file is the cache: its name stands for URL, size and version, and a table beside it has the checksum of each block
+that has arrived. Processes may share it. A file that a process has open is not removed.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import json
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from secrets import token_hex
+from threading import Lock
+from typing import Any, ClassVar, TypeVar
+from weakref import WeakValueDictionary, finalize
+from zlib import crc32
+
+import numpy as np
+
+from ..errors import TensorClassError, UnsupportedOperationError
+from ._optional import optional
+
+try:
+    import fcntl
+except ImportError:  # no such module on Windows
+    fcntl = None  # type: ignore[assignment]
+
+T = TypeVar("T")
+BLOCK = 1 << 16
+"""Bytes that are read and kept together."""
+_RUN = 128
+"""Blocks that one request asks for, at most."""
+TRIES = 4
+PAUSE = 0.05
+"""Seconds before the second try; each further pause is twice as long."""
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(?:::[A-Za-z0-9+.\-]*)*://")
+_TAGS = ("etag", "mtime", "last-modified", "last_modified", "lastmodified", "updated", "created", "md5", "sha256")
+"""What stores say about the version of a file."""
+_ATOMIC = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "az", "adl", "oss", "oci", "hf"}
+"""Stores in which a file is there when it is complete; elsewhere it gets a temporary name first."""
+_RECENT: deque[Any] = deque(maxlen=16)
+_OPEN: WeakValueDictionary[str, Remote] = WeakValueDictionary()
+
+
+def is_url(path: str) -> bool:
+    """Whether a path is a URL."""
+    return "://" in path and _URL.match(path) is not None
+
+
+def _cache() -> tuple[str, int]:
+    """The folder of the cache, and how many bytes it keeps."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.environ.get("TENSORCLASS_CACHE") or os.path.join(home, "tensorclass")
+    return folder, int(os.environ.get("TENSORCLASS_CACHE_BYTES") or 10 << 30)
+
+
+def _store(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it."""
+    fsspec = optional("fsspec", f"The URL {url:.200}", "remote")
+    kind, options = url.partition("://")[0], dict[str, Any]()
+    if kind in ("http", "https"):
+        options["client_kwargs"] = {"trace_configs": [_trace()]}
+    try:
+        found: tuple[Any, str] = fsspec.core.url_to_fs(url, **options)
+    except (ImportError, ValueError) as error:
+        raise UnsupportedOperationError(f"{url:.200}: fsspec can't open it: {error}") from error
+    return found
+
+
+@functools.cache
+def _trace() -> Any:
+    """Compares the range that a server sends with the one that it was asked for; fsspec takes any."""
+    trace = optional("aiohttp", "An http URL", "remote").TraceConfig()
+
+    async def check(session: Any, context: Any, params: Any) -> None:
+        asked, answer = params.headers.get("Range", ""), params.response
+        sent = answer.headers.get("Content-Range", "")
+        if asked and answer.status == 206 and not sent.startswith(f"{asked.replace('=', ' ')}/"):
+            raise OSError(errno.EIO, f"asked for {asked}, the server sent {sent!r:.80}")
+
+    trace.on_request_end.append(check)
+    return trace
+
+
+def _retried(url: str, doing: str, call: Callable[[], T]) -> T:
+    """What a call gives; tried again when it fails, unless there is no such file or no right to it."""
+    for number in range(TRIES):
+        try:
+            return call()
+        except (FileNotFoundError, PermissionError) as error:
+            raise type(error)(error.errno or errno.ENOENT, f"{doing}: {error.strerror or error!s:.200}", url) from error
+        except TensorClassError:
+            raise
+        except Exception as error:  # every store raises errors of its own
+            if number == TRIES - 1:
+                what = f"{doing} failed {TRIES} times: {type(error).__name__}: {error!s:.200}"
+                raise OSError(errno.EIO, what, url) from error
+            time.sleep(PAUSE * 2**number)
+    raise AssertionError  # the last round returns or raises
+
+
+class Remote:
+    """One version of a remote file, and what is here of it.
+
+    Args:
+        url: of the file.
+
+    Raises:
+        OSError: with the URL.
+    """
+
+    _written: ClassVar[int | None] = None
+    """Bytes that this process has put into the cache since it looked how large that is."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.version = self._look()
+        self.size: int = self.version[0]
+        key = sha256(json.dumps([url, *self.version]).encode()).hexdigest()
+        if not any(self.version[1:]):  # nothing tells one version from the next
+            key = token_hex(32)
+        folder, limit = _cache()
+        os.makedirs(folder, 0o700, exist_ok=True)
+        self.path = os.path.join(folder, f"{key}.data")
+        self.fd, self._table = _opened(self.path), _opened(f"{self.path[:-5]}.map")
+        finalize(self, _closed, self.fd, self._table)
+        if os.fstat(self.fd).st_size != self.size:
+            os.ftruncate(self.fd, self.size)
+        os.utime(self.fd)
+        self._here = np.zeros(-(-self.size // BLOCK), bool)
+        self._lock = Lock()
+        self.rows: list[tuple[int, int]] = []
+        """First byte and bytes of a row, of the tensors that are read row by row."""
+        if Remote._written is None or Remote._written > limit // 16:
+            Remote._written = 0
+            _evict(folder, limit)
+
+    def _look(self) -> tuple[Any, ...]:
+        def look() -> tuple[Any, ...]:
+            store, path = _store(self.url)
+            store.invalidate_cache()
+            found = {str(name).lower(): value for name, value in store.info(path).items()}
+            if found.get("type") == "directory":
+                raise IsADirectoryError(errno.EISDIR, "a folder in the place of a file", self.url)
+            if not isinstance(found.get("size"), int):
+                raise UnsupportedOperationError(f"{self.url}: the server does not say how long it is")
+            return found["size"], *[str(found[tag]) if found.get(tag) is not None else "" for tag in _TAGS]
+
+        return _retried(self.url, "looking it up", look)
+
+    def need(self, ranges: Iterable[tuple[int, int]], check: bool = True) -> None:
+        """Have some bytes here: what is missing is read, neighbours together and runs side by side.
+
+        Args:
+            ranges: first byte and end of each.
+            check: whether the file must still be the version that was opened; a shard of a dataset never changes.
+
+        Raises:
+            OSError: with the URL.
+        """
+        spans = [np.arange(begin // BLOCK, -(-min(end, self.size) // BLOCK)) for begin, end in ranges if end > begin]
+        if not spans:
+            return
+        wanted = np.unique(np.concatenate(spans))
+        with self._lock:
+            missing = [int(i) for i in wanted[~self._here[wanted]] if not self._kept(int(i))]
+            if not missing:
+                return
+            cuts = [k for k in range(1, len(missing)) if missing[k] != missing[k - 1] + 1]
+            runs = [run for part in np.split(np.array(missing), cuts) for run in _split(part)]
+            for run, data in zip(runs, self._fetched(runs), strict=True):
+                self._keep(run, data)
+        if check and self._look() != self.version:
+            raise OSError(errno.ESTALE, "the file was replaced while it was read; read it again", self.url)
+
+    def need_rows(self, rows: Any) -> None:
+        """Have rows of the tensors in `rows` here."""
+        whole = sorted(rows.tolist())
+        self.need(
+            [(begin + i * stride, begin + (i + 1) * stride) for begin, stride in self.rows for i in whole], check=False
+        )
+
+    def _kept(self, block: int) -> bool:
+        """Whether a block is in the cache, with the bytes that were written there."""
+        known = int.from_bytes(os.pread(self._table, 8, 8 * block), "little")
+        if known >> 32 == 1:
+            data = os.pread(self.fd, BLOCK, block * BLOCK)
+            self._here[block] = crc32(data) == known & 0xFFFFFFFF
+        return bool(self._here[block])
+
+    def _keep(self, run: Any, data: bytes) -> None:
+        for k, block in enumerate(run.tolist()):
+            part = data[k * BLOCK : (k + 1) * BLOCK]
+            done = os.pwrite(self.fd, part, block * BLOCK)
+            if done != len(part):
+                raise OSError(errno.ENOSPC, f"the cache took {done} of {len(part)} bytes", self.path)
+            os.pwrite(self._table, (1 << 32 | crc32(part)).to_bytes(8, "little"), 8 * block)
+            self._here[block] = True
+        Remote._written = (Remote._written or 0) + len(data)
+
+    def _fetched(self, runs: Sequence[Any]) -> list[bytes]:
+        """The bytes of runs of blocks; those that fail are asked for again."""
+        spans = [(int(run[0]) * BLOCK, min((int(run[-1]) + 1) * BLOCK, self.size)) for run in runs]
+        found: dict[int, bytes] = {}
+
+        def fetch() -> None:
+            store, path = _store(self.url)
+            left = [i for i in range(len(spans)) if i not in found]
+            begins, ends = [spans[i][0] for i in left], [spans[i][1] for i in left]
+            wrong: Any = None
+            for i, data in zip(
+                left, store.cat_ranges([path] * len(left), begins, ends, on_error="return"), strict=True
+            ):
+                if isinstance(data, BaseException):
+                    wrong = data
+                elif len(data) != spans[i][1] - spans[i][0]:
+                    wrong = OSError(errno.EIO, f"asked for {spans[i][1] - spans[i][0]} bytes, {len(data)} came")
+                else:
+                    found[i] = bytes(data)
+            if wrong is not None:
+                raise wrong
+
+        _retried(self.url, f"reading {sum(end - begin for begin, end in spans)} bytes at {spans[0][0]}", fetch)
+        return [found[i] for i in range(len(spans))]
+
+
+def _split(run: Any) -> list[Any]:
+    return [run[k : k + _RUN] for k in range(0, len(run), _RUN)]
+
+
+def _opened(path: str) -> int:
+    """A file of the cache, which is made, held against removal."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    while True:
+        fd = os.open(path, flags, 0o600)
+        if fcntl is not None:
+            fcntl.flock(fd, fcntl.LOCK_SH)
+        if os.fstat(fd).st_nlink:
+            return fd
+        os.close(fd)  # it was removed in between
+
+
+def _closed(*fds: int) -> None:
+    for fd in fds:
+        with suppress(OSError):
+            os.close(fd)
+
+
+def _evict(folder: str, limit: int) -> None:
+    """Remove the files that were not opened for longest, until the rest keeps the limit; not those in use."""
+    found: list[tuple[float, int, str]] = []
+    for name in os.listdir(folder):
+        with suppress(FileNotFoundError):
+            about = os.stat(os.path.join(folder, name))
+            found.append((about.st_mtime, about.st_blocks * 512, name))
+    total = sum([size for _, size, _ in found])
+    for _, size, name in sorted(found):
+        if total <= limit:
+            return
+        if name.endswith(".data") and _removed(os.path.join(folder, name)):
+            total -= size
+
+
+def _removed(path: str) -> bool:
+    with suppress(OSError):
+        fds = [os.open(other, os.O_RDWR) for other in (path, f"{path[:-5]}.map")]
+        try:
+            for fd in fds:
+                if fcntl is not None:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+            os.unlink(f"{path[:-5]}.map")
+            return True
+        finally:
+            _closed(*fds)
+    return False
+
+
+def remote(url: str, again: bool = False) -> Remote:
+    """A remote file that is open, or is opened; `again` looks whether there is another version."""
+    found = None if again else _OPEN.get(url)
+    if found is None:
+        found = _OPEN[url] = Remote(url)
+        _RECENT.append(found)
+    return found
+
+
+def open_remote(url: str, write: bool) -> tuple[int, int]:
+    """A descriptor of the local file with holes, and the size of the remote file.
+
+    Raises:
+        UnsupportedOperationError: for writing.
+        OSError: with the URL.
+    """
+    if write:
+        raise UnsupportedOperationError(f"{url}: a remote file can't be written through; `load` maps it for reading")
+    found = remote(url, True)
+    return os.dup(found.fd), found.size
+
+
+def fetch(path: str, ranges: Iterable[tuple[int, int]]) -> None:
+    """Have some bytes of a file here, where it is a remote one."""
+    if is_url(path):
+        remote(path).need(ranges)
+
+
+def exists(url: str) -> bool:
+    """Whether there is a file behind a URL."""
+    store, path = _store(url)
+    return bool(_retried(url, "looking it up", lambda: store.exists(path)))
+
+
+def upload(local: str, url: str) -> None:
+    """Put a file behind a URL, whole or not at all.
+
+    Raises:
+        UnsupportedOperationError: for http.
+        OSError: with the URL.
+    """
+    store, path = _store(url)
+    kind = url.partition("://")[0]
+    if kind in ("http", "https"):
+        raise UnsupportedOperationError(f"{url}: http servers take no files; save to a store, or to the disk")
+    if kind in _ATOMIC:
+        _retried(url, "uploading", lambda: store.put_file(local, path))
+        return
+    temporary = f"{path}.{token_hex(8)}.tmp"
+    try:
+        _retried(url, "uploading", lambda: store.put_file(local, temporary))
+        _retried(url, "renaming", lambda: store.mv(temporary, path))
+    except BaseException:
+        with suppress(Exception):  # it may not be there
+            store.rm_file(temporary)
+        raise
