@@ -335,7 +335,7 @@ def upload(local: str, url: str) -> None:
     try:
         _retried(url, "uploading", lambda: store.put_file(local, temporary))
         _retried(url, "renaming", lambda: store.mv(temporary, path))
-    except BaseException:
+    except BaseException:  # whatever ends it, nothing is left behind
         with suppress(Exception):  # it may not be there
             store.rm_file(temporary)
         raise
