@@ -57,7 +57,7 @@ SEPARATE = sorted(set(ZOO) - {*NORMS, *MIXED})
 
 
 @pytest.mark.parametrize("name", SEPARATE)
-def test_zoo_does_not_mix(name):
+def test_zoo_does_not_mix(name, validated):
     """Right modules pass, dropout and random ones too, and nothing is touched."""
     animal = ZOO[name]
     target = animal.make()

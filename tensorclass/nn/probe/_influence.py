@@ -62,12 +62,9 @@ class _Influence:
         found = self._mixed(norms=False)
         if found is not None:
             element, field, others, written = found
-            message = (
-                f"mixes elements of the batch: changing element {element} of `{field}` changes {others} of `{written}`"
-            )
-            hint = (
-                "count dims from the end, as in `softmax(-1)`; recurrent and attention layers take `batch_first=True`"
-            )
+            change = f"changing element {element} of `{field}` changes {others} of `{written}`"
+            message = f"mixes elements of the batch: {change}"
+            hint = "count dims from the end, as in `softmax(-1)`; recurrent and attention layers take `batch_first`"
             yield self.prober.words.diagnostic(self.index, "E117", message, (), hint)
 
     def _mixed(self, norms: bool = True) -> tuple[int, str, str, str] | None:

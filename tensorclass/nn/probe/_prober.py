@@ -266,9 +266,8 @@ class Prober(Searcher):
         """What one module did in all sweeps, as diagnostics."""
         reason = next((sweep.blind[index] for sweep in sweeps if index in sweep.blind), None)
         if reason is not None:
-            hint = (
-                "" if self.tensors.real else 'its outputs are compared on the first call; `probe="run"` runs a copy now'
-            )
+            later = 'its outputs are compared on the first call; `probe="run"` runs a copy now'
+            hint = "" if self.tensors.real else later
             self.found.append(self.words.diagnostic(index, "N302", f"is not probed: {reason}", (), hint))
             return
         shown = sweeps[: 1 if index in self.once else 2]

@@ -32,7 +32,9 @@ class Assuming(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is Tensor.__bool__:
-            name = str(sys._getframe(1).f_globals.get("__name__", ""))
-            if name.startswith("torch.distributions"):
+            frame: Any = sys._getframe(1)
+            while frame.f_globals.get("__package__") == __package__:  # a mode on top of this one
+                frame = frame.f_back
+            if str(frame.f_globals.get("__name__", "")).startswith("torch.distributions"):
                 return True
         return func(*args, **(kwargs or {}))

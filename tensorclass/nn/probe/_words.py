@@ -101,9 +101,8 @@ class Words:
             return self.diagnostic(index, "E112", f"{writes} without the batch dim: shape {shape}", notes[:1], hint)
         hint = "a mean, sum, squeeze or flatten may have taken it; name the dims it works on, counted from the end"
         if batch in shape[1:]:
-            hint = (
-                f"dim {shape.index(batch)} looks like the batch; the batch comes first (`batch_first=True`, `movedim`)"
-            )
+            place = shape.index(batch)
+            hint = f"dim {place} looks like the batch; the batch comes first (`batch_first=True`, `movedim`)"
         elif shape and shape[0] and shape[0] % batch == 0 and batch > 1:
             hint = "the batch was flattened into other dims; `flatten(1)` keeps it, and so does `flatten(-2)`"
         message = f"{writes} without the batch dim: shape {shape} for a batch of {batch}"

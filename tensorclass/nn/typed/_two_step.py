@@ -23,26 +23,17 @@ Fn = TypeVar("Fn", bound=Callable[..., Any])
 
 # Out fields with None in them: the callable returns more than it keeps.
 Dropping = (
-    tuple[None, Any]
-    | tuple[Any, None]
-    | tuple[None, Any, Any]
-    | tuple[Any, None, Any]
-    | tuple[Any, Any, None]
-    | tuple[None, None, Any]
-    | tuple[None, Any, None]
-    | tuple[Any, None, None]
-)
+    tuple[None, Any] | tuple[Any, None] | tuple[None, Any, Any] | tuple[Any, None, Any] | tuple[Any, Any, None]
+    | tuple[None, None, Any] | tuple[None, Any, None] | tuple[Any, None, None]
+)  # fmt: skip
 
 
 # With stubs a reference to a tensor has a type of its own, which no callable returns.
 Tensors = TypeVar("Tensors", Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor])
 Mixed = (
-    tuple[Named[Any], Any]
-    | tuple[Any, Named[Any]]
-    | tuple[Named[Any], Any, Any]
-    | tuple[Any, Named[Any], Any]
-    | tuple[Any, Any, Named[Any]]
-)
+    tuple[Named[Any], Any] | tuple[Any, Named[Any]]
+    | tuple[Named[Any], Any, Any] | tuple[Any, Named[Any], Any] | tuple[Any, Any, Named[Any]]
+)  # fmt: skip
 
 
 class Typed(Generic[Fn]):
