@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.benchmarks import _tables
 from tests.benchmarks._files import candidates, measure, table, works
 
 
@@ -20,3 +21,12 @@ def test_candidates_agree(work, tmp_path):
     found = measure(work, tmp_path, 1)
     lines = table(work, found).splitlines()
     assert len(lines) == 1 + len(found) + len(work.save_targets) + len(work.open_targets)
+
+
+def test_tables(capsys, tmp_path):
+    """The benchmark of tables runs, compares all, and what it reads is what was written."""
+    for write, read in _tables.candidates(3, tmp_path).values():
+        write()
+        assert len(read()) == 3
+    _tables.main(["--rows", "2", "--rounds", "1", "--folder", str(tmp_path)])
+    assert capsys.readouterr().out.count("ours takes") == 6

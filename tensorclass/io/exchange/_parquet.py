@@ -41,7 +41,7 @@ def read_parquet(
 ) -> Iterator[Any]:  # fmt: skip
     """The batches of a file, of so many rows each, or all rows; see `from_parquet`."""
     pa, parquet, name = arrow(), arrow("pyarrow.parquet"), text_of(path)
-    with naming(name), _arrow_errors(name), parquet.ParquetFile(name) as file:
+    with naming(name), _arrow_errors(name), parquet.ParquetFile(name, pre_buffer=rows is None) as file:
         known = file.schema_arrow.names
         for column in columns or ():
             if column not in known:

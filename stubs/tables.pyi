@@ -1,0 +1,74 @@
+# Written by `tensorclass stubs` from tables.py; run it again after a change.
+# ty: ignore
+# ruff: noqa
+# fmt: off
+"""Train on a Parquet file: scikit-learn's digits as a table of another program, a dataset made of it, a loader.
+
+The table has float64 pixels and a column that no field declares. The class says what is taken, and converts.
+"""
+from __future__ import annotations
+from tensorclass.typecheck import _stub_types as _t
+from typing import Any as _Any, Literal as _Literal, overload as _overload
+from typing_extensions import Self as _Self
+import tempfile
+from pathlib import Path
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+from tensorclass import PerElement, TensorClass, TensorClassDataset, field
+from tensorclass.typing import Float32, Int64
+EPOCHS = 10
+
+class Digits(_t.Declared, TensorClass):
+    """Scanned digits, each with the name of its file."""
+    image: Float32[Tensor, "64"] = field(coerce="cast")
+    label: Int64[Tensor, ""] = field(renamed_from="target")
+    name: PerElement[str]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        image: Tensor,
+        label: Tensor,
+        name: _t.PerElementGiven[str],
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        image: Tensor = ...,
+        label: Tensor = ...,
+        name: _t.PerElementGiven[str] = ...,
+    ) -> Digits: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["image", "label"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _Literal["name"]) -> _t.PerElementValues[str]: ...
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["image", "label"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _Literal["name"]) -> _t.PerElementValues[str]: ...
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+def write_table(path: Path) -> None:
+    """What another program might have written: lists of float64, and a row group for 500 images."""
+def train(data: TensorClassDataset[Digits]) -> nn.Module:
+    """Adam with cross-entropy; batches are `Digits`, in another order each epoch."""
+def main() -> None:
+    """Table to dataset to model, and the mistakes of the model as a table again."""
