@@ -1,7 +1,7 @@
 """Tables: `python -m tests.benchmarks._tables [--rows 4000] [--rounds 5] [--folder PATH]`.
 
-Each candidate writes images to a Parquet file and reads them, in turns; the median of the CPU time counts. pyarrow writes
-and reads a table that exists and ends with one; ours and the anchor begin and end with a batch.
+Each candidate writes images to a Parquet file and reads them, in turns; the median of the CPU time counts. pyarrow
+writes and reads a table that exists and ends with one; ours and the anchor begin and end with a batch.
 """
 
 from __future__ import annotations
