@@ -13,7 +13,7 @@ from torch import Tensor
 from .._schema import schema_of
 from ..errors import FileFormatError, SchemaError
 from ..ops import cat
-from ._advice import PAGE, IntArray, expect_random, expect_random_reads
+from ._advice import PAGE, IntArray, expect_heads, expect_random, expect_random_reads
 from ._atomic import open_file
 from ._columns import Parts, Rows, Table, take_apart
 from ._format import Node, TensorPart
@@ -176,12 +176,14 @@ class Shelf:
         """The open shards, these among them; those that were not used for long are closed when there are too many."""
         table = self._table
         opened: dict[int, tuple[Any, Parts]] = {}
-        for number in numbers:
-            if number not in table.held:
-                batch = open_shard(self.shards[number], self.how)
-                if self._remotes is not None:
-                    self._remotes[number] = remote(self.shards[number].path)
-                opened[number] = batch, take_apart(batch)
+        new = [number for number in numbers if number not in table.held]
+        if len(new) > 1 and self.how.mmap and self._remotes is None:
+            expect_heads([self.shards[number].path for number in new])
+        for number in new:
+            batch = open_shard(self.shards[number], self.how)
+            if self._remotes is not None:
+                self._remotes[number] = remote(self.shards[number].path)
+            opened[number] = batch, take_apart(batch)
         self._used[numbers] = self._now
         if opened:
             here = np.array([*table.held], np.int64)
