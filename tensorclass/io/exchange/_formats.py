@@ -41,8 +41,8 @@ def _read_store(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
             yield part if schema_of(found) is None else read_fields(found, mapping_of(part))
 
 
-def _write_store(batches: Batches, path: StrPath) -> None:
-    PersistentTensorDict.write(_joined(batches), path).close()
+def _write_store(batches: Batches, path: str) -> None:
+    PersistentTensorDict.create(_joined(batches), path, "zarr" if path.endswith(".zarr") else "h5").close()
 
 
 def _write_stored(batches: Batches, path: StrPath) -> None:

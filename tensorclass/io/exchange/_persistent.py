@@ -110,12 +110,6 @@ class PersistentTensorDict(TensorDictBase):
         return cls(filename=path, mode=mode, backend="zarr" if os.path.isdir(path) else "h5", **options)
 
     @classmethod
-    def write(cls, batch: Any, path: StrPath, **kwargs: Any) -> Self:
-        """A new store of what a container holds, in place of what is there; a path in `.zarr` is a zarr group."""
-        backend = "zarr" if text_of(path).rstrip("/").endswith(".zarr") else "h5"
-        return cls.create(batch, path, backend, **kwargs)
-
-    @classmethod
     def create(cls, batch: Any, path: Any, backend: str, **kwargs: Any) -> Self:
         """A new store of what a container holds, open for reading and writing."""
         new = cls(filename=path, mode="w", backend=backend, batch_size=batch.batch_size, **kwargs)
