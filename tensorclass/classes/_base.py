@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,12 +12,12 @@ from typing_extensions import Self
 
 from .._schema import FieldSpec, Options, Schema, field
 from ..core import TensorCollection
-from ..core._base import Kind, Names
-from ..core._keys import Path
-from ..core._locks import refuse
+from ..core._base import Kind, Names, settle
+from ..core._keys import Key, Path
+from ..core._locks import children, refuse
 from ..core._pytree import trusted
 from ..errors import FrozenError, UnsupportedOperationError
-from ..ops import Container, Join
+from ..ops import UNSET, Container, Join
 from ..ops._nesting import as_entries
 from ..ops._operands import Layout
 from ..store import Relaid, TensorDict
@@ -56,11 +56,11 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):  # ty
     __tensorclass_spread__: ClassVar[tuple[FieldSpec, ...]]
     """The fields of which one value may stand for all elements."""
     __tensorclass_rigid__: ClassVar[bool]
-    """Whether every field is a tensor of literal event shape and exact dtype: instances can't differ in shape."""
+    """Whether tensors have literal event shapes and exact dtypes: those under one key are alike in all instances."""
     __tensorclass_lengths__: ClassVar[bool]
     """Whether the length of a ragged field has a name that another field has too."""
     __tensorclass_floats__: ClassVar[bool]
-    """Whether these dtypes are floating, so that arithmetic among instances and numbers keeps them."""
+    """Whether declared dtypes are exact and floating, so that arithmetic among instances and numbers keeps them."""
 
     # ---- construction around what is valid already ---------------------------------------------------------------
 
@@ -150,9 +150,7 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):  # ty
         return self._store._leaves(kind)  # type: ignore[no-any-return]  # a list
 
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = 0) -> Self:
-        new = object.__new__(type(self))
-        object.__setattr__(new, "_store", self._store._make(leaves, batch_size, names, kind))
-        return new
+        return self._wrap(self._store._make(leaves, batch_size, names, kind))
 
     def _twin(self) -> Self:
         return self._wrap(self._store._twin())
@@ -193,36 +191,39 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):  # ty
         nested = [name for name in type(self).__tensorclass_nested__ if isinstance(entries.get(name), TensorCollection)]
         return {**entries, **{name: self._wrap_nested(name, entries[name]) for name in nested}} if nested else entries
 
+    def _index(self, index: Any) -> Self:
+        store = self._store  # which has all that an index needs, but for the words where there are no batch dims
+        return self._wrap(store._index(index)) if store._batch_size and not store._stacked else super()._index(index)
+
     def _quick(self, index: int | slice) -> Self | None:
         store = self._store._quick(index)
-        if store is None:
-            return None
-        new = object.__new__(type(self))
-        object.__setattr__(new, "_store", store)
-        return new
+        return None if store is None else self._wrap(store)
 
     def _set_device(self, device: torch.device | None) -> None:
         self._store._set_device(device)
 
-    def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
-        store = self._store._consume(leaves, batch_size, names, kind)
-        return self if store is self._store else self._wrap(store)
-
     def _open(self, leaves: list[Tensor], kind: Kind = 0) -> Self:
-        new = object.__new__(type(self))
-        object.__setattr__(new, "_store", self._store._open(leaves, kind))
-        return new
+        return self._wrap(self._store._open(leaves, kind))
 
-    def _open_tensors(self, other: Any, mine: list[Tensor], theirs: list[Tensor]) -> Self | None:
-        own, there = self._store, other._store
-        store = own._open_tensors(there, mine, theirs) if type(there) is type(own) else None
-        if store is None:
+    def _beside(
+        self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: bool = False, whole: bool = True
+    ) -> Self | None:
+        own, there = self._store, other if type(other) is dict else other._store
+        if type(there) is not type(own) and there is not other:
             return None
-        new = object.__new__(type(self))
-        object.__setattr__(new, "_store", store)
-        return new
+        if write:  # of nested containers without a class, the one that their field declares may be frozen
+            cls = type(self)
+            if cls.__tensorclass_options__.frozen or (cls.__tensorclass_nested__ and self._live() is not own._live()):
+                return None
+        store = own._beside(there, mine, theirs, write, whole)
+        return None if store is None else self if write else self._wrap(store)
 
-    def _refill(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = 0) -> Self:
+    def _each(
+        self, fn: Callable[[Tensor], Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = 0
+    ) -> Self:
+        return self._wrap(self._store._each(fn, batch_size, names, kind))
+
+    def _refill(self, leaves: Iterable[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = 0) -> Self:
         own = self._store
         store = own._refill(leaves, batch_size, names, kind)
         return self if store is own else self._wrap(store)
@@ -241,19 +242,13 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):  # ty
     def _tensors_by_key(self) -> dict[str, Tensor] | None:
         return self._store._tensors_by_key()  # type: ignore[no-any-return]  # a dict
 
-    def _declared_alike(self, other: Any) -> bool:
-        return type(other) is type(self) and type(self).__tensorclass_rigid__
-
-    def _side_by_side(
-        self, other: Any, mine: list[Tensor], theirs: list[Tensor], whole: bool, write: bool = False
-    ) -> bool:
-        store: Any = self._store
-        if write:
-            self._refuse_frozen("write in place", "")
-        if type(other) is type(self) and not (write and (store._stacked or self._live() is not store._live())):
-            beside: bool = store._side_by_side(other._store, mine, theirs, whole, write)
-            return beside  # of nested containers without a class, the one that their field declares may be frozen
-        return super()._side_by_side(other, mine, theirs, whole, write)
+    def _is_rigid(self, floats: bool = False) -> bool:
+        cls = type(self)
+        if not cls.__tensorclass_rigid__ or (floats and not cls.__tensorclass_floats__):
+            return False
+        if not cls.__tensorclass_nested__:
+            return True
+        return all([child._is_rigid(floats) for child in children(self._store)])  # type: ignore[attr-defined]  # containers have it
 
     def _broadcast(self, value: Tensor) -> list[Tensor | None]:
         return self._store._broadcast(value)  # type: ignore[no-any-return]  # a list
@@ -270,6 +265,13 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):  # ty
             if not hasattr(entries.get(name, self), "_store"):  # an untyped store, wrapped for the reader
                 return self._entries()
         return entries
+
+    def get(self, key: Key, default: Any = UNSET, **options: Any) -> Any:
+        if type(key) is str and not (options or self._store._stacked):
+            value = self._store._live().get(key)
+            if type(value) is Tensor:  # as most are; the general way has the words for what is not there
+                return value
+        return super().get(key, default, **options)
 
     def _entry(self, key: str) -> Any:
         if key not in type(self).__tensorclass_schema__.fields:
@@ -303,9 +305,8 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):  # ty
         return TensorDict._of({}, batch_size, self._device, names, True)
 
     def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str, other: object = ...) -> None:
-        cls = type(self)
-        rigid = cls.__tensorclass_rigid__ and (other is None or type(other) in (cls, int, float, bool))
-        if rigid and (cls.__tensorclass_floats__ or _checks.dtypes(old) == _checks.dtypes(new)):
+        alike = (other is None or type(other) in (type(self), int, float, bool)) and self._is_rigid()
+        if alike and (self._is_rigid(True) or _checks.dtypes(old) == _checks.dtypes(new)):
             return
         before, after = [v.numel() for v in old], [v.numel() for v in new]
         alike = before == after and 0 not in before and _checks.dtypes(old) == _checks.dtypes(new)
@@ -579,6 +580,9 @@ class FrozenTensorClass(TensorClass, frozen=True, metaclass=FrozenMeta):
     __slots__ = ()
     __tensorclass_options__: ClassVar[Options] = Options(frozen=True)
     __tensorclass_root__: ClassVar[bool] = True
+
+
+settle(TensorClass)
 
 
 @trusted

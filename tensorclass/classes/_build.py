@@ -34,7 +34,6 @@ from ..core._caches import Classes, constant
 from ..core._device import as_device
 from ..core._pytree import register
 from ..errors import Problem, SchemaError
-from ..ops import Container
 from ..store import Relaid
 from ..store._agreement import shares_lengths
 from ._access import assign, is_checked, like, make_deleter, make_getter, make_setter
@@ -100,11 +99,13 @@ def finish_class(cls: Any, schema: Schema) -> None:
     cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)  # type: ignore[misc]  # refused even on Any
     cls.__dataclass_fields__ = _dataclass_fields(cls, schema)
     cls.__dataclass_params__ = _PARAMS[options.frozen]
-    known = Container.__mro__
-    cls.__tensorclass_attributes__ = _attributes().union(*[_set_by(base) for base in cls.__mro__ if base not in known])
-    dtypes = [_rigid_dtype(spec) for spec in schema.fields.values()]
+    root = next(base for base in cls.__mro__ if "__tensorclass_root__" in vars(base))
+    own = [_set_by(base) for base in cls.__mro__ if base not in root.__mro__]
+    cls.__tensorclass_attributes__ = _attributes(root).union(*own)
+    tensors = [spec for spec in schema if spec.kind not in ("value", "nested")]
+    dtypes = [None if spec.dtype is None else spec.dtype.exact for spec in tensors]
     cls.__tensorclass_casts__ = free_casts(schema)
-    cls.__tensorclass_rigid__ = None not in dtypes
+    cls.__tensorclass_rigid__ = options.validate != "off" and None not in dtypes and all(map(_has_shape, tensors))
     cls.__tensorclass_lengths__ = options.validate != "off" and shares_lengths(schema)
     cls.__tensorclass_floats__ = all(dtype is not None and dtype.is_floating_point for dtype in dtypes)
     cls.__tensorclass_setters__ = {} if options.frozen else {name: vars(cls)[name].fset for name in schema.fields}
@@ -112,7 +113,8 @@ def finish_class(cls: Any, schema: Schema) -> None:
     cls.__tensorclass_direct__ = not hasattr(cls, "__post_init__") and all(spec.init for spec in schema)
     cls.__tensorclass_spread__ = tuple(spec for spec in schema if _may_spread(spec))
     cls.__tensorclass_quick__ = _quick_families(cls, schema)
-    cls._joins_plainly = all(spec.join == "stack" for spec in schema.fields.values())
+    cls._joins_plainly = all(spec.join == ("same" if spec.kind == "value" else "stack") for spec in schema)
+    cls._keeps_objects = all(spec.kind != "any" for spec in schema)
     cls.__annotations__ = dict(vars(cls).get("__annotations__", {}))
     update_abstractmethods(cls)
     if not vars(cls).get("__tensorclass_registered__"):
@@ -143,11 +145,9 @@ def _quick_families(cls: Any, schema: Schema) -> dict[str, DTypeFamily] | None:
     return {spec.name: spec.spec.dtype for spec in plain if spec.spec is not None}
 
 
-def _rigid_dtype(spec: FieldSpec) -> torch.dtype | None:
-    """The one dtype of a field that is a required tensor of literal event shape; None for any other field."""
-    if spec.kind != "tensor" or not spec.init or spec.optional or spec.dims is None or spec.dims.literal is None:
-        return None
-    return None if spec.dtype is None else spec.dtype.exact
+def _has_shape(spec: FieldSpec) -> bool:
+    """Whether a field is a tensor of literal event shape."""
+    return spec.kind == "tensor" and spec.dims is not None and spec.dims.literal is not None
 
 
 def _defining_locals(cls: type) -> dict[str, Any]:
@@ -190,9 +190,9 @@ def _members() -> frozenset[str]:
 
 
 @cache
-def _attributes() -> frozenset[str]:
-    """What is set through descriptors on every class."""
-    return frozenset().union(*[_set_by(base) for base in Container.__mro__])
+def _attributes(root: type) -> frozenset[str]:
+    """What is set through descriptors on every class below one of the bases that users see."""
+    return frozenset().union(*[_set_by(base) for base in root.__mro__])
 
 
 def _set_by(base: type) -> list[str]:

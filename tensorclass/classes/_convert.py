@@ -103,8 +103,10 @@ def _shared_size(values: Mapping[str, Any], batch_dims: int) -> torch.Size:
 
 def rows(self: Any) -> dict[str, Any]:
     """The entries in the order of the declaration, None for each optional field that is absent."""
-    entries = self._entries()
+    entries: dict[str, Any] = self._entries()
     fields: Mapping[str, FieldSpec] = type(self).__tensorclass_schema__.fields
+    if list(entries) == list(fields):
+        return entries
     absent = {name for name, spec in fields.items() if spec.optional and not spec.produced}
     return {name: entries.get(name) for name in fields if name in entries or name in absent}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, TypeAlias, TypeVar, overload
 
 import torch
@@ -93,18 +94,38 @@ class TensorCollection:
         leaves += twin._leaves(kind)
         return twin
 
-    def _open_tensors(self, other: Any, mine: list[Tensor], theirs: list[Tensor]) -> Self | None:
-        """As `_open`, beside a container of the same class, whose leaves are taken as well, in the order of one's own.
+    def _beside(
+        self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: bool = False, whole: bool = True
+    ) -> Self | None:
+        """A twin whose tensors are added to a list, and those of another container under the same keys to a second one.
 
-        None where not everything is tensors and containers, under the same keys; the lists are of no use then.
+        None where not all of it is tensors, containers and equal Python objects; the lists are of no use then.
+
+        Args:
+            other: a container of the same class, or a dict.
+            mine: receives one's own tensors.
+            theirs: receives the other ones.
+            write: give this container instead of a twin; None where it may not be written.
+            whole: both sides have the same keys; else the other side may have fewer.
         """
         return None
 
-    def _refill(
-        self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
+    def _each(
+        self, fn: Callable[[Tensor], Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
     ) -> Self:
-        """As `_make`, of a twin that nobody else has: it becomes the result, and is of no other use afterwards."""
-        return self._consume(iter(leaves), batch_size, names, kind)
+        """A twin around what a function gives for each leaf."""
+        leaves: list[Tensor] = []
+        twin = self._open(leaves, kind)
+        return twin._refill([fn(leaf) for leaf in leaves], batch_size, names, kind)
+
+    def _refill(
+        self, leaves: Iterable[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
+    ) -> Self:
+        """As `_make`, of a twin that nobody else has: it becomes the result, and is of no other use afterwards.
+
+        `leaves` may be an iterator that containers side by side share.
+        """
+        raise NotImplementedError
 
     def _entries(self) -> dict[str, Any]:
         raise NotImplementedError
@@ -248,10 +269,6 @@ class TensorCollection:
     def _quick(self, index: int | slice) -> Self | None:
         """A short way to index by an int or a slice; None leaves it to the general way."""
         return None
-
-    def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
-        """As `_refill`, from an iterator that containers side by side share."""
-        raise NotImplementedError
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
         raise NotImplementedError
@@ -477,6 +494,29 @@ def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
     if len(set(given)) != len(given):
         raise BatchDimError(f"dim names are distinct, got {list(names)!r:.200}")
     return tuple(names) if given else None
+
+
+def settle(cls: type) -> None:
+    """Put the methods that a class inherits into its own namespace.
+
+    Dynamo guards every class in which it looks a name up in vain, and Python walks as far where its cache of types
+    misses. What users derive is left alone, so that their own bases are asked before and after as they always were.
+    """
+    for name in dir(cls):
+        owner = next((base for base in cls.__mro__ if name in vars(base)), object)
+        member = vars(owner)[name]
+        if owner not in (cls, object) and isinstance(member, (FunctionType, classmethod, property, bool)):
+            setattr(cls, name, member)
+
+
+def tensors_alone(collection: TensorCollection) -> list[Tensor] | None:
+    """The tensors at all depths, in order; None where there is something else, or a lazy stack."""
+    found: list[Tensor] = []
+    for _, value, holder in walk(collection):
+        if holder._stacked or not isinstance(value, (Tensor, TensorCollection)) or getattr(value, "is_nested", False):
+            return None
+        found += [value] if isinstance(value, Tensor) else []
+    return found
 
 
 def walk(

@@ -88,22 +88,36 @@ def _compact(collection: TensorCollection, options: PrintOptions) -> str:
         head.append(f"names={list(collection._names)}")
     head += [f"{name}={value}" for name, value in _extras(collection)]
     start = f"{type(collection).__name__}({', '.join([*head, 'fields={'])}"
-    line = f"{start}{describe_fields(collection)}}})"
-    if len(line) <= options.width:
-        return line
-    return f"{start}\n{_compact_lines(collection, options, 1)}}})"
+    line, lines = _compact_forms(collection, options, 1)
+    if line is not None and len(start) + len(line) + 2 <= options.width:
+        return f"{start}{line}}})"
+    return f"{start}\n{lines}}})"
 
 
-def _compact_lines(collection: TensorCollection, options: PrintOptions, depth: int) -> str:
-    """One entry a line; a nested container that is too long for its line is broken as well."""
+def _compact_forms(collection: TensorCollection, options: PrintOptions, depth: int) -> tuple[str | None, str]:
+    """All entries on one line, None where that is surely too long, and one entry a line, broken where it is too long.
+
+    Each level is described once, from the inside out.
+    """
     size, pad = collection._batch_size, _INDENT * depth
-    lines = []
+    texts: list[str] = []
+    lines: list[str] = []
+    fits = True
     for key, value in entries_in_order(collection, options):
-        line = f"{pad}{key}: {describe_entry(value, size)}"
-        if len(line) > options.width and isinstance(value, TensorCollection):
-            line = f"{pad}{key}: {_start_of_nested(value, size)}{{\n{_compact_lines(value, options, depth + 1)}}}"
-        lines.append(line)
-    return ",\n".join(lines)
+        if isinstance(value, TensorCollection):
+            start = _start_of_nested(value, size)
+            inner, below = _compact_forms(value, options, depth + 1)
+            text = None if inner is None else f"{start}{{{inner}}}"
+            if text is None or len(pad) + len(key) + 2 + len(text) > options.width:
+                lines.append(f"{pad}{key}: {start}{{\n{below}}}")
+            else:
+                lines.append(f"{pad}{key}: {text}")
+        else:
+            text = describe_entry(value, size)
+            lines.append(f"{pad}{key}: {text}")
+        fits = fits and text is not None and len(text) <= options.width
+        texts.append(f"{key}: {text}")
+    return ", ".join(texts) if fits else None, ",\n".join(lines)
 
 
 # ---- the detailed form -------------------------------------------------------------------------------------------

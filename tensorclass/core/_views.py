@@ -68,6 +68,15 @@ class View(Generic[T]):
             return None
         return self._collection._tensors_by_key()  # type: ignore[attr-defined, no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # all containers have it
 
+    def _top(self) -> dict[str, Any] | None:
+        """A snapshot of the entries as they are read, where nothing below them is asked for; None asks for a walk."""
+        if self._nested or self._leaves_only or self._sort:
+            return self._table()
+        entries = self._collection._entries()
+        if type(entries) is not dict or self._collection._plain:  # of a lazy stack none: it stacks what is read
+            return entries if type(entries) is dict else None
+        return {k: v if type(v) is Tensor or not hasattr(type(v), "_shown") else v._shown() for k, v in entries.items()}
+
     def _pairs(self) -> list[tuple[Any, Any]]:
         """A snapshot of (key, value): a plain key at the top level, a path below."""
         paths: list[Any] = []
@@ -204,7 +213,7 @@ class ValuesView(View[Any]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[Any]:
-        table = self._table()
+        table = self._top()
         if table is not None:
             return iter(table.values())
         if self._sort:
@@ -220,7 +229,7 @@ class ItemsView(View["tuple[str | tuple[str, ...], Any]"]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[tuple[str | tuple[str, ...], Any]]:
-        table = self._table()
+        table = self._top()
         return iter(self._pairs() if table is None else table.items())
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..core import Path, TensorCollection, join_path, unravel_key_to_tuple
+from ..core._base import tensors_alone
 from ..core._keys import Key
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ..ops import cat
@@ -269,7 +270,8 @@ def _joined(old: Any, rows: Any, allow_pickle: bool) -> tuple[Packed, Callable[[
         raise StructureError(f"append_memmap: rows follow rows along the first batch dim, got batch sizes {sizes}")
     mine: list[Tensor] = []
     theirs: list[Tensor] = []
-    alike = old._open_tensors(rows, mine, theirs) is not None and old._names == rows._names
+    alike = tensors_alone(old) is not None and old._beside(rows, mine, theirs) is not None
+    alike = alike and old._names == rows._names
     for a, b in zip(mine, theirs, strict=True) if alike else ():
         dense = a.layout is b.layout is torch.strided and not (a.is_nested or b.is_nested or a.requires_grad)
         alike = alike and dense and a.dtype is b.dtype and a.shape[1:] == b.shape[1:]

@@ -7,11 +7,12 @@ import re
 from secrets import token_hex
 from typing import Any, Generic, TypeVar
 
-import torch
+from torch import Tensor
 from typing_extensions import Self
 
 from .._schema import Schema, schema_of
 from ..core import STORAGE
+from ..core._base import tensors_alone
 from ..errors import BatchDimError, SchemaError, StructureError
 from ..ops import cat
 from ._atomic import make_folder, replacing
@@ -310,10 +311,9 @@ class _Guard:
             self._writer._failure = error
 
 
-def _tensors(batch: Any) -> list[torch.Tensor]:
+def _tensors(batch: Any) -> list[Tensor]:
     """All entries, where these are plain tensors; none otherwise."""
-    leaves: list[torch.Tensor] = []
-    return leaves if batch._open_tensors(batch, leaves, []) is not None else []
+    return tensors_alone(batch) or []
 
 
 def _signature(batch: Any) -> Any:

@@ -148,7 +148,7 @@ class ApplyOps(KeyOps):
         ):
             plain = not (others or inplace or propagate_lock or constructor_kwargs)
             leaves: list[Tensor] = []
-            twin = self._open_tensors(self, leaves, []) if plain else None  # other threads may write meanwhile
+            twin = self._beside(self, leaves, []) if plain else None  # other threads may write meanwhile
             if twin is not None and twin._plain:
                 return twin._map_plain(leaves, fn)  # type: ignore[no-any-return]  # None when nothing is left
             if plain:

@@ -101,6 +101,8 @@ class AutogradOps(Pointwise, ApplyOps):
         return self._with_each(Tensor.detach)
 
     def _with_each(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        if getattr(self, "_store", self)._plain:
+            return self._lock_alike(self._each(fn, self._batch_size, self._names, VALUES))  # type: ignore[no-any-return]  # a twin
         leaves: list[Tensor] = []
         twin = self._open(leaves, VALUES)
         new = [fn(leaf) for leaf in in_memory(twin, leaves)]

@@ -104,6 +104,13 @@ def same_object(a: Any, b: Any) -> bool:
     return _answered(a, b)
 
 
+def same_atom(a: Any, b: Any) -> bool:
+    """Whether two entries are one Python object, or equal ones of a class that is quickly compared."""
+    if type(a) in _ATOMS:
+        return type(b) is type(a) and bool(a == b)
+    return a is b and not isinstance(a, Tensor) and not hasattr(type(a), "_batch_shape")
+
+
 def same_tensor(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors hold the same; unlike in arithmetic, nan is the same as nan."""
     if a is b:

@@ -426,11 +426,14 @@ class ConversionOps(ApplyOps):
 
     def _plain_dict(self, retain_none: bool) -> dict[str, Any]:
         """Nested dicts around the tensors as they are."""
-        rows = dict(self._fields_and_gaps() if retain_none else self._entries())
+        rows = self._fields_and_gaps() if retain_none else self._entries()
+        rows = rows if type(rows) is dict else dict(rows)
         for key, value in rows.items():
+            if type(value) is Tensor or value is None:
+                continue
             if isinstance(value, ConversionOps):
                 rows[key] = value._plain_dict(retain_none)
-            elif type(value) is not Tensor:
+            else:
                 rows[key] = plain(key, value, False, ConversionOps.to_dict)
         return rows
 

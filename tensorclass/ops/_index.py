@@ -170,37 +170,51 @@ def _made(parts: tuple[Any, ...], advanced: list[int], names: tuple[str | None, 
 
 def rows(leaves: list[Tensor], index: Tensor) -> list[Tensor]:
     """Gather rows of the first dim; `index_select` is several times faster than advanced indexing on the CPU."""
-    if index.numel() >= 16 and index.is_cpu and not torch.compiler.is_compiling():
+    if index.numel() >= 16 and _all_on_cpu((index, *leaves)) and not torch.compiler.is_compiling():
         try:
             return [leaf.index_select(0, index) for leaf in leaves]
         except (IndexError, RuntimeError):  # negative entries, functorch wrappers: the general path says what is wrong
             pass
-    return [leaf[index] for leaf in leaves] if index.is_cpu else [leaf[near(index, leaf)] for leaf in leaves]
+    return by_device(leaves, (index,))
+
+
+def _all_on_cpu(values: Sequence[Any]) -> bool:
+    return False not in [value.is_cpu for value in values if isinstance(value, Tensor)]
 
 
 def near(part: Any, leaf: Tensor) -> Any:
-    """An index where a leaf takes it: on the leaf's own device, or on the CPU."""
-    if not isinstance(part, Tensor) or part.is_cpu or part.device == leaf.device:
-        return part
-    return part.to(leaf.device)
+    """An index on the device of a leaf."""
+    elsewhere = isinstance(part, Tensor) and part.device != leaf.device and not leaf.is_meta
+    return part.to(leaf.device) if elsewhere else part
+
+
+def by_device(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
+    """Index each leaf with the same parts, moved once to each device where leaves lie: torch would for each leaf."""
+    if _all_on_cpu((*leaves, *parts)):
+        index = parts[0] if len(parts) == 1 else parts
+        return [leaf[index] for leaf in leaves]
+    moved: dict[Any, tuple[Any, ...]] = {None: parts}
+    new: list[Tensor] = []
+    for leaf in leaves:
+        device = leaf.device if isinstance(leaf, Tensor) else None  # a lazy stack, whose members may lie anywhere
+        if device not in moved:
+            moved[device] = tuple([near(part, leaf) for part in parts])
+        new.append(leaf[moved[device]])
+    return new
 
 
 def apply_index(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
     """Index each leaf with the same parts."""
-    if True in [isinstance(part, Tensor) and not part.is_cpu for part in parts]:
-        return [leaf[tuple([near(part, leaf) for part in parts])] for leaf in leaves]
-    if len(parts) == 1:
+    if len(parts) == 1 and isinstance(parts[0], Tensor) and parts[0].ndim:
         part = parts[0]
-        if isinstance(part, Tensor) and part.ndim:
-            mask = part.dtype is torch.bool and not torch.compiler.is_compiling() and is_plain(part)
-            if mask and part.ndim == 1:
-                return rows(leaves, part.nonzero().reshape(-1))
-            if mask and len(leaves) > 2:
-                part = part.nonzero(as_tuple=True)  # once for all leaves
-            elif part.dtype is torch.int64 and part.ndim == 1:
-                return rows(leaves, part)
-        return [leaf[part] for leaf in leaves]
-    return [leaf[parts] for leaf in leaves]
+        mask = part.dtype is torch.bool and not torch.compiler.is_compiling() and is_plain(part)
+        if mask and part.ndim == 1:
+            return rows(leaves, part.nonzero().reshape(-1))
+        if mask and (len(leaves) > 2 or not part.is_cpu):  # elsewhere each search waits for the device
+            parts = part.nonzero(as_tuple=True)  # once for all leaves
+        elif part.dtype is torch.int64 and part.ndim == 1:
+            return rows(leaves, part)
+    return by_device(leaves, parts)
 
 
 def is_plain(tensor: Tensor) -> bool:
@@ -226,8 +240,7 @@ class IndexOps(NameOps):
             if not size or not -size[0] <= index < size[0]:
                 self._normalised(index)
             names = self._names
-            twin = self._open(leaves)
-            return twin._refill([v[index] for v in leaves], size[1:], names and names[1:])
+            return self._each(lambda leaf: leaf[index], size[1:], names and names[1:])
         if type(index) is slice and size:
             twin = self._open(leaves)
             if leaves:

@@ -30,8 +30,8 @@ from ._lengths import Ragged, has_lengths, lent, take_back
 from ._levels import by_level
 from ._mapping import MappingOps, foreach_is_safe, require_once, wanted_paths
 from ._steps import Copy as Copy
-from ._steps import apart, carry_out, copied, copy_all
-from ._writable import NUMBERS, overflows, rank, takes, unwritable, writable_as_shaped
+from ._steps import apart, carry_out, copied, copied_alike
+from ._writable import NUMBERS, overflows, rank, takes, unwritable
 
 
 class InplaceOps(IndexOps):
@@ -89,19 +89,18 @@ class InplaceOps(IndexOps):
         return self
 
     def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
-        if type(source) is not dict and type(source) is not type(self):
+        given = type(source) is dict
+        if not given and type(source) is not type(self):
             return False
-        if type(source) is dict and len(source) == 1 and not (self._stacked or self._layered):
+        if given and len(source) == 1 and not (self._stacked or self._layered):
             ((key, item),) = source.items()
             return copied(self._live().get(key), item, non_blocking)
         targets: list[Tensor] = []
         sources: list[Tensor] = []
-        if not self._side_by_side(source, targets, sources, whole, True):
+        if self._beside(source, targets, sources, True, whole) is None:
             return False
-        if not writable_as_shaped(targets, targets, sources, self._declared_alike(source)):
-            return False
-        copy_all(targets, sources, non_blocking)
-        return True
+        alike = getattr(source, "_batch_size", None) == self._batch_size and self._is_rigid()
+        return copied_alike(targets, targets, sources, alike, non_blocking)
 
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
         return InplaceOps.update_(self, values, non_blocking=non_blocking)
@@ -202,22 +201,19 @@ class InplaceOps(IndexOps):
 
     def _assign_alike(self, index: Any, value: Any, whole: bool) -> bool:
         """Write a value whose leaves have exactly the shapes and dtypes of the elements; False for any other value."""
-        if type(index) not in (int, slice) or not (type(value) is type(self) or (type(value) is dict and not whole)):
+        given = type(value) is dict and not whole
+        if (type(index) is not int and type(index) is not slice) or not (type(value) is type(self) or given):
             return False
-        if self._stacked:
-            return False
-        size = self._batch_size
+        own: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # whose slots are read faster
+        size = () if own._stacked else own._batch_size  # a stack would ask all of its members
         if not size or (type(index) is int and not -size[0] <= index < size[0]):
             return False
         leaves: list[Tensor] = []
         sources: list[Tensor] = []
-        if not self._side_by_side(value, leaves, sources, whole, True) or not leaves:
+        if self._beside(value, leaves, sources, True, whole) is None or not leaves:
             return False
-        targets = [leaf[index] for leaf in leaves]
-        if not writable_as_shaped(leaves, targets, sources, self._declared_alike(value)):
-            return False
-        copy_all(targets, sources)
-        return True
+        alike = type(index) is int and getattr(value, "_batch_size", None) == size[1:] and self._is_rigid()
+        return copied_alike(leaves, [leaf[index] for leaf in leaves], sources, alike)
 
     def _fill_at(self, index: Any, value: Any, key: str | None = None) -> bool:
         """Write a number to the elements at an int, a slice or a mask; False leaves all else to the general way."""
@@ -246,12 +242,12 @@ class InplaceOps(IndexOps):
         if key is not None:
             self._refuse_frozen("write in place", key)
             leaves.append(self._live().get(key))
-        elif not self._side_by_side(self, leaves, [], True, True):
+        elif self._beside(self, leaves, [], True) is None:
             return None
         return leaves if all([type(leaf) is Tensor and takes(leaf, value) for leaf in leaves]) else None
 
-    def _declared_alike(self, other: Any) -> bool:
-        """Whether a declaration gives the leaves of both sides their dtypes and event shapes."""
+    def _is_rigid(self, floats: bool = False) -> bool:
+        """Whether a declaration gives all leaves their dtypes and event shapes; with `floats`, floating dtypes."""
         return False
 
     def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:

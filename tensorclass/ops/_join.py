@@ -17,7 +17,7 @@ from ..core._base import Exactly, K, Names
 from ..core._batch import as_int
 from ..core._keys import Key, Path
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, StructureError, defined_again
-from ._compare import same_object
+from ._compare import same_atom, same_object
 from ._inplace import InplaceOps
 from ._lengths import Ragged, has_lengths
 from ._mapping import MappingOps
@@ -49,6 +49,8 @@ class JoinOps(ShapeOps):
     __slots__ = ()
     _joins_plainly: ClassVar[bool] = True
     """Whether tensors of one key always join by the torch function; a class with a policy for a field says no."""
+    _keeps_objects: ClassVar[bool] = False
+    """Whether Python objects that are the same always stay one value; an untyped stack holds one for each element."""
 
     # ---- joining -------------------------------------------------------------------------------------------------
 
@@ -409,56 +411,61 @@ def _same_but(a: torch.Size, b: torch.Size, dim: int) -> bool:
     return len(a) == len(b) and a[:dim] == b[:dim] and a[dim + 1 :] == b[dim + 1 :]
 
 
-def _join_plain(items: list[Any], torch_fn: Joiner, at: int, new_dim: bool) -> Any:
-    """The join of containers that hold tensors and nothing else; None where the general way has to look closer."""
+def _join_plain(items: Sequence[Any], torch_fn: Joiner, at: int, new_dim: bool) -> Any:
+    """The join of containers of one class, of tensors and equal objects; None where the general way looks closer."""
     first = items[0]
     cls = type(first)
     if not cls._joins_plainly or False in [type(item) is cls for item in items]:
         return None
-    if cls._layered:
-        store = _join_plain([item._store for item in items], torch_fn, at, new_dim)
-        return None if store is None else cls._wrap(store)
-    if first._stacked:
-        return None
+    keeps, layered = cls._keeps_objects, cls._layered
+    if layered:
+        items = [item._store for item in items]
+        first = items[0]
     size = first._batch_size
     tables: list[dict[str, Any]] = []
     for item in items:
-        if item._names is not None or (new_dim and item._batch_size != size):
+        if item._stacked or item._names is not None or (new_dim and item._batch_size != size):
             return None
-        tables.append(item._live())
-    length = len(items) if new_dim else sum([item._batch_size[at] for item in items])
+        tables.append(item._live().copy())  # other threads may write meanwhile
+    try:
+        joined = _join_tables(tables, torch_fn, at, new_dim, keeps)
+        length = len(items) if new_dim else sum([item._batch_size[at] for item in items])
+    except (KeyError, IndexError, RuntimeError, TypeError):  # the general way says which field and why
+        return None
+    if joined is None:
+        return None
     tail = size if new_dim and not at else size[at:] if new_dim else size[at + 1 :]
     target = torch.Size((*size[:at], length, *tail) if at else (length, *tail))
-    joined = _join_tables(tables, torch_fn, at, new_dim)
-    return None if joined is None else first._from_entries(joined, target, first._device, None)
+    store = first._from_entries(joined, target, first._device, None)
+    return cls._wrap(store) if layered else store
 
 
-def _join_tables(tables: list[dict[str, Any]], torch_fn: Joiner, at: int, new_dim: bool) -> dict[str, Any] | None:
-    """Join entry by entry; None where one is neither a tensor nor a container that joins plainly."""
-    first = tables[0]
-    joined: dict[str, Any] = {}
-    if any([len(table) != len(first) for table in tables]):
-        return None
-    try:
-        for key in list(first):  # other threads may write meanwhile
-            column = [table[key] for table in tables]
-            value = column[0]
-            if isinstance(value, Tensor):  # dim 0 is the default, and naming it costs a tenth
-                joined[key] = torch_fn(column, at) if at else torch_fn(column)
-            elif isinstance(value, JoinOps):
-                inner = _join_plain(column, torch_fn, at, new_dim)
-                if inner is None:
-                    return None
-                joined[key] = inner
-            else:
+def _join_tables(
+    tables: list[dict[str, Any]], torch_fn: Joiner, at: int, new_dim: bool, keeps: bool
+) -> dict[str, Any] | None:
+    """Join entry by entry; None where one does not join plainly."""
+    joined = tables[0]
+    keys = list(joined)
+    for i, table in enumerate(tables):
+        if list(table) != keys:
+            if len(table) != len(keys):
                 return None
-    except (KeyError, RuntimeError, TypeError):  # the general way says which field and why
-        return None
-    return joined if joined else None
+            tables[i] = {key: table[key] for key in keys}
+    # The first table becomes the result: its values are read before they are replaced.
+    for key, column in zip(keys, zip(*[list(table.values()) for table in tables], strict=True), strict=True):
+        value = column[0]
+        if isinstance(value, Tensor):  # dim 0 is the default, and naming it costs a tenth
+            joined[key] = torch_fn(column, at) if at else torch_fn(column)
+        elif isinstance(value, JoinOps):
+            inner = joined[key] = _join_plain(column, torch_fn, at, new_dim)
+            if inner is None:
+                return None
+        elif not keeps or False in [same_atom(value, other) for other in column]:
+            return None
+    return joined or None
 
 
-def _prepare(input: Any, op: str) -> list[Any]:
-    items = list(input)
+def _require_containers(items: list[Any], op: str) -> None:
     if not items:
         raise StructureError(f"{op} joins at least one container, got an empty sequence")
     for position, item in enumerate(items):
@@ -466,7 +473,29 @@ def _prepare(input: Any, op: str) -> list[Any]:
             raise ArgumentError(
                 f"{op} joins containers, got a {type(item).__name__} at position {position}; take the field first"
             )
-    return items
+
+
+def _joined(input: Any, dim: Any, out: Any, how: Join) -> Any:
+    """Join containers: the plain way where it can be gone, else entry by entry by the rules of their class."""
+    items = list(input)
+    first = items[0] if items else None
+    if not isinstance(first, JoinOps):
+        _require_containers(items, how.op)
+    ndim = len(first._batch_size)  # type: ignore[union-attr]  # a container
+    if not (how.new_dim or ndim):
+        raise BatchDimError("cat: the containers have no batch dim to join along; `stack` makes one")
+    if type(dim) is int and 0 <= dim < ndim + how.new_dim:
+        at = dim
+    else:
+        at = batch_dim(dim, ndim, op=how.op, extra=1) if how.new_dim else first._dim(dim, how.op)  # type: ignore[union-attr]  # as above
+    plain = _join_plain(items, how.torch_fn, at, how.new_dim) if out is None else None
+    if plain is not None:
+        return plain
+    _require_containers(items, how.op)
+    items = how.of_one_class(_stills(items))
+    size = joined_size([item._batch_size for item in items], at, how)
+    names = joined_names(items, at, how)
+    return _deliver(type(items[0])._join(items, at, size, names, how), out)
 
 
 def stack(input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
@@ -478,18 +507,7 @@ def stack(input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
     >>> stack([data, data]).batch_size
     torch.Size([2, 3])
     """
-    items = _prepare(input, "stack")
-    first = items[0]
-    at = batch_dim(dim, len(first._batch_size), op="stack", extra=1)
-    if out is None and first._names is None:
-        plain: C | None = _join_plain(items, torch.stack, at, True)
-        if plain is not None:
-            return plain
-    how = Join("stack", torch.stack, True)
-    items = how.of_one_class(_stills(items))
-    size = joined_size([item._batch_size for item in items], at, how)
-    names = joined_names(items, at, how)
-    result: C = _deliver(type(items[0])._join(items, at, size, names, how), out)
+    result: C = _joined(input, dim, out, Join("stack", torch.stack, True))
     return result
 
 
@@ -502,19 +520,7 @@ def cat(input: Joinable[C, K], dim: int = 0, *, out: C | None = None) -> C:
     >>> cat([data, data]).batch_size
     torch.Size([6])
     """
-    items = _prepare(input, "cat")
-    first = items[0]
-    if not first._batch_size:
-        raise BatchDimError("cat: the containers have no batch dim to join along; `stack` makes one")
-    at = first._dim(dim, "cat")
-    if out is None and first._names is None:
-        plain: C | None = _join_plain(items, torch.cat, at, False)
-        if plain is not None:
-            return plain
-    how = Join("cat", torch.cat, False)
-    items = how.of_one_class(_stills(items))
-    size = joined_size([item._batch_size for item in items], at, how)
-    result: C = _deliver(type(items[0])._join(items, at, size, joined_names(items, at, how), how), out)
+    result: C = _joined(input, dim, out, Join("cat", torch.cat, False))
     return result
 
 

@@ -16,7 +16,7 @@ from ..core._batch import broadcasts_to
 from ..errors import StructureError, UnsupportedOperationError
 from ._lengths import lent, take_back
 from ._lerp import lerp, lerp_, lerp_lists, lerp_lists_
-from ._objects import meet_objects
+from ._objects import answer, meet_objects
 from ._operands import (
     OPERANDS,
     Default,
@@ -26,6 +26,7 @@ from ._operands import (
     merged,
     operand,
     operation,
+    paired,
     partial,
     show,
     unaligned,
@@ -123,6 +124,8 @@ REFLECTED: Final[Mapping[str, Kernel]] = {row.name: _reflected(row) for row in R
 
 def unary(self: C, kernel: Kernel) -> C:
     """Apply a function to every leaf."""
+    if self._layered and not self._stacked and self._is_rigid(True):  # as in `binary`
+        return self._wrap(unary(self._store, kernel))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
     locked = self._owners() is not None
     leaves: list[Tensor] = []
     self = self._open(leaves, VALUES)
@@ -141,29 +144,55 @@ def unary(self: C, kernel: Kernel) -> C:
 
 def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, default: Default = None) -> C:
     """Combine every leaf with a container, a tensor over the batch, or a number."""
-    locked = kernel.checked and self._owners() is not None
-    leaves: list[Tensor] = []
-    right: Right
-    paired = self._paired(other) if type(other) is type(self) else None
-    if paired is None and isinstance(other, TensorCollection):
-        self, other = _met(self, other, kernel)
-    self, leaves, right = paired or (self._open(leaves, VALUES), leaves, 0)
-    template: Any = self
-    if paired is None and default is not None and isinstance(other, TensorCollection):
-        (template, leaves), right = merged(self, other, kernel.name, default)
-    elif paired is None:
-        right = operand(self, leaves, other, kernel.name)
     options = {} if alpha is None else {"alpha": alpha}
+    if type(other) is type(self):
+        if self._layered and self._is_rigid(True):  # the declaration covers the result, so the stores do the work
+            store: Any = _twins(self._store, other._store, kernel, options, True)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
+            twin = None if store is None else self._wrap(store)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
+        else:
+            twin = _twins(self, other, kernel, options)
+        if twin is not None:
+            return twin  # type: ignore[no-any-return]  # of the class of self
+    right: Right
+    locked = kernel.checked and self._owners() is not None
+    met = isinstance(other, TensorCollection)
+    if met:
+        self, other = _met(self, other, kernel)
+    if met and default is not None:
+        (template, leaves), right = merged(self, other, kernel.name, default)
+    else:
+        template = self._open(leaves := [], VALUES)
+        right = operand(template, leaves, other, kernel.name)
+    result = _combined(template, leaves, right, other, kernel, options)
+    if met and kernel.meets:
+        meet_objects(self, result, other, kernel.name, default is not None)
+    return _locked(result) if locked else result  # type: ignore[return-value]  # a twin of self
+
+
+def _twins(self: C, other: Any, kernel: Kernel, options: dict[str, Any], alike: bool = False) -> C | None:
+    """Combine two containers of one class and the same tensors; None where the general way has to look closer."""
+    leaves: list[Tensor] = []
+    right: list[Tensor] = []
+    template = paired(self, other, leaves, right, alike) if type(other) is type(self) else None
+    if template is None:
+        return None
+    result = _combined(template, leaves, right, other, kernel, options)
+    if kernel.equality is not None and not result._plain:
+        answer(result, kernel.equality)
+    return _locked(result) if kernel.checked and self._owners() is not None else result
+
+
+def _combined(
+    twin: C, leaves: list[Tensor], right: Right, other: Any, kernel: Kernel, options: dict[str, Any]
+) -> C:  # fmt: skip
+    """A twin refilled with what an operation makes of its leaves and an operand."""
     try:
         new = _run(kernel, leaves, right, options)
     except RuntimeError as error:
-        raise _explained(template, kernel, leaves, (right,), options, error) from error
+        raise _explained(twin, kernel, leaves, (right,), options, error) from error
     if kernel.checked:
-        template._accept(leaves, new, kernel.name, other)
-    result = template._refill(new, self._batch_size, self._names, VALUES)
-    if paired is None and kernel.meets and isinstance(other, TensorCollection):
-        meet_objects(self, result, other, kernel.name, default is not None)
-    return _locked(result) if locked else result  # type: ignore[no-any-return]  # a twin of self
+        twin._accept(leaves, new, kernel.name, other)
+    return twin._refill(new, twin._batch_size, twin._names, VALUES)
 
 
 def _locked(result: C) -> C:
@@ -241,16 +270,17 @@ def write(self: C, kernel: Kernel, *operands: Any, default: Default = None, **gi
     paths: Layout | None = None
     rights: tuple[Right, ...]
     apart_: list[tuple[Any, Tensor]] = []
-    paired = self._paired(operands[0]) if len(operands) == 1 and type(operands[0]) is type(self) else None
-    if paired is not None:
-        own, leaves, right = paired
+    twin = len(operands) == 1 and type(operands[0]) is type(self)
+    right: list[Tensor] = []
+    own: Any = paired(self, operands[0], leaves := [], right) if twin else None
+    if own is not None:
         rights = (right,)
     elif default is not None and isinstance(operands[0], TensorCollection):
         own = self._open(leaves := [], VALUES)
         apart_ = lent(own, leaves, f"{kernel.name}_")
         paths, leaves, rights = partial(own, leaves, operands[0], kernel.name, default)
     else:
-        own, paths = _targets(self, operands, leaves)
+        own, paths = _targets(self, operands, leaves := [])
         apart_ = lent(own, leaves, f"{kernel.name}_")
         rights = tuple([operand(own, leaves, other, kernel.name, paths) for other in operands])
     options = {key: value for key, value in given.items() if value is not None}
@@ -293,19 +323,25 @@ def write_dunder(self: C, other: object, kernel: Kernel) -> C:
 
 
 def _run(kernel: Kernel, leaves: list[Tensor], right: Right, options: dict[str, Any]) -> Sequence[Tensor]:
-    if kernel.name in SCALAR_FREE and isinstance(right, (int, float)) and not options:
+    if type(right) is not list and kernel.name in SCALAR_FREE and isinstance(right, (int, float)) and not options:
         right = _repeated(leaves, right)
-    if _listable(kernel, leaves, (right,), options):
-        pair = (right, leaves) if kernel.swap else (leaves, right)
+    many = type(right) is list
+    if kernel.foreach is not None and (
+        interpreters() is None and leaves if many else _listable(kernel, leaves, (right,), options)
+    ):
         try:
-            return kernel.foreach(*pair, **options)  # type: ignore[misc,no-any-return]  # not None: listable
+            return kernel.foreach(right, leaves, **options) if kernel.swap else kernel.foreach(leaves, right, **options)  # type: ignore[no-any-return]  # torch's
         except RuntimeError:  # its autograd refuses integers beside tracked leaves; the loop says what else is wrong
             pass
-    if type(right) is list:
-        return [kernel.function(leaf, other, **options) for leaf, other in zip(leaves, right, strict=True)]
+    function = kernel.function
+    if many:
+        rows = zip(leaves, right, strict=True)  # type: ignore[arg-type]  # a list
+        return (
+            [function(leaf, other, **options) for leaf, other in rows] if options else [function(a, b) for a, b in rows]
+        )
     if kernel.numbers == "yes" or isinstance(right, Tensor):
-        return [kernel.function(leaf, right, **options) for leaf in leaves]
-    return [kernel.function(leaf, _scalar(leaf, right), **options) for leaf in leaves]
+        return [function(leaf, right, **options) for leaf in leaves]
+    return [function(leaf, _scalar(leaf, right), **options) for leaf in leaves]
 
 
 SCALAR_FREE: Final = frozenset({"add", "sub", "mul", "div"})

@@ -66,9 +66,15 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=1, b=2).select("a").keys())
         ['a']
         """
-        flag(inplace=inplace, strict=strict, as_tensordict=as_tensordict)
+        if not (inplace is False is as_tensordict and strict is True):
+            flag(inplace=inplace, strict=strict, as_tensordict=as_tensordict)
         if self._stacked and not inplace:
             return self._untyped("select", *keys, strict=strict)
+        if not inplace:  # the common call: one look each
+            entries = self._entries()
+            found = {key: entries[key] for key in keys if type(key) is str and key in entries}
+            if len(found) == len(keys):
+                return self._laid({k: v if type(v) is Tensor else _shallow(v) for k, v in found.items()})
         seen = self._entries() if inplace else None
         source = self if strict else self._twin()  # other threads may write meanwhile
         result = self._relaid(source._taken([unravel_key_to_tuple(key) for key in keys], strict))
@@ -100,7 +106,7 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=1, b=2).exclude("a").keys())
         ['b']
         """
-        flag(inplace=inplace)
+        flag(inplace=inplace) if inplace is not False else None
         if self._stacked and not inplace:
             return self._untyped("exclude", *keys)
         seen = self._entries() if inplace else None
@@ -108,16 +114,15 @@ class KeyOps(LazyOps):
         return self._adopt(result, seen) if inplace else result
 
     def _without(self, paths: set[Path]) -> Any:
-        dropped = {path[0] for path in paths if len(path) == 1}
         deeper = [path for path in paths if len(path) > 1]
-        kept: dict[str, Any] = {}
-        for key, value in self._entries().items():
-            if key in dropped:
-                continue
+        kept = dict(self._entries())
+        for path in paths:
+            if len(path) == 1:
+                kept.pop(path[0], None)
+        for key, value in kept.items():
             if type(value) is not Tensor and isinstance(value, KeyOps):
                 below = {path[1:] for path in deeper if path[0] == key} if deeper else ()
-                value = value._without(below) if below else value._twin()
-            kept[key] = value
+                kept[key] = value._without(below) if below else value._twin()
         return self._laid(kept)
 
     def _laid(self, entries: dict[str, Any]) -> Any:

@@ -68,7 +68,9 @@ class MappingOps(ReadingOps):
                 [0., 0., 0.]])
         """
         kind = type(index)
-        if kind is str:
+        if kind is int or kind is slice:
+            self._set_index(index, value)
+        elif kind is str:
             self._set_path((index,), value)  # type: ignore[arg-type]  # by its type
         elif is_key(index):
             self._set_path(unravel_key_to_tuple(index), value)
@@ -390,6 +392,8 @@ class MappingOps(ReadingOps):
         """
         if not recurse:
             return self._twin()
+        if self._layered and not self._stacked:
+            return self._wrap(MappingOps.clone(self._store, **kwargs))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
         leaves: list[Tensor] = []
         new = self._open(leaves, STORAGE)
         return new._refill(_clone_leaves(leaves, kwargs), self._batch_size, self._names, STORAGE)
@@ -554,7 +558,7 @@ def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tens
     if unknown:
         raise TypeError(f"clone() has no argument {unknown[0]!r:.200}; it takes `recurse` and `memory_format`")
     tracked = torch.is_grad_enabled() and True in [leaf.requires_grad for leaf in leaves]
-    if not kwargs and leaves and not tracked and foreach_is_safe():  # the foreach kernel's autograd refuses integers
+    if not kwargs and len(leaves) > 3 and not tracked and foreach_is_safe():  # its autograd refuses integers
         try:
             return torch._foreach_clone(leaves)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
         except NotImplementedError:  # of nested tensors

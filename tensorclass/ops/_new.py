@@ -209,7 +209,7 @@ def like(fn: Callable[..., Tensor]) -> Callable[..., Any]:
                 raise UnsupportedOperationError(
                     f"torch.{fn.__name__}: `{path}` of {leaf.dtype} and shape {list(leaf.shape)}: {error}"
                 ) from error
-        twin._accept(leaves, new, fn.__name__)
+        twin._accept(leaves, new, fn.__name__, ... if dtype else None)  # shapes are those of the leaves
         result = twin._refill(new, twin._batch_size, twin._names, VALUES)
         if device is not None:
             result._set_device(device)

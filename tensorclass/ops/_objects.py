@@ -78,6 +78,19 @@ def meet_objects(self: Any, result: Any, other: Any, op: str, filled: bool) -> N
         raise different_entries(self, other, op, objects.left, objects.right, objects.left)
 
 
+def answer(result: Any, same: bool) -> None:
+    """Put what a comparison says of objects that are the same on both sides in their place."""
+    while result._layered:
+        result = result._store
+    entries = result._entries()
+    for key, value in entries.items():
+        if isinstance(value, TensorCollection):
+            answer(value, same)
+        elif is_object(value):
+            entries[key] = torch.full(result._batch_size, same, dtype=torch.bool, device=_device(result))
+    result._fill(entries)
+
+
 _ABSENT: Final = object()
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from types import FunctionType
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from typing_extensions import Self
 
 from ..core import VALUES, TensorCollection, join_path
 from ..core._base import Handler
@@ -25,6 +24,7 @@ Operand: TypeAlias = "TensorCollection | Tensor | complex | np.number[Any] | np.
 Default: TypeAlias = "Tensor | complex | Literal['intersection'] | None"
 """What stands in for an entry that only one operand has."""
 
+P = TypeVar("P", bound="Pointwise")
 Layout: TypeAlias = "tuple[str | Path, ...]"
 Right: TypeAlias = "list[Tensor] | Tensor | complex"
 NUMBERS: Final = (int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -47,17 +47,6 @@ class Pointwise(InplaceOps):
         if handler is not None:
             return handler(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)
-
-    def _paired(self, other: Any) -> tuple[Self, list[Tensor], list[Tensor]] | None:
-        """A twin, its leaves and those of another of the class in the same order, if all are tensors of equal ranks."""
-        if self._batch_size != other._batch_size:
-            return None
-        mine: list[Tensor] = []
-        theirs: list[Tensor] = []
-        own = self._open_tensors(other, mine, theirs)
-        if own is None or not (self._declared_alike(other) or [v.ndim for v in mine] == [v.ndim for v in theirs]):
-            return None
-        return own, mine, theirs
 
     def _layout(self) -> Layout:
         """The key or path of each `VALUES` leaf, in order; a store that knows it at once overrides this."""
@@ -141,6 +130,17 @@ def arranged(mine: Any, other: Any) -> Any:
             other = other._twin()
             other._put(key, value._arrange(partner))
     return other
+
+
+def paired(self: P, other: P, mine: list[Tensor], theirs: list[Tensor], alike: bool = False) -> P | None:
+    """A twin whose leaves are added to a list, beside those of another of its class; None where their ranks differ.
+
+    `alike`: a declaration says that they do not.
+    """
+    own = self._beside(other, mine, theirs) if self._batch_size == other._batch_size else None
+    if own is None or alike or own._is_rigid() or [v.ndim for v in mine] == [v.ndim for v in theirs]:
+        return own
+    return None
 
 
 def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: Layout | None = None) -> list[Tensor]:

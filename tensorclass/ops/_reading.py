@@ -56,39 +56,6 @@ class ReadingOps(TensorCollection):
         """The entries when they are tensors and nothing else, for ways that need no more."""
         return None
 
-    def _side_by_side(
-        self, other: Any, mine: list[Tensor], theirs: list[Tensor], whole: bool, write: bool = False
-    ) -> bool:
-        """Collect tensors that stand under the same keys; False where not all that is there is tensors and containers.
-
-        `other` is a container or a dict. `whole` asks for the same keys on both sides and keeps the order of the own
-        ones; else the other side may have fewer. `write` refuses where a container is frozen.
-        """
-        kind = type(other)
-        table = None if kind is dict else self._tensors_by_key()
-        if table is not None:
-            found = other._tensors_by_key()
-            if found is not None and list(table) == list(found):
-                mine += table.values()
-                theirs += found.values()
-                return True
-        if self._stacked:
-            return False
-        own, found = self._live(), other if kind is dict else other._live()
-        if whole and len(own) != len(found):
-            return False
-        for key in list(own if whole else found):
-            leaf, source = own.get(key), found.get(key)
-            if type(leaf) is Tensor and type(source) is Tensor:
-                mine.append(leaf)
-                theirs.append(source)
-                continue
-            if not isinstance(leaf, ReadingOps) or type(source) not in (dict, type(leaf)):
-                return False
-            if not leaf._side_by_side(source, mine, theirs, whole, write):
-                return False
-        return True
-
     @overload
     def __getitem__(self, index: Subscript) -> Any: ...
     @overload

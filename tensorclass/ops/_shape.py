@@ -19,7 +19,7 @@ from ..errors import ArgumentError, BatchDimError, BatchSizeError
 from ._inplace import InplaceOps
 from ._lengths import in_memory
 from ._mapping import MappingOps
-from ._undo import FLIPPED, PERMUTED, RESHAPED, ROLLED
+from ._undo import FLIPPED, PERMUTED, RESHAPED, ROLLED, VIEWED
 
 Dims: TypeAlias = "int | str | Sequence[int] | Sequence[str] | Sequence[int | str]"
 
@@ -28,12 +28,6 @@ class ShapeOps(InplaceOps):
     """`view`, `permute`, `expand`, ... on batch dims."""
 
     __slots__ = ()
-
-    def _reshaped(self, fn: Callable[[Tensor], Tensor], size: torch.Size, names: Names = None) -> Self:
-        """A twin whose leaves went through `fn`; without leaves the given size stands."""
-        leaves: list[Tensor] = []
-        new = self._open(leaves)
-        return new._refill([fn(leaf) for leaf in leaves], size, names)
 
     def _like_torch(self, fn: Callable[[Tensor], Tensor], names: Names = None) -> Self:
         """A twin whose batch size is what `fn` does to a tensor of the batch shape."""
@@ -82,7 +76,7 @@ class ShapeOps(InplaceOps):
         ]
         return twin._refill(reshaped, new)
 
-    @RESHAPED
+    @VIEWED
     def view(
         self, *shape: Sizes | torch.dtype, size: Sequence[int] | None = None, batch_size: Sequence[int] | None = None
     ) -> Self:  # fmt: skip
@@ -155,7 +149,7 @@ class ShapeOps(InplaceOps):
             *self._names[last + 1 :],
         )
         new = torch.Size((*size[:first], *merged, *size[last + 1 :]))
-        result = self._reshaped(lambda leaf: leaf.flatten(first, last), new, _or_none(names))
+        result = self._each(lambda leaf: leaf.flatten(first, last), new, _or_none(names))
         return self._become(result) if inplace else result
 
     @RESHAPED
@@ -180,7 +174,7 @@ class ShapeOps(InplaceOps):
         new = torch.Size((*size[:at], *parts, *size[at + 1 :]))
         names = self._names and (*self._names[:at], *[None] * len(parts), *self._names[at + 1 :])
         dims = len(size)
-        result = self._reshaped(lambda leaf: leaf.reshape(new + leaf.shape[dims:]), new, _or_none(names))
+        result = self._each(lambda leaf: leaf.reshape(new + leaf.shape[dims:]), new, _or_none(names))
         return self._become(result) if inplace else result
 
     @RESHAPED
@@ -197,9 +191,7 @@ class ShapeOps(InplaceOps):
         at = self._dim(dim, "unsqueeze", extra=1)
         size = self._batch_size
         names = self._names and (*self._names[:at], None, *self._names[at:])
-        leaves: list[Tensor] = []
-        twin = self._open(leaves)
-        return twin._refill([leaf.unsqueeze(at) for leaf in leaves], torch.Size((*size[:at], 1, *size[at:])), names)
+        return self._each(lambda leaf: leaf.unsqueeze(at), torch.Size((*size[:at], 1, *size[at:])), names)
 
     @RESHAPED
     def squeeze(self, dim: int | str | None = None) -> Self:
@@ -219,7 +211,7 @@ class ShapeOps(InplaceOps):
             return self._twin()
         keep = [d for d in range(len(size)) if d not in drop]
         names = self._names and tuple(self._names[d] for d in keep)
-        return self._reshaped(lambda leaf: leaf.squeeze(drop), torch.Size([size[d] for d in keep]), _or_none(names))
+        return self._each(lambda leaf: leaf.squeeze(drop), torch.Size([size[d] for d in keep]), _or_none(names))
 
     # ---- another order of the dims -------------------------------------------------------------------------------
 
@@ -247,13 +239,14 @@ class ShapeOps(InplaceOps):
             return self._twin()
         names = self._names and tuple(self._names[d] for d in order)
         full = order
-        leaves: list[Tensor] = []
-        twin = self._open(leaves)
-        for i, leaf in enumerate(leaves):
+
+        def permuted(leaf: Tensor) -> Tensor:
+            nonlocal full
             if leaf.ndim != len(full):
                 full = (*order, *range(ndim, leaf.ndim))
-            leaves[i] = leaf.permute(*full) if full else leaf.permute(())  # faster than one tuple, several times
-        return twin._refill(leaves, torch.Size([size[d] for d in order]), names)
+            return leaf.permute(*full) if full else leaf.permute(())  # faster than one tuple, several times
+
+        return self._each(permuted, torch.Size([size[d] for d in order]), names)
 
     @PERMUTED
     def transpose(self, dim0: int | str, dim1: int | str) -> Self:
@@ -273,7 +266,7 @@ class ShapeOps(InplaceOps):
         order[a], order[b] = b, a
         new = torch.Size([self._batch_size[d] for d in order])
         names = self._names and tuple(self._names[d] for d in order)
-        return self._reshaped(lambda leaf: leaf.transpose(a, b), new, names)
+        return self._each(lambda leaf: leaf.transpose(a, b), new, names)
 
     @PERMUTED
     def swapaxes(self, axis0: int | str, axis1: int | str) -> Self:
@@ -321,7 +314,7 @@ class ShapeOps(InplaceOps):
         if self._stacked:
             return self._through("flip", dims)  # type: ignore[no-any-return]  # a stack of this class
         where = self._dims(dims, "flip")
-        return self._reshaped(lambda leaf: leaf.flip(where), self._batch_size, self._names)
+        return self._each(lambda leaf: leaf.flip(where), self._batch_size, self._names)
 
     @FLIPPED
     def fliplr(self) -> Self:
@@ -354,7 +347,7 @@ class ShapeOps(InplaceOps):
             if len(amounts) != len(where):
                 raise BatchDimError(f"roll takes one shift for each dim, got {shifts} for dims {dims}")
             dense = self._solid()  # of a stack, to which other threads may add members meanwhile
-            result = dense._reshaped(lambda leaf: leaf.roll(amounts, where), dense._batch_size, dense._names)
+            result = dense._each(lambda leaf: leaf.roll(amounts, where), dense._batch_size, dense._names)
         return self._become(result) if inplace else result
 
     def rot90(self, k: int = 1, dims: Dims = (0, 1)) -> Self:
@@ -415,7 +408,7 @@ class ShapeOps(InplaceOps):
             raise BatchSizeError(f"repeat takes counts of zero or more, got {counts}")
         new = torch.Size([n * c for n, c in zip(size, counts, strict=True)])
         dims = len(size)
-        result = dense._reshaped(lambda leaf: leaf.repeat(*counts, *[1] * (leaf.ndim - dims)), new, dense._names)
+        result = dense._each(lambda leaf: leaf.repeat(*counts, *[1] * (leaf.ndim - dims)), new, dense._names)
         return self._become(result) if inplace else result
 
     def repeat_interleave(
@@ -464,7 +457,7 @@ class ShapeOps(InplaceOps):
         if not 0 <= first <= first + length <= size[at] or length < 0:
             raise BatchDimError(f"narrow: start {start} and length {length} exceed batch dim {at} of size {size[at]}")
         new = torch.Size((*size[:at], length, *size[at + 1 :]))
-        return self._reshaped(lambda leaf: leaf.narrow(at, first, length), new, self._names)
+        return self._each(lambda leaf: leaf.narrow(at, first, length), new, self._names)
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
         """A container of contiguous leaves; leaves that are contiguous are kept.
@@ -479,7 +472,7 @@ class ShapeOps(InplaceOps):
                 return leaf.clone(memory_format=torch.contiguous_format)
             return leaf.contiguous()
 
-        result = self._solid()._reshaped(fix, self._batch_size, self._names)
+        result = self._solid()._each(fix, self._batch_size, self._names)
         return self._become(result) if inplace else result
 
     def is_contiguous(self) -> bool:

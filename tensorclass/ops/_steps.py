@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from ..core._keys import Path
-from ._mapping import foreach_is_safe
 
 Copy = tuple[Tensor, Tensor, Path]
 Step = tuple[Any, Any, Any]
@@ -37,7 +36,7 @@ def carry_out(plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any
             entry._commit(source)  # an entry node
     for entry, source, index in picked:
         entry[index] = source
-    copy_all(targets, sources, non_blocking)
+    _copy(targets, sources, non_blocking)
 
 
 class Later:
@@ -67,10 +66,37 @@ def _kept(index: Any, written: list[Tensor]) -> Any:
     return tuple([apart(written, [part], own=False)[0] if isinstance(part, Tensor) else part for part in index])
 
 
-def copy_all(targets: list[Tensor], sources: list[Tensor], non_blocking: bool = False) -> None:
-    """Copy checked sources, in one call where there are several; all are read before any target is written."""
-    sources = apart(targets, sources)
-    if len(targets) > 1 and foreach_is_safe():
+def copied_alike(
+    leaves: list[Tensor], targets: list[Tensor], sources: list[Tensor], alike: bool, non_blocking: bool = False
+) -> bool:
+    """Copy sources of dtype and shape of their targets into leaves that are surely writable; else False, and nothing.
+
+    Args:
+        leaves: the tensors that hold the targets.
+        targets: these, or views of them.
+        sources: one for each target.
+        alike: a declaration and the batch sizes say that dtypes and shapes are the same.
+        non_blocking: whether copies may be asynchronous.
+    """
+    for target, source in () if alike else zip(targets, sources, strict=True):
+        if target.dtype is not source.dtype or source.is_nested or target.shape != source.shape:
+            return False
+    if torch.compiler.is_compiling():  # dynamo can't ask whether a tensor was made in inference mode
+        if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
+            return False
+        _copy(targets, apart(targets, sources), non_blocking)
+        return True
+    if _any_tracked(*leaves) or not all(map(Tensor.is_contiguous, leaves)) or any(map(Tensor.is_inference, leaves)):
+        return False
+    if _interpreters() is not None or _aliases(tuple(targets), {}, tuple(sources)):
+        sources = apart(targets, sources)
+    _copy(targets, sources, non_blocking)
+    return True
+
+
+def _copy(targets: list[Tensor], sources: list[Tensor], non_blocking: bool) -> None:
+    """Copy sources that no write to a target changes, in one call where there are several."""
+    if len(targets) > 1 and _interpreters() is None:
         torch._foreach_copy_(targets, sources, non_blocking)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
     else:
         for target, source in zip(targets, sources, strict=True):
@@ -91,6 +117,9 @@ def apart(targets: list[Tensor], sources: list[Tensor], own: bool = True) -> lis
 
 
 _interpreters = torch._C._functorch.peek_interpreter_stack  # pyright: ignore[reportAttributeAccessIssue]  # a C module
+_any_tracked: Callable[..., bool] = getattr(
+    torch._C, "_any_requires_grad", lambda *tensors: any([tensor.requires_grad for tensor in tensors])
+)
 _aliases: Callable[..., bool] = getattr(torch._C, "_any_output_is_alias_to_input_or_output", lambda *_: True)
 """Whether tensors share a storage with others, or with each other, in one call; a closer look where torch lacks it."""
 
@@ -106,7 +135,8 @@ def _end(tensor: Tensor) -> int:
 def _copied_apart(targets: list[Tensor], sources: list[Tensor], own: bool) -> list[Tensor]:
     """As `apart`, by where each tensor begins and ends."""
     spans = sorted([(target.data_ptr(), _end(target)) for target in targets])
-    starts, furthest = [start for start, _ in spans], [*accumulate([end for _, end in spans], max)]
+    starts, ends = [start for start, _ in spans], sorted([end for _, end in spans])
+    furthest = [*accumulate([end for _, end in spans], max)]
     found = list(sources)
     for i, source in enumerate(sources):
         start, end = source.data_ptr(), _end(source)
@@ -114,7 +144,7 @@ def _copied_apart(targets: list[Tensor], sources: list[Tensor], own: bool) -> li
         if start == end or not before or furthest[before - 1] <= start:
             continue
         same = own and i < len(targets) and _same_place(targets[i], source)
-        if not same or sum([first < end and start < last for first, last in spans]) > 1:
+        if not same or before - bisect_right(ends, start) > 1:  # all that begin before its end, but those behind it
             found[i] = source.clone()
     return found
 

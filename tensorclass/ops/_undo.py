@@ -34,20 +34,26 @@ class Origin(NamedTuple):
     kwargs: dict[str, Any]
 
 
-def undone_by(inverse: Callable[[Origin, Any, Any], Any]) -> Callable[[F], F]:
-    """Let the result of a method be used in a `with` block that ends with the inverse operation."""
+def undone_by(inverse: Callable[[Origin, Any, Any], Any], typed: bool = True) -> Callable[[F], F]:
+    """Let the result of a method be used in a `with` block that ends with the inverse operation.
+
+    Where no declaration speaks of the method (`typed=False`) it runs on the store of a typed class, which saves a step
+    for each property that it reads. Options (`inplace=True` for one) may write: then the class itself is asked.
+    """
 
     def decorate(method: F) -> F:
         @wraps(method)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            result = method(self, *args, **kwargs)
-            if result is self:
-                return result
-            if is_compiling():
-                result._origin = COMPILED
-            else:  # past the property, which takes longer than some of the operations
-                source, target = self._store if self._layered else self, result._store if result._layered else result
-                target._origin = (ref(source), type(self), inverse, method, args, kwargs)
+            source = self._store if self._layered else self
+            if typed or source is self or kwargs or source._stacked:
+                result = method(self, *args, **kwargs)
+                if result is self:
+                    return result
+                target = result._store if result._layered else result  # past the property, which takes longer
+            else:
+                target = method(source, *args)
+                result = self._wrap(target)
+            target._origin = COMPILED if is_compiling() else (ref(source), type(self), inverse, method, args, kwargs)
             return result
 
         return call  # type: ignore[return-value]  # of the method's signature
@@ -189,10 +195,11 @@ def _parts(path: Path, separator: str) -> Path:
     return tuple(separator.join(path).split(separator))
 
 
-RESHAPED: Final = undone_by(_reshaped)
-PERMUTED: Final = undone_by(_permuted)
-FLIPPED: Final = undone_by(_again)
-ROLLED: Final = undone_by(_rolled)
+VIEWED: Final = undone_by(_reshaped)
+RESHAPED: Final = undone_by(_reshaped, typed=False)
+PERMUTED: Final = undone_by(_permuted, typed=False)
+FLIPPED: Final = undone_by(_again, typed=False)
+ROLLED: Final = undone_by(_rolled, typed=False)
 CAST: Final = undone_by(_cast)
 FLATTENED_KEYS: Final = undone_by(_restyled)
 UNFLATTENED_KEYS: Final = undone_by(_restyled)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -11,9 +10,6 @@ from torch import Tensor
 NUMBERS: Final = (int, float, bool)
 _WIDE: Final = (torch.float32, torch.float64, torch.int64, torch.int32)
 _EXACT: Final = 2**24
-_any_tracked: Callable[..., bool] = getattr(
-    torch._C, "_any_requires_grad", lambda *tensors: any([tensor.requires_grad for tensor in tensors])
-)
 
 
 def unwritable(leaf: Tensor, tracked: bool) -> str:
@@ -46,21 +42,6 @@ def rank(value: object) -> int:
     return 3 if isinstance(value, complex) else 2 if isinstance(value, float) else int(not isinstance(value, bool))
 
 
-def writable_as_shaped(leaves: list[Tensor], targets: list[Tensor], sources: list[Tensor], alike: bool) -> bool:
-    """Whether sources have dtype and shape of their targets, and the leaves that hold these may be written.
-
-    `alike`: all have the dtypes and event shapes of one declaration, so that the first pair speaks for all.
-    """
-    for target, source in zip(targets[:1], sources, strict=False) if alike else zip(targets, sources, strict=True):
-        if target.dtype is not source.dtype or source.is_nested or target.shape != source.shape:
-            return False
-    if torch.compiler.is_compiling():  # dynamo can't ask whether a tensor was made in inference mode
-        return True not in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]
-    if _any_tracked(*leaves) or not all(map(Tensor.is_contiguous, leaves)):
-        return False
-    return not any(map(Tensor.is_inference, leaves))
-
-
 def overflows(value: Any, dtype: torch.dtype) -> bool:
     """Whether a finite number, or one in nested lists, is beyond what a floating dtype holds."""
     if not (dtype.is_floating_point or dtype.is_complex):
@@ -81,9 +62,10 @@ _INFINITE: Final = float("inf")
 
 def takes(leaf: Tensor, value: Any) -> bool:
     """Whether a tensor may be written and holds a number as it is, by a look at both; False also where in doubt."""
-    if type(value) not in NUMBERS or rank(leaf) < rank(value) or not -_EXACT < value < _EXACT:
+    dtype = leaf.dtype
+    if type(value) not in NUMBERS or not -_EXACT < value < _EXACT or dtype not in _WIDE:
         return False
-    if leaf.requires_grad or not leaf.is_contiguous() or leaf.dtype not in _WIDE:
+    if (type(value) is float and not dtype.is_floating_point) or leaf.requires_grad or not leaf.is_contiguous():
         return False
     if torch.compiler.is_compiling():
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import GenericAlias
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..core import BATCHED, STORAGE, TensorCollection, as_batch_size, unravel_key_to_tuple
-from ..core._base import Kind, Names, check_names
+from ..core._base import Kind, Names, check_names, settle
 from ..core._batch import as_jagged, flag, jagged
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path
@@ -21,13 +21,14 @@ from ..core._pytree import new_object, register, trusted
 from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
 from ..ops import UNSET, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
+from ..ops._compare import same_atom
 from ..ops._inplace import Copy
 from ..ops._mapping import items_of, require_once
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
 from ._consolidate import PackLayout, block_of, hollow, restore
-from ._fitting import Replaced, at_once, fits, inner_names, mismatch, missing, named_like, within
+from ._fitting import Replaced, at_once, below, fits, mismatch, missing, named_like, within
 from ._nested import has_rows, held, only_tensors, over
 from ._nodes import Node, NonTensorStack, Unbatched
 from ._non_tensor import NonTensorData, UnbatchedTensor, presented, same_entry, stays_one
@@ -177,44 +178,25 @@ class TensorDict(TensorDictBase):
     ) -> Self:
         if not self._plain:
             return self._twin()._refill(leaves, batch_size, names, kind)
-        new = object.__new__(type(self))
-        new._data = data = dict(zip(self._data, leaves, strict=False))  # several times cheaper than strict
+        data = dict(zip(self._data, leaves, strict=False))  # several times cheaper than strict
         if len(data) != len(leaves) or len(data) != len(self._data):
             raise StructureError(_CHANGED)
-        new._batch_size = batch_size
-        new._device = self._device
-        new._names = names or None  # no batch dim has no name
-        new._plain = True
-        new._lock = None
-        return new
+        return self._of(data, batch_size, self._device, names, True)
 
     def _twin(self) -> Self:
-        new = object.__new__(type(self))
-        new._data = data = self._data.copy()
-        new._batch_size = self._batch_size
-        new._device = self._device
-        new._names = self._names
-        new._plain = plain = self._plain
-        new._lock = None
-        if not plain:
-            for key, value in data.items():
-                if type(value) is not Tensor and isinstance(value, TensorCollection):
-                    data[key] = value._twin()
-        return new
+        data = self._data.copy()
+        plain = self._plain  # after the copy, as in `_open`
+        for key, value in () if plain else data.items():
+            if type(value) is not Tensor and isinstance(value, TensorCollection):
+                data[key] = value._twin()
+        return self._of(data, self._batch_size, self._device, self._names, plain)
 
     def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
         data = self._data.copy()
-        new = object.__new__(type(self))
-        new._data = data
-        new._batch_size = self._batch_size
-        new._device = self._device
-        new._names = self._names
-        new._plain = plain = self._plain  # after the copy: a write of something else than a tensor says so first
-        new._lock = None
+        plain = self._plain  # after the copy: a write of something else than a tensor says so first
         if plain:
             leaves += data.values()
-            return new
-        for key, value in data.items():
+        for key, value in () if plain else data.items():
             if type(value) is Tensor:
                 leaves.append(value)
             elif isinstance(value, TensorCollection):
@@ -222,88 +204,91 @@ class TensorDict(TensorDictBase):
             elif isinstance(value, Tensor) and not has_rows(value, self._batch_size):
                 leaves.append(value)
             elif isinstance(value, (Tensor, Node)):
-                value = over(value) if isinstance(value, Tensor) else value
-                data[key] = still = value._still()
+                data[key] = still = _stilled(value)
                 leaves += still._leaves(kind)
-        return new
+        return self._of(data, self._batch_size, self._device, self._names, plain)
 
-    def _open_tensors(self, other: Any, mine: list[Tensor], theirs: list[Tensor]) -> Self | None:
-        data = self._data.copy()
-        found = data if other is self else other._data.copy()
-        new = object.__new__(type(self))
-        new._data = data
-        new._batch_size = self._batch_size
-        new._device = self._device
-        new._names = self._names
-        new._plain = plain = self._plain
-        new._lock = None
-        if plain and other._plain and (found is data or list(found) == list(data)):
+    def _beside(
+        self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: bool = False, whole: bool = True
+    ) -> Self | None:
+        data, given = self._data.copy(), type(other) is dict
+        found = data if other is self else other if given else other._data.copy()
+        plain = self._plain  # after the copies, as in `_open`
+        if plain and not given and other._plain and (found is data or list(found) == list(data)):
             mine += data.values()
             theirs += found.values()
-            return new
-        if len(found) != len(data):
+            return self if write else self._of(data, self._batch_size, self._device, self._names, True)
+        dims, there = len(self._batch_size), len(getattr(other, "_batch_size", ()))
+        if whole and len(found) != len(data):
             return None
-        for key, leaf in data.items():
-            source = found.get(key)
+        for key in data if whole else found:
+            leaf, source = data.get(key, _ABSENT), found.get(key, _ABSENT)
             if type(leaf) is Tensor and type(source) is Tensor:
                 mine.append(leaf)
                 theirs.append(source)
-                continue
-            if type(source) is not type(leaf) or not isinstance(leaf, TensorCollection):
+            elif isinstance(leaf, TensorCollection):
+                if type(source) is not type(leaf) and not (given and type(source) is dict):
+                    return None
+                if not given and leaf._batch_size[dims:] != getattr(source, "_batch_size", ())[there:]:
+                    return None
+                inner = leaf._beside(source, mine, theirs, write, whole)
+                if inner is None:
+                    return None
+                data[key] = inner
+            elif not same_atom(leaf, source):
                 return None
-            inner = data[key] = leaf._open_tensors(source, mine, theirs)
-            if inner is None:
-                return None
-        return new
+        return self if write else self._of(data, self._batch_size, self._device, self._names, plain)
 
-    def _refill(
-        self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
+    def _each(
+        self, fn: Callable[[Tensor], Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
     ) -> Self:
-        if self._plain:
-            self._data = dict(zip(self._data, leaves, strict=False))  # several times cheaper than strict
-            self._batch_size = batch_size
-            self._names = names or None  # no batch dim has no name
-            return self
-        return self._consume(iter(leaves), batch_size, names, kind)
+        data = self._data.copy()
+        plain = self._plain  # after the copy, as in `_open`
+        for key, value in data.items():
+            if plain or type(value) is Tensor:
+                data[key] = fn(value)
+            elif isinstance(value, TensorCollection):
+                data[key] = value._each(fn, *below(self, value, batch_size, names), kind)
+            elif isinstance(value, Tensor) and not has_rows(value, self._batch_size):
+                data[key] = fn(value)
+            elif isinstance(value, (Tensor, Node)):
+                still = _stilled(value)
+                data[key] = held(still._make([fn(leaf) for leaf in still._leaves(kind)], batch_size, names, kind))
+        return self._of(data, batch_size, self._device, names, plain)
 
     def _quick(self, index: int | slice) -> Self | None:
-        """The elements at an int or slice, of plain tensors and containers alone; None leaves it to the general way."""
+        """The elements at an int or slice, of all but entry nodes; None leaves it to the general way."""
         size, rows = self._batch_size, self._data.copy()
-        if not (rows and size) or self._names is not None:
-            return None
-        if type(index) is int and not -size[0] <= index < size[0]:
+        plain, first = self._plain, None  # after the copy, as in `_open`
+        if not size or self._names is not None or (type(index) is int and not -size[0] <= index < size[0]):
             return None
         for key, value in rows.items():
-            if type(value) is Tensor:
-                rows[key] = value[index]
-            else:
-                inner = isinstance(value, TensorCollection)
-                tensor = isinstance(value, Tensor) and not has_rows(value, size)
-                row = value._quick(index) if inner else value[index] if tensor else None
-                if row is None:
+            if plain or type(value) is Tensor:
+                rows[key] = first = value[index]
+            elif isinstance(value, TensorCollection) or (isinstance(value, Tensor) and not has_rows(value, size)):
+                rows[key] = first = value._quick(index) if isinstance(value, TensorCollection) else value[index]
+                if first is None:
                     return None
-                rows[key] = row
-        if type(index) is int:
-            return self._of(rows, size[1:], self._device, None, self._plain)
-        first = next(iter(rows.values()))
-        length = (first.shape if isinstance(first, Tensor) else first._batch_size)[0]
-        return self._of(rows, torch.Size((length, *size[1:])), self._device, None, self._plain)
+            elif isinstance(value, (Tensor, Node)):
+                return None
+        if first is None:
+            return None
+        size = size[1:] if type(index) is int else torch.Size((first.shape[0], *size[1:]))
+        return self._of(rows, size, self._device, None, plain)
 
-    def _consume(self, leaves: Iterator[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
+    def _refill(
+        self, leaves: Iterable[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
+    ) -> Self:
         data = self._data
         if self._plain:
-            self._data = dict(zip(data, leaves, strict=False))  # takes as many as there are keys
+            self._data = dict(zip(data, leaves, strict=False))  # takes as many as there are keys; strict takes longer
         else:
-            dims = len(self._batch_size)
+            leaves = iter(leaves)
             for key, value in data.items():
                 if type(value) is Tensor:
                     data[key] = next(leaves)
                 elif isinstance(value, TensorCollection):
-                    own, size, inner = value._batch_size, batch_size, names
-                    if len(own) > dims:
-                        size = batch_size + own[dims:]
-                        inner = inner_names(names, value._names, dims, size)
-                    data[key] = value._consume(leaves, size, inner, kind)
+                    data[key] = value._refill(leaves, *below(self, value, batch_size, names), kind)
                 elif isinstance(value, Tensor) and not has_rows(value, self._batch_size):
                     data[key] = next(leaves)
                 elif isinstance(value, (Tensor, Node)):
@@ -327,11 +312,14 @@ class TensorDict(TensorDictBase):
         return table if self._plain else None  # a write of something else than a tensor says so first
 
     def _solid(self) -> Any:
-        data = {} if self._plain else self._data.copy()
-        solid = {key: value._solid() for key, value in data.items() if isinstance(value, TensorCollection)}
-        if all([value is data[key] for key, value in solid.items()]):
+        if self._plain:
             return self
-        return self._of({**data, **solid}, self._batch_size, self._device, self._names, False)
+        data, changed = self._data.copy(), False
+        for key, value in data.items():
+            if type(value) is not Tensor and isinstance(value, TensorCollection):
+                data[key] = solid = value._solid()
+                changed = changed or solid is not value
+        return self._of(data, self._batch_size, self._device, self._names, False) if changed else self
 
     def _set_device(self, device: torch.device | None) -> None:
         self._device = device
@@ -344,6 +332,8 @@ class TensorDict(TensorDictBase):
 
     def _live(self) -> dict[str, Any]:
         return self._data
+
+    _outline = _live
 
     @classmethod
     def _join_objects(cls, key: str, values: list[Any], dim: int, how: Join) -> Any:
@@ -593,5 +583,11 @@ class TensorDict(TensorDictBase):
         register(cls)
 
 
+def _stilled(value: Any) -> Any:
+    """An entry node, or the rows of a nested tensor as one, that other threads do not change."""
+    return (over(value) if isinstance(value, Tensor) else value)._still()
+
+
 PackLayout._dense = TensorDict
+settle(TensorDict)
 register(trusted(TensorDict))

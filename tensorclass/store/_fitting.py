@@ -25,6 +25,14 @@ def fits(value: TensorCollection, size: torch.Size) -> bool:
     return True
 
 
+def below(holder: Any, value: Any, size: torch.Size, names: Names) -> tuple[torch.Size, Names]:
+    """Batch size and names of a nested container whose holder gets these: its further dims stay."""
+    own, dims = value._batch_size, len(holder._batch_size)
+    if len(own) == dims:
+        return size, names
+    return size + own[dims:], inner_names(names, value._names, dims, size + own[dims:])
+
+
 def inner_names(names: Names, inner: Names, outer_dims: int, size: torch.Size) -> Names:
     """The dim names of a nested container, from those of its holder and its own."""
     if names is None and inner is None:

@@ -223,7 +223,7 @@ class LazyStackedTensorDict(LazyShapes):
 
     # ---- keys ----------------------------------------------------------------------------------------------------
 
-    def _each(self, fn: Callable[[Any], Any], inplace: bool) -> Any:
+    def _members_by(self, fn: Callable[[Any], Any], inplace: bool) -> Any:
         """Rearrange the keys of every member: first all are tried, so that none is changed when one refuses."""
         members = [fn(member) for member in self._members]
         if not inplace:
@@ -234,12 +234,12 @@ class LazyStackedTensorDict(LazyShapes):
     def select(self, *keys: Key, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Any:
         """Some of the entries of every member; stays lazy. With `strict=False` absent keys are skipped."""
         flag(inplace=inplace, as_tensordict=as_tensordict)
-        return self._each(lambda m: KeyOps.select(m, *keys, strict=strict), inplace)
+        return self._members_by(lambda m: KeyOps.select(m, *keys, strict=strict), inplace)
 
     def exclude(self, *keys: Key, inplace: bool = False) -> Any:
         """All but some of the entries of every member; stays lazy."""
         flag(inplace=inplace)
-        return self._each(lambda m: KeyOps.exclude(m, *keys), inplace)
+        return self._members_by(lambda m: KeyOps.exclude(m, *keys), inplace)
 
     def _without(self, paths: set[tuple[str, ...]]) -> Any:
         return self._with([member._without(paths) for member in self._members])
@@ -248,13 +248,13 @@ class LazyStackedTensorDict(LazyShapes):
     def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: LeafTest = None) -> Any:
         """One level of keys in every member; stays lazy."""
         flag(inplace=inplace)
-        return self._each(lambda m: KeyOps.flatten_keys(m, separator, is_leaf=is_leaf), inplace)
+        return self._members_by(lambda m: KeyOps.flatten_keys(m, separator, is_leaf=is_leaf), inplace)
 
     @UNFLATTENED_KEYS
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
         """Nested keys in every member; stays lazy."""
         flag(inplace=inplace)
-        return self._each(lambda m: KeyOps.unflatten_keys(m, separator), inplace)
+        return self._members_by(lambda m: KeyOps.unflatten_keys(m, separator), inplace)
 
     def split_keys(
         self, *key_sets: Sequence[Key], inplace: bool = False, default: Any = UNSET, strict: bool = True,
@@ -287,7 +287,7 @@ class LazyStackedTensorDict(LazyShapes):
 
     def rename_keys(self, mapping: Mapping[Key, Key], *, strict: bool = True) -> Any:
         """Other keys in every member; stays lazy."""
-        return self._each(lambda m: KeyOps.rename_keys(m, mapping, strict=strict), False)
+        return self._members_by(lambda m: KeyOps.rename_keys(m, mapping, strict=strict), False)
 
     def rename_key_(self, old_key: Key, new_key: Key, safe: bool = False) -> Self:
         """Move an entry of every member to another key, in place."""
@@ -310,7 +310,7 @@ class LazyStackedTensorDict(LazyShapes):
 
     def filter_non_tensor_data(self) -> Any:
         """The tensors alone of every member; stays lazy."""
-        return self._each(KeyOps.filter_non_tensor_data, False)
+        return self._members_by(KeyOps.filter_non_tensor_data, False)
 
     def filter_empty_(self) -> Self:
         """Drop nested containers without leaves from every member, in place."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar, TypeAlias
 
@@ -181,12 +181,13 @@ class LazyBase(TensorDictBase):
         return self._with([member._open(leaves, kind) for member in list(self._members)])
 
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
-        return self._twin()._consume(iter(leaves), batch_size, names, kind)
+        return self._twin()._refill(leaves, batch_size, names, kind)
 
-    def _consume(self, leaves: Iterator[Any], batch_size: torch.Size, names: Names, kind: Kind) -> Any:
+    def _refill(self, leaves: Iterable[Any], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         if kind == BATCHED:
-            return Place()._consume(leaves, batch_size, names, kind)
-        self._members = [m._consume(leaves, m._batch_size, m._names, kind) for m in self._members]
+            return Place()._refill(leaves, batch_size, names, kind)
+        leaves = iter(leaves)
+        self._members = [m._refill(leaves, m._batch_size, m._names, kind) for m in self._members]
         return self
 
     def _parts(self) -> list[Any]:
@@ -252,12 +253,12 @@ class LazyBase(TensorDictBase):
     def _outline(self) -> dict[str, Any]:
         if not self._members:
             return {}
-        tables = [member._outline().copy() for member in self._members]  # other threads may write meanwhile
-        first = tables[0]
-        found = {key: first[key] for key in entries.shared_keys(tables)}
+        members = list(self._members)  # other threads may write meanwhile
+        first = members[0]._outline().copy()
+        found = {key: first[key] for key in entries.shared_keys([first, *[m._outline() for m in members[1:]]])}
         for key, value in found.items():
             if isinstance(value, TensorCollection):
-                values = [table[key] for table in tables]
+                values = [value, *[member._outline().get(key) for member in members[1:]]]
                 if all([isinstance(value, TensorCollection) for value in values]):
                     found[key] = self._restack(values, self.stack_dim)
         return found
@@ -370,11 +371,11 @@ class Place(TensorCollection):
         return self
 
     def _make(self, leaves: Sequence[Any], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
-        return self._consume(iter(leaves), batch_size, names, kind)
+        return self._refill(leaves, batch_size, names, kind)
 
-    def _consume(self, leaves: Iterator[Any], batch_size: torch.Size, names: Names, kind: Kind) -> Any:
+    def _refill(self, leaves: Iterable[Any], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         """What the operation gave, as a container that nobody else has, with the dim names of its holder."""
-        new = next(leaves)._twin()  # it may be a member
+        new = next(iter(leaves))._twin()  # it may be a member
         own = new._names
         if names is not None or own is not None:
             ndim = len(new._batch_size)

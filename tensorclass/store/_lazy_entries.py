@@ -104,7 +104,7 @@ def shared_keys(tables: Sequence[dict[str, Any]]) -> list[str]:
     """The keys that every dict has, in the order of the first."""
     first = tables[0]
     keys = list(first)
-    different = [table for table in tables[1:] if table.keys() != first.keys()]
+    different = [table for table in tables[1:] if list(table) != keys]
     return [key for key in keys if all(key in table for table in different)]
 
 

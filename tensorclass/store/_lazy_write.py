@@ -20,8 +20,8 @@ from ..ops._inplace import InplaceOps, _require_writable, _scalar_like
 from ..ops._join import JoinOps
 from ..ops._lengths import Ragged, has_lengths
 from ..ops._mapping import MappingOps
-from ..ops._steps import Copy, Later, copy_all
-from ..ops._writable import takes, writable_as_shaped
+from ..ops._steps import Copy, Later, copied_alike
+from ..ops._writable import takes
 from . import _lazy_entries as entries
 from ._dict import TensorDict
 from ._fitting import mismatch
@@ -208,9 +208,6 @@ class LazyWrites(LazyBase):
 
     # ---- in place ------------------------------------------------------------------------------------------------
 
-    def _side_by_side(self, *args: Any) -> bool:
-        return False  # entries are stacked copies: a write to them would reach nothing
-
     def _plan(
         self, source: Any, prefix: Path, parts: tuple[Any, ...] | None, size: torch.Size | None,
         wanted: list[Path] | None,
@@ -257,12 +254,9 @@ class LazyWrites(LazyBase):
         if len(members) != len(others):
             return False
         for member, other in zip(members, others, strict=True):
-            if not member._side_by_side(other, targets, sources, whole, True):
+            if type(other) is not type(member) or member._beside(other, targets, sources, True, whole) is None:
                 return False
-        if not writable_as_shaped(targets, targets, sources, False):
-            return False
-        copy_all(targets, sources, non_blocking)
-        return True
+        return copied_alike(targets, targets, sources, False, non_blocking)
 
     def _set_at(self, index: Any, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         member = self._member(index) if type(index) is int else None
@@ -275,11 +269,30 @@ class LazyWrites(LazyBase):
     def _set_index(self, index: Any, value: Any) -> None:
         member = self._member(index) if type(index) is int else None
         if member is not None:
-            InplaceOps._set_index(member, slice(None) if member._batch_size else ..., value)
+            if not member._copied_alike(value, True, False):
+                InplaceOps._set_index(member, slice(None) if member._batch_size else ..., value)
+            return
+        some = self._some(index)
+        if some is not None:  # what is said of all members takes no look at those that are not written
+            LazyWrites._set_index(some, slice(None), value)
             return
         if isinstance(value, (TensorCollection, Mapping)):
             self._require_same_keys(value, "index assignment")
         self._set_at(index, value, None, False)
+
+    def _some(self, index: Any) -> Self | None:
+        """The members that an index of the first dim picks, as a stack of their own; None for all and other indices."""
+        members = self._members
+        if self.stack_dim or not members:
+            return None
+        if type(index) is slice and index != slice(None) and (index.step is None or index.step > 0):
+            picked = members[index]
+        elif type(index) is Tensor and index.ndim == 1 and index.dtype is torch.int64 and index.is_cpu:
+            count, rows = len(members), index.tolist()
+            picked = [members[row] for row in rows] if all([-count <= row < count for row in rows]) else []
+        else:
+            return None
+        return self._with(picked) if picked else None
 
     def _spread_source(self, source: Any, size: torch.Size, axis: int, path: Path) -> list[Any]:
         """What is written to each position along one dim of the target, from a source that broadcasts to it."""

@@ -229,6 +229,10 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
     def _twin(self) -> Any:
         return self._store._twin()
 
+    def _beside(self, other: Any, *args: Any) -> Any:
+        there = other if type(other) is dict else other._store
+        return self._store._beside(there, *args) if type(there) in (dict, type(self._store)) else None
+
     def _unstacked(self) -> Any:
         return self._store
 

@@ -8,7 +8,7 @@ import tensordict
 import torch
 from torch import Tensor
 
-from tensorclass import NonTensorData
+from tensorclass import NonTensorData, NonTensorStack
 
 from ._samples import NESTED
 
@@ -19,6 +19,8 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, (tensordict.NonTensorData, NonTensorData)):
         value = value.data
+    if isinstance(value, (tensordict.NonTensorStack, NonTensorStack)):
+        value = value.tolist()
     if isinstance(value, str):
         return (value,)
     if isinstance(value, tuple) and all(isinstance(part, str) for part in value):

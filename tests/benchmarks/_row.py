@@ -13,7 +13,7 @@ DICTS: tuple[Candidate, ...] = ("anchor_dict", "our_dict")
 
 FLAT = ("2", "8", "50")
 SIZES = ("2", "8", "nested", "50")
-FLOOR_SIZES = ("8", "nested", "50")
+MIXED = ("8 + str", "8 + optional")
 FLOOR = 1.15
 
 
@@ -59,10 +59,11 @@ class Group:
     """Rows that share a section: `add` collects them."""
 
     name: str
+    samples: tuple[str, ...] = SIZES
     rows: list[Row] = field(default_factory=list)
 
     def add(
-        self, name: str, objects: str | None, raw: str | None, *, samples: tuple[str, ...] = SIZES, gain: float = 1.0,
+        self, name: str, objects: str | None, raw: str | None, *, samples: tuple[str, ...] = (), gain: float = 1.0,
         floor: float | None = FLOOR, compiled: bool = False, levels: bool = True, comparable: bool = True,
         **others: str | None,
     ) -> None:  # fmt: skip
@@ -78,4 +79,5 @@ class Group:
         if others:
             raise TypeError(f"no such candidate: {', '.join(others)}")
         present = {candidate: text for candidate, text in statements.items() if text is not None}
+        samples = samples or self.samples
         self.rows.append(Row(name, self.name, present, samples, gain, floor, compiled, levels, comparable))

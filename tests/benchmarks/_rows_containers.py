@@ -1,8 +1,8 @@
 """Rows: what a container does as one tensor would. Raw code works for every event shape, as a library must."""
 
-from ._row import Group
+from ._row import MIXED, SIZES, Group
 
-SHAPES = Group("Index, join and shape")
+SHAPES = Group("Index, join and shape", (*SIZES, *MIXED))
 UNBIND = "[dict(zip(x, v)) for v in zip(*[v.unbind(0) for v in x.values()])]"
 STACK = "{k: torch.stack([r[k] for r in rows]) for k in x}"
 
@@ -29,7 +29,7 @@ LONG = ("1000 rows",)
 SHAPES.add("unbind 1000 rows", "x.unbind(0)", UNBIND, samples=LONG, gain=1.7)
 SHAPES.add("stack 1000 rows", "torch.stack(rows)", STACK, samples=LONG, gain=1.7)
 
-VALUES = Group("Copies, casts and arithmetic")
+VALUES = Group("Copies, casts and arithmetic", (*SIZES, *MIXED))
 VALUES.add("clone()", "x.clone()", "{k: v.clone() for k, v in x.items()}")
 VALUES.add("clone(recurse=False)", "x.clone(recurse=False)", "dict(x)", gain=8, floor=None)
 VALUES.add("to(dtype), no change", "x.to(torch.float32)", "{k: v.to(torch.float32) for k, v in x.items()}", gain=8)
@@ -63,5 +63,12 @@ _write("x.fill_('f0', 1)", "x.fill_('f0', 1.0); x", "x['f0'].fill_(1.0); x", lev
 _write("x.set_at_('f0', 1, 0)", "x.set_at_('f0', 1.0, 0); x", "x['f0'][0] = 1.0; x", levels=False)
 _write("x.copy_at_(first, 0)", "x.copy_at_(first, 0); x", "for k, v in x.items(): v[0] = first[k]")
 _write("update(inplace=True)", "x.update(y, inplace=True); x", "for k, v in x.items(): v.copy_(y[k])")
+WRITES.add(
+    "y[i] = row, 1000 times",
+    "for i, row in enumerate(rows): y[i] = row",
+    "for i, row in enumerate(rows):\n    for k, v in y.items(): v[i] = row[k]",
+    samples=LONG,
+    floor=None,
+)
 _write("unchanged batch size", "x.batch_size = x.batch_size; x", None)
 _write("deep copy", "x.__deepcopy__({})", "{k: v.__deepcopy__({}) for k, v in x.items()}")

@@ -33,6 +33,7 @@ _dicts(
     "[row.__setitem__('f0', t) for row, t in zip(rows, stacked.unbind(0))]; x",
     "8",
 )
+_dicts("lazy write of a member", "lazy[0] = y; x", "[v.copy_(y[k]) for k, v in rows[0].items()]; x", "8")
 _dicts("get an object", "x['source']", "x['source']", "with a str")
 _dicts("set an object", "x['source'] = 'text'; x", "x['source'] = 'text'; x", "with a str")
 _dicts("to_dict", "x.to_dict()", "trees.copy(x)", "8", "5 levels")

@@ -28,20 +28,27 @@ Decorator = Callable[[type], Any]
 
 @dataclass(frozen=True)
 class Sample:
-    """The shape of the data: tensor fields of each level, batch size, levels below the first, a str field or none."""
+    """The shape of the data: tensor fields of each level, batch size, levels below the first, and what else there is.
+
+    text: a str field; raw code that computes holds it apart. optional: a field that is absent.
+    """
 
     fields: int
     batch: Batch = (3, 4)
     depth: int = 0
     text: bool = False
+    optional: bool = False
 
 
+TEXT = "source"
 SAMPLES = {
     "2": Sample(2),
     "8": Sample(8),
     "50": Sample(50),
     "nested": Sample(4, depth=1),
-    "with a str": Sample(2, text=True),
+    "with a str": Sample(2, text=True, optional=True),
+    "8 + str": Sample(8, text=True),
+    "8 + optional": Sample(8, optional=True),
     "8, batch ()": Sample(8, batch=()),
     "1000 rows": Sample(4, batch=(1000,)),
     "5 levels": Sample(2, depth=4),
@@ -57,7 +64,7 @@ def tensors(sample: Sample, seed: int) -> dict[str, Any]:
         data: dict[str, Any] = {f"f{i}": torch.rand(shape, generator=generator) for i in range(sample.fields)}
         return data | {NESTED: level(depth - 1)} if depth else data
 
-    return level(sample.depth) | ({"source": "scan"} if sample.text else {})
+    return level(sample.depth) | ({TEXT: "scan"} if sample.text else {})
 
 
 def declare(decorator: Decorator, annotations: dict[str, Any], defaults: dict[str, object] | None = None) -> Any:
@@ -74,8 +81,10 @@ def classes_of(decorator: Decorator, tensor: Any, sample: Sample) -> list[Any]:
         classes = [declare(decorator, annotations | dict(zip([NESTED], classes, strict=False))), *classes]
     annotations |= dict(zip([NESTED], classes, strict=False))
     if sample.text:
-        annotations |= {"source": str, "extra": tensor | None}
-    return [declare(decorator, annotations, {"extra": None} if sample.text else None), *classes]
+        annotations |= {TEXT: str}
+    if sample.optional:
+        annotations |= {"extra": tensor | None}
+    return [declare(decorator, annotations, {"extra": None} if sample.optional else None), *classes]
 
 
 @cache
@@ -103,7 +112,7 @@ def container(
     """The data as a candidate holds it; the batch size is that of the sample unless given."""
     data, batch = _trees.copy(data), sample.batch if batch is None else batch
     if candidate == "raw":
-        return data
+        return {key: value for key, value in data.items() if sample.optional or key != TEXT}
     if candidate == "anchor_class":
         return typed(anchor_classes(sample), data, batch)
     if candidate == "our_class":

@@ -13,8 +13,9 @@ from tests.benchmarks._clock import Statement, medians
 from tests.benchmarks._compare import joined, plain, same
 from tests.benchmarks._measure import Ratio, Result
 from tests.benchmarks._report import BEGIN, END, Import, line, markdown, summary, write_page
-from tests.benchmarks._row import Candidate, Row
+from tests.benchmarks._row import MIXED, Candidate, Row
 from tests.benchmarks._rows import rows
+from tests.benchmarks._samples import TEXT
 
 EAGER = [(row, sample) for row in rows() if not row.compiled for sample in row.samples]
 COMPILED = [(row, sample) for row in rows() if row.compiled for sample in row.samples]
@@ -30,10 +31,17 @@ def _result(row: Row, candidate: Candidate, sample: str) -> object:
     statement.once()
     value = statement.once()
     if not splits_levels(row, candidate, sample):
-        return plain(value) if row.comparable else value
+        return _tensors(plain(value), sample) if row.comparable else value
     if isinstance(value, dict):  # a statement leaves its result in the whole batch
         return plain(value)
     return joined(*map(plain, value))
+
+
+def _tensors(value: object, sample: str) -> object:
+    """A result without the text that raw code holds apart."""
+    if isinstance(value, list):
+        return [_tensors(part, sample) for part in value]
+    return {k: v for k, v in value.items() if k != TEXT} if sample in MIXED and isinstance(value, dict) else value
 
 
 def _check(row: Row, sample: str) -> None:
