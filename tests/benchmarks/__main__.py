@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks [--quick] [--only PATTERN] [--markdown]`."""
+"""`python -m tests.benchmarks [--quick] [--only PATTERN] [--repeats 3] [--markdown]`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from . import _report
 from ._imports import import_seconds
-from ._measure import measure_all
+from ._measure import measure_all, middle
 from ._rows import rows
 
 MILLISECOND = 1_000_000
@@ -20,6 +20,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="5 short rounds instead of 25")
     parser.add_argument("--only", metavar="PATTERN", default="", help="rows or sections whose name contains this")
+    parser.add_argument("--repeats", type=int, default=1, help="how many runs; the median of each time counts")
     parser.add_argument("--markdown", action="store_true", help="write the table to docs/performance.md")
     arguments = parser.parse_args()
     if arguments.markdown and arguments.only:
@@ -38,10 +39,13 @@ def main() -> None:
     gc.freeze()
     rounds, round_ns = (5, MILLISECOND // 2) if arguments.quick else (25, 2 * MILLISECOND)
     print(_report.header())
-    results = []
-    for result in measure_all(selected, rounds, round_ns):
-        print(_report.line(result), flush=True)
-        results.append(result)
+    runs = []
+    for _ in range(arguments.repeats):
+        runs.append([])
+        for result in measure_all(selected, rounds, round_ns):
+            print(_report.line(result), flush=True)
+            runs[-1].append(result)
+    results = [middle(same) for same in zip(*runs, strict=True)]
     print(_report.summary(results))
     imports = None
     if not arguments.only:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import statistics
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ._cell import cell
@@ -85,6 +86,20 @@ def measure(row: Row, sample: str, rounds: int, round_ns: int) -> Result:
             failures[candidate] = f"{type(error).__name__}: {error}".splitlines()[0]
     times = medians(list(statements.values()), rounds, round_ns)
     return Result(row, sample, dict(zip(statements, times, strict=True)), failures)
+
+
+def middle(results: Sequence[Result]) -> Result:
+    """Several results of one row and sample as one: the median of each time."""
+    first = results[0]
+    times = {candidate: statistics.median([result.times[candidate] for result in results]) for candidate in first.times}
+    return Result(first.row, first.sample, times, first.failures)
+
+
+def mean_gain(results: Iterable[Result], samples: Container[str]) -> float:
+    """The geometric mean of how many times faster than the anchor's class ours is, over rows where both take part."""
+    pairs = [result.times for result in results if result.sample in samples]
+    gains = [times["anchor_class"] / times["our_class"] for times in pairs if {"anchor_class", "our_class"} <= {*times}]
+    return statistics.geometric_mean(gains) if gains else float("nan")
 
 
 def measure_all(rows: list[Row], rounds: int, round_ns: int) -> Iterator[Result]:

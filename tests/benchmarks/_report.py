@@ -13,9 +13,10 @@ from pathlib import Path
 import torch
 
 from ._imports import LIMIT_SECONDS
-from ._measure import Ratio, Result
-from ._row import CANDIDATES, Candidate
+from ._measure import Ratio, Result, mean_gain
+from ._row import CANDIDATES, MIXED, Candidate
 
+MEANS = ("2", "8", *MIXED, "nested", "50")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
 BEGIN, END = "<!-- begin: python -m tests.benchmarks --markdown -->", "<!-- end -->"
 HEADERS = (
@@ -75,6 +76,8 @@ def summary(results: Sequence[Result]) -> str:
     judged = [ratio for result in results for ratio in result.ratios() if ratio.target is not None]
     misses = missed(results)
     lines = [f"  {result.row.name} ({result.sample}): {ratio.name} {ratio}" for result, ratio in misses]
+    means = ", ".join(f"{mean_gain(results, (size,)):.2f} ({size})" for size in MEANS)
+    lines.insert(0, f"geometric mean of anchor class / ours: {means}")
     failures = dict.fromkeys(f"  {r.row.name}: {c} {why}" for r in results for c, why in r.failures.items())
     return "\n".join([f"{len(judged) - len(misses)} of {len(judged)} targets met", *lines, *failures])
 
@@ -126,6 +129,8 @@ def markdown(results: Sequence[Result], imports: Import | None) -> str:
     lines = [f"Measured {day} with {versions} on one thread of {_processor()}; microseconds.", ""]
     if imports is not None:
         lines += [f"{str(imports)[0].upper()}{str(imports)[1:]}.", ""]
+    means = [f"{mean_gain(results, (size,)):.2f} ({size})" for size in MEANS]
+    lines += [f"Geometric mean of *anchor class / ours* over the rows of a sample: {', '.join(means)}.", ""]
     for group, members in groupby(results, lambda result: result.row.group):
         lines += [f"## {group}", "", *_table(list(members)), ""]
     lines += ["## Targets that are missed", "", *_misses(results), ""]
