@@ -106,7 +106,7 @@ def same_object(a: Any, b: Any) -> bool:
 
 def same_atom(a: Any, b: Any) -> bool:
     """Whether two entries are one Python object, or equal ones of a class that is quickly compared."""
-    if type(a) in _ATOMS:
+    if type(a) in ATOMS:
         return type(b) is type(a) and bool(a == b)
     return a is b and not isinstance(a, Tensor) and not hasattr(type(a), "_batch_shape")
 
