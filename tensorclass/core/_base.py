@@ -510,12 +510,14 @@ def settle(cls: type) -> None:
 
 
 def tensors_alone(collection: TensorCollection) -> list[Tensor] | None:
-    """The tensors at all depths, in order; None where there is something else, or a lazy stack."""
-    found: list[Tensor] = []
-    for _, value, holder in walk(collection):
-        if holder._stacked or not isinstance(value, (Tensor, TensorCollection)) or getattr(value, "is_nested", False):
+    """The tensors at all depths, in order; None where there is something else, a lazy stack or a nested tensor."""
+    found: list[Tensor] | None = None if collection._stacked else []
+    for value in () if found is None else collection._entries().values():
+        alone = isinstance(value, Tensor) and not value.is_nested
+        inner = tensors_alone(value) if isinstance(value, TensorCollection) else [value] if alone else None
+        if inner is None or found is None:
             return None
-        found += [value] if isinstance(value, Tensor) else []
+        found += inner
     return found
 
 
