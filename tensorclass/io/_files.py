@@ -23,7 +23,7 @@ from ._atomic import make_folder
 from ._codecs import codec_of, compressed
 from ._index import Settle
 from ._pack import Packed, pack
-from ._paths import DATA, INDEX, StrPath, home_of, to_read, to_write
+from ._paths import DATA, StrPath, home_of, to_read, to_write
 from ._read import read
 from ._remote import exists, is_url, upload
 from ._unpack import UNTYPED
@@ -217,7 +217,7 @@ def load(
 
 
 def find(prefix: StrPath, subpath: Key | None, cls: Any, **options: Any) -> tuple[Any, Path]:
-    """What a path and a key lead to, as a class when one is wanted, and where that is: a file or folder, and keys.
+    """What a path and a key lead to, as a class when one is wanted, and where that is: the file, and keys.
 
     The options are those of `read`.
     """
@@ -239,8 +239,7 @@ def _steadily(prefix: StrPath, below: Path, cls: Any, options: dict[str, Any]) -
             if last:
                 raise
             continue
-        folder, name = os.path.split(file if is_url(file) else os.path.abspath(file))
-        return found, (folder if name in (DATA, INDEX) else os.path.join(folder, name), *key, *below)
+        return found, (file, *key, *below)
     raise AssertionError  # the last round returns or raises
 
 

@@ -22,7 +22,7 @@ from ._files import TensorDictFuture, find, over, prepared, put, save
 from ._format import Node
 from ._mapped_tensor import MemoryMappedTensor, Source, wrap
 from ._pack import Packed
-from ._paths import PART, StrPath, home_of, text_of, to_read
+from ._paths import DATA, INDEX, PART, StrPath, home_of, text_of, to_read
 from ._read import find_tensors, read
 from ._remote import is_url
 from ._write import header_of
@@ -229,7 +229,8 @@ def load_memmap(
     local = not is_url(file)
     found, where = find(prefix, subpath, cls, write=write, allow_pickle=bool(allow_pickle), wrap=local)
     if isinstance(found, TensorCollection) and local and not os.path.isdir(file):
-        mark(found, where)
+        folder, name = os.path.split(os.path.abspath(where[0]))
+        mark(found, (folder if name in (DATA, INDEX) else os.path.join(folder, name), *where[1:]))
     if device is not None:
         moved: Any = found
         found = moved.to(device, non_blocking=non_blocking)

@@ -26,7 +26,7 @@ from ._mapped_tensor import wrap_all
 from ._memory import buffer_of
 from ._names import nested_paths
 from ._paths import INDEX
-from ._remote import fetch
+from ._remote import fetch, is_url
 from ._unpack import Unpacker, find, references
 
 THEIRS = "tensordict"
@@ -152,7 +152,8 @@ def tensors_of(
 ) -> dict[str, Tensor]:  # fmt: skip
     """The tensors at some places, mapped or read; those of a remote file that come `later` have no values yet."""
     path, rows = opened.path, list(places.values())
-    fetch(path, [(place.begin, place.end) for name, place in places.items() if name not in later])
+    if is_url(path):
+        fetch(path, [(place.begin, place.end) for name, place in places.items() if name not in later])
     packed = opened.meta.compressed
     if packed:
         return _unpacked_tensors(opened, places, write, verify)
@@ -233,9 +234,12 @@ def find_tensors(
         finally:
             os.close(fd)
         if wrap:
-            plain = {one: tensor for one, tensor in found.items() if one not in opened.meta.compressed}
-            found |= wrap_all(plain, places, file, "r+" if through else "r")
-        tensors |= found
+            packed = opened.meta.compressed  # these are in memory
+            found = {one: found[one] for one in packed if one in found} | wrap_all(
+                {one: tensor for one, tensor in found.items() if one not in packed} if packed else found,
+                places, file, "r+" if through else "r",
+            )  # fmt: skip
+        tensors = tensors | found if tensors else found
         heads.append(opened)
     meta: Any = heads[0].meta if index is None else index
     return Found(meta, find(meta.root, key, path), tensors, heads)
