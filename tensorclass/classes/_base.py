@@ -14,7 +14,7 @@ from .._schema import FieldSpec, Options, Schema, field
 from ..core import TensorCollection
 from ..core._base import Kind, Names, settle
 from ..core._keys import Key, Path
-from ..core._locks import children, refuse
+from ..core._locks import refuse
 from ..core._pytree import trusted
 from ..errors import FrozenError, UnsupportedOperationError
 from ..ops import UNSET, Container, Join
@@ -246,9 +246,8 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):  # ty
         cls = type(self)
         if not cls.__tensorclass_rigid__ or (floats and not cls.__tensorclass_floats__):
             return False
-        if not cls.__tensorclass_nested__:
-            return True
-        return all([child._is_rigid(floats) for child in children(self._store)])  # type: ignore[attr-defined]  # containers have it
+        entries = self._store._live() if cls.__tensorclass_nested__ else {}
+        return all([entries[name]._is_rigid(floats) for name in cls.__tensorclass_nested__ if name in entries])
 
     def _broadcast(self, value: Tensor) -> list[Tensor | None]:
         return self._store._broadcast(value)  # type: ignore[no-any-return]  # a list
