@@ -153,6 +153,8 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
             twin = _twins(self, other, kernel, options)
         if twin is not None:
             return twin  # type: ignore[no-any-return]  # of the class of self
+    elif self._layered and type(other) in (int, float, bool) and not self._stacked and self._is_rigid(True):
+        return self._wrap(binary(self._store, other, kernel, alpha))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # as above
     right: Right
     locked = kernel.checked and self._owners() is not None
     met = isinstance(other, TensorCollection)
