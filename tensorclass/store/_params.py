@@ -229,9 +229,12 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
     def _twin(self) -> Any:
         return self._store._twin()
 
-    def _beside(self, other: Any, *args: Any) -> Any:
+    def _beside(
+        self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: bool = False, whole: bool = True
+    ) -> Any:
         there = other if type(other) is dict else other._store
-        return self._store._beside(there, *args) if type(there) in (dict, type(self._store)) else None
+        alike = type(there) in (dict, type(self._store))
+        return self._store._beside(there, mine, theirs, write, whole) if alike else None
 
     def _unstacked(self) -> Any:
         return self._store
