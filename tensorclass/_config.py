@@ -10,7 +10,8 @@ from typing import Any
 
 from typing_extensions import Self
 
-from .errors import did_you_mean
+from ._flags import flags
+from .errors import ArgumentError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def get_printoptions() -> dict[str, Any]:
     return asdict(_OPTIONS.get())
 
 
+@flags
 class set_printoptions(ContextDecorator):  # called like a function, and known under this name
     """Change how containers print: for a block (`with`), for a function (as a decorator), or from here on (`.set()`).
 
@@ -114,14 +116,16 @@ def check_options(options: dict[str, Any]) -> None:
     """Refuse what is no print option, or no value of one."""
     for name, value in options.items():
         if name not in _NAMES:
-            raise TypeError(
+            raise ArgumentError(
                 f"unknown print option `{name:.100}`{did_you_mean(name, _NAMES)}; options: {', '.join(_NAMES)}"
             )
         if name == "width":
             if type(value) is not int or value < 1:
-                raise ValueError(f"print option `width` is a positive number of columns, got {value!r:.200}")
+                raise ArgumentError(f"print option `width` is a positive number of columns, got {value!r:.200}")
         elif name == "sort_keys":
             if not (value is None or isinstance(value, bool) or callable(value) or value in _SORTS):
-                raise ValueError(f"print option `sort_keys` is one of {_SORTS} or a key function, got {value!r:.200}")
+                raise ArgumentError(
+                    f"print option `sort_keys` is one of {_SORTS} or a key function, got {value!r:.200}"
+                )
         elif not isinstance(value, bool):
-            raise TypeError(f"print option `{name}` is True or False, got {value!r:.200}")
+            raise ArgumentError(f"print option `{name}` is True or False, got {value!r:.200}")

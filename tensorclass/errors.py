@@ -178,7 +178,7 @@ class FieldNotProducedError(TensorClassError, AttributeError):
 
 
 class UnknownFieldError(TensorClassError, AttributeError):
-    """A field that the class does not declare."""
+    """A field that the class does not declare, or an attribute that an object lacks."""
 
 
 class MissingKeyError(TensorClassError, KeyError):
@@ -211,7 +211,7 @@ class BatchSizeError(TensorClassError, RuntimeError, ValueError, TypeError):
 
 
 class BatchIndexError(TensorClassError, IndexError, RuntimeError):
-    """An index that the batch dims do not admit."""
+    """An index that the batch dims do not admit, or that is outside of a sequence."""
 
 
 class BatchDimError(TensorClassError, IndexError, RuntimeError, ValueError):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import copy
 import dataclasses
 import pickle
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,6 +22,7 @@ from tensorclass.errors import (
     did_you_mean,
     nearest,
 )
+from tests._sources import Source, sources
 
 BUILTINS = {
     "SchemaError": (ValueError, TypeError, RuntimeError),
@@ -131,3 +135,47 @@ def test_nearest(name, candidates, found):
     """A likely misspelling is found, case aside; anything else is not guessed."""
     assert nearest(name, candidates) == found
     assert did_you_mean(name, candidates) == ("" if found is None else f"; did you mean `{found}`?")
+
+
+PLAIN = {
+    ("_dims/_grammar.py", "ValueError"): "caught where the whole text is known, and raised again as a DimSyntaxError",
+    ("_dims/_polynomial.py", "KeyError"): "a size that is asked of a polynomial by the checks, which give all names",
+    ("_dims/_polynomial.py", "ZeroDivisionError"): "caught beside the grammar's, and by the checks",
+    ("nn/probe/_fake.py", "RuntimeError"): "what a kernel of torch would say, in a fake run",
+    ("nn/probe/_prober.py", "AssertionError"): "a place that is never reached",
+    ("io/_files.py", "AssertionError"): "a place that is never reached",
+    ("store/_helpers.py", "AssertionError"): "assert_close is an assertion",
+    ("testing/_doors.py", "AssertionError"): "assert_close is an assertion",
+    ("classes/_meta.py", "AttributeError"): "looking an attribute of a class up, where Python's own words are expected",
+    ("classes/_reference.py", "AttributeError"): "Python's protocol: a private name that a reference does not have",
+    ("classes/_base.py", "AttributeError"): "Python's protocol: a private name that an instance does not have",
+    ("classes/_pydantic.py", "AttributeError"): "pydantic asks whether there is a serializer",
+    ("__init__.py", "AttributeError"): "Python's protocol of modules that load names late",
+}
+"""Builtin errors that the package raises on purpose: protocols of Python, and what is caught within the package."""
+
+
+def builtin_raises(source: Source) -> Iterator[tuple[str, str, int]]:
+    """Every `raise` of a builtin error; the bare NotImplementedError of a primitive is left out."""
+    for node in ast.walk(source.tree):
+        call = node.exc if isinstance(node, ast.Raise) else None
+        name = call.func if isinstance(call, ast.Call) else call
+        error = getattr(builtins, name.id, None) if isinstance(name, ast.Name) else None
+        if not isinstance(error, type) or issubclass(error, (OSError, StopIteration)):
+            continue
+        if isinstance(call, ast.Call) or error is not NotImplementedError:
+            yield source.name, error.__name__, node.lineno
+
+
+def test_what_users_see_is_of_the_tree():
+    """`except TensorClassError` catches every refusal: files that can't be read and Python's protocols apart."""
+    found = [row for source in sources() for row in builtin_raises(source)]
+    assert [f"{name}:{line} raises {error}" for name, error, line in found if (name, error) not in PLAIN] == []
+    assert PLAIN.keys() == {(name, error) for name, error, _ in found}
+
+
+def test_the_lint_sees_a_builtin_error():
+    """Called or not; errors of the tree, of the system and of primitives are let through."""
+    lines = ["ValueError(1)", "KeyError", "NotImplementedError", "OSError(2)", "ArgumentError(3)", ""]
+    text = "\n".join([f"raise {line}" for line in lines])
+    assert [error for _, error, _ in builtin_raises(Source("x.py", text))] == ["ValueError", "KeyError"]

@@ -30,7 +30,6 @@ DECIDED = {
     'td.device = "gpu0"': "a property without a setter is an AttributeError in Python",
     'td.permute("word", 0)': NAMES,
     'td.sum("word")': NAMES,
-    'td.consolidate(num_threads="word")': "accepted for compatibility, not used",
     "hash(td)": "containers are hashed by identity, so that they may be keys of caches, as modules and tensors are",
     "td + [1]": "an operand of another type is a TypeError in Python",
     'td.type("word")': "torch says what is wrong with a dtype",

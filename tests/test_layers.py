@@ -12,7 +12,7 @@ from tests._sources import Source, sources
 
 # Rooms of one column do not know each other.
 COLUMNS = (
-    ("errors", "_config", "_content"),
+    ("errors", "_config", "_content", "_flags"),
     ("_dims",),
     ("_schema", "core"),
     ("ops",),
@@ -54,7 +54,8 @@ def _allowed() -> dict[str, set[str]]:
     for column in COLUMNS:
         table.update({room: {room} | left for room in column})
         left |= set(column)
-    table["_config"].add("errors")  # a mode that is set wrongly says so in the package's own words
+    for room in ("_config", "_flags"):
+        table[room] |= {"errors", "_flags"}  # what is set wrongly is said in the package's own words
     everything = left | {"typing"}
     for room in ("classes", "nn", "io", "parallel"):
         table[room].add("typing")

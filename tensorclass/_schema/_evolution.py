@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from ..errors import Problem, SchemaError
+from ..errors import ArgumentError, Problem, SchemaError
 
 if TYPE_CHECKING:
     from ._schema import Schema
@@ -47,7 +47,7 @@ def migrate(entries: dict[str, V], schema: Schema) -> dict[str, V]:
 def removed_table(given: Mapping[str, str] | Iterable[str]) -> tuple[tuple[str, str], ...]:
     """The option `removed` as pairs of a name and the version that took it away, "" when that is not said."""
     if isinstance(given, str):
-        raise TypeError(f"removed={given!r:.200}: give a tuple of names, or a mapping of names to versions")
+        raise ArgumentError(f"removed={given!r:.200}: give a tuple of names, or a mapping of names to versions")
     return tuple(given.items()) if isinstance(given, Mapping) else tuple((name, "") for name in given)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from typing_extensions import Never
 
 from .._dims import why_no_name
+from .._flags import flags
 from ..errors import SchemaError
 
 JoinPolicy = Literal["stack", "same", "fill", "pad", "ragged"]
@@ -61,6 +62,7 @@ class FieldInfo:
     since: str | None = None
 
 
+@flags
 def field(
     *, default: Any = MISSING, default_factory: Any = MISSING, init: bool = True, kw_only: bool = MISSING,
     join: JoinPolicy | None = None, fill: Any = 0, doc: str | None = None,
@@ -78,8 +80,7 @@ def field(
             optional field whose value is missing in some batches, "pad" joins tensors whose event sizes differ,
             "ragged" keeps one length per element. By default what the kind of field does: values and `Shared` tensors
             "same", `Ragged` ones "ragged", the others "stack".
-        fill: The number that stands for missing elements with `join="fill"`, and behind shorter ones with
-            `join="pad"`.
+        fill: The number for missing elements with `join="fill"`, and behind shorter ones with `join="pad"`.
         doc: What the field means.
         metadata: Anything of yours.
         repr: Whether `repr` shows the field.

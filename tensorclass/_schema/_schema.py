@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from .._dims import why_no_name
-from ..errors import Problem, SchemaError, UnknownFieldError, did_you_mean
+from ..errors import ArgumentError, FrozenError, Problem, SchemaError, UnknownFieldError, did_you_mean
 from ._diff import SchemaDiff
 from ._json_schema import json_schema
 from ._serial import canonical, read_entries, to_entries
@@ -74,10 +74,10 @@ class Schema:
     _resolver: Resolver | None
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a schema is immutable; `{name}` can't be set")
+        raise FrozenError(f"a schema is immutable; `{name}` can't be set")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a schema is immutable; `{name}` can't be deleted")
+        raise FrozenError(f"a schema is immutable; `{name}` can't be deleted")
 
     @property
     def fields(self) -> Mapping[str, FieldSpec]:
@@ -235,7 +235,7 @@ def schema(cls: Any) -> Schema:
     found = schema_of(cls)
     if found is None:
         given = type_name(cls) if isinstance(cls, type) else f"an instance of {type_name(type(cls))}"
-        raise TypeError(f"schema() takes a tensorclass or an instance of one, got {given}")
+        raise ArgumentError(f"schema() takes a tensorclass or an instance of one, got {given}")
     return found.resolve()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
 from .._dims import parse_dims
-from ..errors import DimSyntaxError, SchemaError
+from ..errors import ArgumentError, DimSyntaxError, SchemaError
 from ._accepted import constraint_rows, read_constraints, validator_names
 from ._dtypes import FAMILIES, DTypeFamily, TensorSpec, family_of
 from ._fields import JOINS
@@ -105,7 +105,7 @@ def _read_class(
 def _read_field(row: Mapping[str, Any], nested: Callable[[str], Schema]) -> FieldSpec:
     kind, join = row["kind"], row["join"]
     if kind not in get_args(Kind) or kind in ("pending", "init_var") or join not in JOINS:
-        raise ValueError(f"field {row['name']!r:.200} has kind {kind!r:.200} and join {join!r:.200}")
+        raise ArgumentError(f"field {row['name']!r:.200} has kind {kind!r:.200} and join {join!r:.200}")
     options = decode_default(row["default"]) if "default" in row else {}
     if "fill" in row:
         options["fill"] = decode_default(row["fill"])["default"]

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from torch import Tensor
 
 from .._dims import Dims
+from ..errors import ArgumentError
 from ._dtypes import DTypeFamily, TensorSpec, dtype_name
 from ._fields import MISSING
 
@@ -176,7 +177,7 @@ class FieldSpec:
         """The same field with some entries changed."""
         unknown = changes.keys() - _ENTRIES
         if unknown:
-            raise TypeError(f"a field has no entry {sorted(unknown)[0]!r:.200}")
+            raise ArgumentError(f"a field has no entry {sorted(unknown)[0]!r:.200}")
         new = object.__new__(FieldSpec)  # several times faster than dataclasses.replace
         entries = vars(new)
         entries.update(vars(self))

@@ -15,7 +15,7 @@ from .._schema import MISSING, FieldSpec, Options, Schema
 from .._schema._schema import unknown_field
 from ..core import TensorCollection
 from ..core._caches import Classes, constant
-from ..errors import BatchSizeError, Problem, SchemaError, StructureError, UnknownFieldError
+from ..errors import ArgumentError, BatchSizeError, Problem, SchemaError, StructureError, UnknownFieldError
 from ..ops._compare import same_object
 from ._build import complete, finish_class, is_pending
 from ._checks import readable
@@ -139,7 +139,7 @@ def partial(cls: Any, *, name: str | None = None) -> Any:
 def _ready(cls: Any, where: str) -> Any:
     if not isinstance(cls, type) or "__tensorclass_schema__" not in vars(cls):
         given = cls.__name__ if isinstance(cls, type) else f"an instance of {type(cls).__name__}"
-        raise TypeError(f"{where}() takes tensorclasses, got {given}")
+        raise ArgumentError(f"{where}() takes tensorclasses, got {given}")
     if is_pending(cls):
         complete(cls)
     return cls
@@ -158,7 +158,7 @@ def path_of(field: Any) -> Path:
     path = getattr(field, "__field_path__", field)
     path = tuple(path.split(".")) if isinstance(path, str) else path
     if not isinstance(path, tuple) or not path or not all([isinstance(part, str) for part in path]):
-        raise TypeError(f"a field is a name, a path or a reference such as `Digits.image`, got {field!r:.60}")
+        raise ArgumentError(f"a field is a name, a path or a reference such as `Digits.image`, got {field!r:.60}")
     return path
 
 

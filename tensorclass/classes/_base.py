@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from .._schema import FieldSpec, Options, Schema, field
 from ..core import TensorCollection
 from ..core._base import Kind, Names, settle
 from ..core._keys import Key, Path
 from ..core._locks import refuse
 from ..core._pytree import trusted
-from ..errors import FrozenError, UnsupportedOperationError
+from ..errors import ArgumentError, FrozenError, UnsupportedOperationError
 from ..ops import UNSET, Container, Join
 from ..ops._nesting import as_entries
 from ..ops._operands import Layout
@@ -447,6 +448,7 @@ class Root(TypedContainer):
             _build.build_class(cls, {name: value for name, value in given.items() if value is not None})
 
 
+@flags
 class TensorClass(Root, metaclass=Meta):
     """The base of typed batches: annotate fields, get the constructor, validation and every container operation.
 
@@ -487,7 +489,7 @@ class TensorClass(Root, metaclass=Meta):
     if not TYPE_CHECKING:  # checkers follow Generic, and synthesise constructors
 
         def __init__(self, *args, **kwargs):
-            raise TypeError(
+            raise ArgumentError(
                 f"{type(self).__name__} declares no fields and has no instances: write `class Batch("
                 f"{type(self).__name__}):` with annotated fields, or decorate a class with `@tensorclass`"
             )

@@ -33,7 +33,7 @@ from ..core._batch import as_jagged
 from ..core._caches import Classes, constant
 from ..core._device import as_device
 from ..core._pytree import register
-from ..errors import Problem, SchemaError
+from ..errors import ArgumentError, Problem, SchemaError
 from ..store import Relaid
 from ..store._agreement import shares_lengths
 from ._access import assign, is_checked, like, make_deleter, make_getter, make_setter
@@ -360,13 +360,15 @@ def _changed(cls: type, options: Options, given: Mapping[str, Any]) -> Options:
         raise SchemaError.of(cls.__name__, [Problem("frozen", "frozen by a base class", "frozen=False", hint)])
     level = given.get("validate", "schema")
     if level not in ("schema", "values", "off"):
-        raise ValueError(f'validate is "schema", "values" or "off", got {level!r:.200}')
+        raise ArgumentError(f'validate is "schema", "values" or "off", got {level!r:.200}')
     for name, value in given.items():
         if name not in ("validate", "removed") and type(value) is not bool:
-            raise TypeError(f"{cls.__name__}: the option `{name}` is True or False, got {value!r:.80}")
+            raise ArgumentError(f"{cls.__name__}: the option `{name}` is True or False, got {value!r:.80}")
     both = {"autocast": options.autocast, "nocast": options.nocast, **given}
     if both["autocast"] and both["nocast"]:
-        raise TypeError(f"{cls.__name__}: `autocast` and `nocast` exclude each other; give one, and the other as False")
+        raise ArgumentError(
+            f"{cls.__name__}: `autocast` and `nocast` exclude each other; give one, and the other as False"
+        )
     removed = {**dict(options.removed), **dict(removed_table(given.get("removed", ())))}
     return dataclasses.replace(options, **{**given, "removed": tuple(removed.items())})
 
@@ -398,7 +400,7 @@ def parametrise(cls: Any, item: Any) -> Any:
     parameters = getattr(cls, "__parameters__", ())
     arguments = item if isinstance(item, tuple) else (item,)
     if len(arguments) != len(parameters):
-        raise TypeError(
+        raise ArgumentError(
             f"{cls.__name__} takes {len(parameters)} type argument(s), got {len(arguments)}; a generic class is "
             "declared with `Generic[T]`"
         )
@@ -430,7 +432,7 @@ def _with_options(cls: Any, names: tuple[str, ...]) -> Options:
     current = getattr(cls, "__tensorclass_options__", None) or Options()
     unknown = [name for name in names if getattr(Options, name, None) is not False]
     if unknown:
-        raise TypeError(
+        raise ArgumentError(
             f"unknown option {unknown[0]!r:.200}; options are autocast, frozen, nocast, shadow and tensor_only"
         )
     return dataclasses.replace(current, **dict.fromkeys(names, True))

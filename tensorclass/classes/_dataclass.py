@@ -7,10 +7,11 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any, get_type_hints
 
+from .._flags import flags
 from .._schema import field
 from ..core._caches import Classes
 from ..core._device import Device
-from ..errors import UnsupportedOperationError
+from ..errors import ArgumentError, UnsupportedOperationError
 from ..ops._conversions import ConversionOps
 from ._base import TensorClass
 
@@ -18,6 +19,7 @@ _OPTIONS = ("frozen", "autocast", "nocast", "shadow", "tensor_only")
 _CONVERTED = Classes()
 
 
+@flags
 def from_dataclass(
     obj: Any, *, dest_cls: type | None = None, auto_batch_size: bool = False, batch_dims: int | None = None,
     batch_size: Sequence[int] | int | None = None, frozen: bool = False, autocast: bool = False, nocast: bool = False,
@@ -61,12 +63,12 @@ def from_dataclass(
     values = (frozen, autocast, nocast, shadow, tensor_only)
     options = tuple(name for name, value in zip(_OPTIONS, values, strict=True) if value)
     if not dataclasses.is_dataclass(obj):
-        raise TypeError(f"from_dataclass takes a dataclass or an instance of one, got {obj!r:.80}; see `from_any`")
+        raise ArgumentError(f"from_dataclass takes a dataclass or an instance of one, got {obj!r:.80}; see `from_any`")
     if isinstance(obj, type):
         return _typed(obj, options)
     found: Any = dest_cls if dest_cls is not None else _typed(type(obj), options)
     if not (isinstance(found, type) and issubclass(found, TensorClass)):
-        raise TypeError(f"from_dataclass: dest_cls is a typed class, got {found!r:.200}")
+        raise ArgumentError(f"from_dataclass: dest_cls is a typed class, got {found!r:.200}")
     sizing: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "batch_size": batch_size}
     return found.from_dataclass(obj, device=device, **sizing)
 

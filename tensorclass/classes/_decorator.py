@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeVar, get_origin, overload
 from typing_extensions import dataclass_transform
 
 from .._schema import field, produced
+from ..errors import ArgumentError
 from ._base import TensorClass
 from ._build import reconfigure
 from ._validators import Validator
@@ -61,10 +62,10 @@ def tensorclass(cls: Any = None, /, **options: Any) -> Any:
 
 def _decorate(cls: Any, options: dict[str, Any]) -> Any:
     if not isinstance(cls, type):
-        raise TypeError(f"tensorclass decorates a class, got {cls!r:.200}; options are given by keyword")
+        raise ArgumentError(f"tensorclass decorates a class, got {cls!r:.200}; options are given by keyword")
     unknown = sorted(options.keys() - {"autocast", "frozen", "nocast", "tensor_only", "shadow", "validate", "removed"})
     if unknown:
-        raise TypeError(f"tensorclass has no option {unknown[0]!r:.200}")
+        raise ArgumentError(f"tensorclass has no option {unknown[0]!r:.200}")
     if issubclass(cls, TensorClass):
         if options:
             reconfigure(cls, options)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from .._schema import Bindings, Dims, FieldSpec
 from .._schema._constraints import flatten
 from .._schema._domain import Draw, Sizes, dtypes_of, first_name, limits, nested_lists, numbers
@@ -202,6 +203,7 @@ def _candidates(spec: FieldSpec) -> list[Any]:
     return [*members, *bounds, *plain, EPOCH.date(), EPOCH]
 
 
+@flags
 class ExampleMethods:
     """Made-up instances, for tests and documentation."""
 

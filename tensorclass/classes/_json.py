@@ -23,7 +23,7 @@ from .._schema._json import decode, encode, encode_lists, from_object, is_tensor
 from .._schema._spec import TENSOR_KINDS, short
 from ..core import TensorCollection
 from ..core._base import BATCHED, check_names
-from ..errors import Problem, SchemaError
+from ..errors import ArgumentError, Problem, SchemaError, UnsupportedOperationError
 from ..store import Node, NonTensorData, NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ._build import complete, is_pending
 from ._convert import from_nesting
@@ -119,7 +119,7 @@ def _entry_out(value: Any, lists: bool) -> Any:
     if isinstance(value, Unbatched):
         return {"shared": _tensor_out(value.tensor, None, lists)}
     if isinstance(value, RaggedTensor):
-        raise NotImplementedError("a ragged entry of an untyped container")
+        raise UnsupportedOperationError("a ragged entry of an untyped container")
     listed = getattr(value, "tolist", None) if isinstance(value, Node) else None
     plain = value if listed is None else listed()
     key = "objects" if isinstance(value, NonTensorStack) else "value"
@@ -428,7 +428,7 @@ def _entry_in(value: Any, size: torch.Size) -> Any:
     if is_tensor_object(value):
         return decode(value, Shaped)
     if not isinstance(value, dict):
-        raise TypeError(f"an entry is an object that says what it is, got {short(value)}")
+        raise ArgumentError(f"an entry is an object that says what it is, got {short(value)}")
     if "shared" in value:
         return Unbatched(decode(value["shared"], Shaped))
     if "entries" in value:
@@ -439,5 +439,5 @@ def _entry_in(value: Any, size: torch.Size) -> Any:
     if "objects" not in value:
         return NonTensorData(value["value"])
     if _shape_of(value["objects"])[: len(size)] != tuple(size):
-        raise ValueError(f"`objects` are nested lists of the batch shape {list(size)}")
+        raise ArgumentError(f"`objects` are nested lists of the batch shape {list(size)}")
     return NonTensorStack.of(value["objects"], size)

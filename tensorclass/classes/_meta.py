@@ -11,6 +11,7 @@ import torch
 from typing_extensions import Protocol, dataclass_transform
 
 from .._schema import field, produced
+from ..errors import ArgumentError
 from . import _build
 
 
@@ -84,7 +85,7 @@ class Meta(Base):
             return cls
 
         def register(cls, subclass):
-            raise TypeError(
+            raise ArgumentError(
                 f"{cls.__name__}.register: instances of other classes hold no fields of {cls.__name__}; make the class "
                 "a subclass, or convert its instances with `from_any`"
             )

@@ -10,15 +10,17 @@ from typing import Any, Literal, overload
 
 from pydantic import GetCoreSchemaHandler, SerializationInfo, TypeAdapter, ValidationError, ValidationInfo
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
-from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, from_json, to_json
+from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, to_json
 from typing_extensions import Self
 
 from .._content import MAX_BYTES, read_content
+from .._flags import flags
 from .._schema import FieldSpec, Schema
+from .._schema._json_keys import unique
 from .._schema._json_schema import JsonObject
 from .._schema._spec import short
 from ..core import TensorCollection
-from ..errors import Problem, SchemaError
+from ..errors import ArgumentError, Problem, SchemaError
 from . import _json
 from ._build import complete, is_pending
 from ._convert import rows
@@ -39,6 +41,7 @@ class _Serializer:
         return cls.__tensorclass_serializer__
 
 
+@flags
 class JsonMethods:
     """What a typed class has for pydantic and JSON."""
 
@@ -83,7 +86,7 @@ class JsonMethods:
         """
         mode = mode or ("base64" if path is None else "records")
         if mode not in ("base64", "lists", "records"):
-            raise ValueError(f'mode is "base64", "lists" or "records", got {mode!r:.200}')
+            raise ArgumentError(f'mode is "base64", "lists" or "records", got {mode!r:.200}')
         rows = to_records(self, separator) if mode == "records" else [_json.dump(self, mode == "lists")]
         if mode == "records" and not lines:
             text = to_json(rows).decode()
@@ -125,7 +128,7 @@ class JsonMethods:
         _finish(cls)
         text = _text(source, path, max_bytes)
         try:
-            given = [from_json(line) for line in text.splitlines() if line.strip()] if lines else from_json(text)
+            given = [unique(line) for line in text.splitlines() if line.strip()] if lines else unique(text)
         except ValueError as error:
             named = isinstance(source, str) and source.lstrip()[:1] not in ("{", "[")
             hint = f"{error}; a string is the text itself, a file is given as `path=`" if named else str(error)
@@ -155,7 +158,7 @@ class JsonMethods:
 
 def _finish(cls: Any) -> None:
     if "__tensorclass_root__" in vars(cls):
-        raise TypeError(f"{cls.__name__} declares no fields; read the JSON with a class that does")
+        raise ArgumentError(f"{cls.__name__} declares no fields; read the JSON with a class that does")
     if is_pending(cls):
         complete(cls)
 
@@ -163,11 +166,13 @@ def _finish(cls: Any) -> None:
 def _text(source: Any, path: Any, max_bytes: int | None) -> bytes:
     """The bytes of a text, or of a file."""
     if (source is None) == (path is None):
-        raise TypeError("from_json takes the text, or the file as `path=`: one of the two")
+        raise ArgumentError("from_json takes the text, or the file as `path=`: one of the two")
     if path is not None or isinstance(source, PathLike):
+        if max_bytes is not None and max_bytes < 0:
+            raise ArgumentError(f"`max_bytes` is a whole number from 0, or None for any size, got {max_bytes}")
         return read_content(source if path is None else path, max_bytes)
     if not isinstance(source, str | bytes | bytearray | memoryview):
-        raise TypeError(f"from_json takes text, bytes or a Path, got a {type(source).__name__}")
+        raise ArgumentError(f"from_json takes text, bytes or a Path, got a {type(source).__name__}")
     return source.encode(errors="surrogatepass") if isinstance(source, str) else bytes(source)
 
 

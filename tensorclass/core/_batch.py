@@ -80,14 +80,6 @@ def _is_int(value: Any) -> bool:
     return hasattr(type(value), "__index__")
 
 
-def flag(**given: object) -> bool:
-    """True; refuses options that are neither True nor False: a word such as "no" would count as true."""
-    for name, value in given.items():
-        if type(value) is not bool and not isinstance(value, (np.bool_, torch.SymBool)):
-            raise ArgumentError(f"`{name}` is True or False, got {value!r:.80}")
-    return True
-
-
 def jagged(key: str, value: torch.Tensor) -> torch.Tensor:
     """A nested tensor in torch's jagged layout, which has a shape and rows to index; a strided one is converted.
 

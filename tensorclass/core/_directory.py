@@ -6,11 +6,13 @@ import logging
 from os import PathLike
 from pathlib import Path
 
+from .._flags import flags
 from ._html import memory
 
 _log = logging.getLogger("tensorclass")
 
 
+@flags
 def print_directory_tree(path: str | PathLike[str], indent: str = "", display_metadata: bool = True) -> str:
     """Log the tree of files below a directory, in the order of their names, and give it as text.
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
-from ..errors import StructureError
+from ..errors import ArgumentError, StructureError
 
 
 class Children(list[Any]):
@@ -77,7 +77,7 @@ def dumped(value: Any, where: str) -> Any:
         return {"dict": [[dumped(key, where), dumped(item, where)] for key, item in value.items()]}
     if kind in (torch.device, torch.dtype):
         return {kind.__name__: str(value).removeprefix("torch.")}
-    raise TypeError(
+    raise ArgumentError(
         f"torch.export.save: {where} holds {kind.__module__}.{kind.__qualname__}, which has no JSON form; leave the "
         f"entry out before the export, or give the program the tensors that it reads"
     )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from ..errors import InvalidKeyError, Later
+from ..errors import ArgumentError, InvalidKeyError, Later
 
 
 @runtime_checkable
@@ -105,7 +105,7 @@ def unravel_key_list(keys: Sequence[Key]) -> list[str | Path]:
     ['a', ('b', 'c')]
     """
     if isinstance(keys, str):
-        raise TypeError(f"a sequence of keys is expected, got the single key {keys!r:.200}")
+        raise ArgumentError(f"a sequence of keys is expected, got the single key {keys!r:.200}")
     return [unravel_key(key) for key in keys]
 
 

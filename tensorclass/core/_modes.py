@@ -11,6 +11,9 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from .._flags import flags
+from ..errors import ArgumentError
+
 T = TypeVar("T")
 Entered: TypeAlias = "tuple[Token[T], bool] | None"
 """What ends a block: its token, and whether it counts as open; None in compiled code."""
@@ -88,12 +91,13 @@ class Block(ContextDecorator, Generic[T]):
         return self.clone()  # calls in two threads share no state
 
 
+@flags
 class Mode(Block[bool]):
     """A bool for a block (`with`), for a function (as a decorator), or from here on (`.set()`)."""
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
-            raise TypeError(f"{type(self).__name__} takes True or False, got {mode!r:.200}")
+            raise ArgumentError(f"{type(self).__name__} takes True or False, got {mode!r:.200}")
         super().__init__(mode)
 
     def set(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from torch import Tensor
 
+from .._flags import flag
 from ._base import TensorCollection
 from ._keys import is_key, unravel_key, unravel_key_to_tuple
 
@@ -56,6 +57,8 @@ class View(Generic[T]):
     def __init__(
         self, collection: TensorCollection, nested: bool, leaves_only: bool, is_leaf: LeafTest, sort: bool
     ) -> None:
+        if not (nested is leaves_only is sort is False):
+            flag(include_nested=nested, leaves_only=leaves_only, sort=sort)
         self._collection = collection
         self._nested = nested
         self._leaves_only = leaves_only

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..core import Path
-from ..errors import FileFormatError, UnsupportedOperationError
+from ..errors import ArgumentError, FileFormatError, UnsupportedOperationError
 from . import _format
 from ._atomic import open_file, read_bytes
 from ._format import ClassPart, Meta, Node
@@ -475,18 +475,18 @@ def _listed(part: dict[str, Any]) -> list[Any]:
 def _dtype(text: str) -> torch.dtype:
     found = getattr(torch, text.removeprefix("torch."), None)
     if not isinstance(found, torch.dtype):
-        raise ValueError(f"{text!r:.40} is no dtype of torch")
+        raise ArgumentError(f"{text!r:.40} is no dtype of torch")
     return found
 
 
 def _shape(given: Any) -> list[int]:
     if type(given) is not list or any([type(n) is not int or not 0 <= n < 1 << 63 for n in given]):
-        raise ValueError(f"{given!r:.80} is no shape")
+        raise ArgumentError(f"{given!r:.80} is no shape")
     total = 1
     for n in given:
         total *= n
     if total >= 1 << 60:
-        raise ValueError(f"{given!r:.80} is too large")
+        raise ArgumentError(f"{given!r:.80} is too large")
     return given
 
 

@@ -12,9 +12,17 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from .._flags import flags
 from .._schema import Schema, schema_of
 from ..classes import pick as pick_class
-from ..errors import BatchIndexError, SchemaError, UnknownFieldError, UnsupportedOperationError, did_you_mean
+from ..errors import (
+    ArgumentError,
+    BatchIndexError,
+    SchemaError,
+    UnknownFieldError,
+    UnsupportedOperationError,
+    did_you_mean,
+)
 from ._advice import IntArray
 from ._classes import find_class
 from ._loader import BatchLoader
@@ -33,6 +41,7 @@ _BLOCK = 4096
 """Rows that are read together when all of them are."""
 
 
+@flags
 class TensorClassDataset(Exchange, Dataset[T], Generic[T]):
     """Rows of a tensorclass in a folder of shards; a map-style dataset of torch.
 
@@ -69,10 +78,10 @@ class TensorClassDataset(Exchange, Dataset[T], Generic[T]):
         self, path: StrPath | Sequence[StrPath], cls: type[T] | None = None, mmap: bool = True, verify: bool = False
     ) -> None:
         if cls is not None and (not isinstance(cls, type) or schema_of(cls) is None):
-            raise TypeError(f"the rows of a dataset are of a tensorclass, got {cls!r:.80}")
+            raise ArgumentError(f"the rows of a dataset are of a tensorclass, got {cls!r:.80}")
         given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         if not given:
-            raise ValueError("a dataset has a path, got none")
+            raise ArgumentError("a dataset has a path, got none")
         self.paths: tuple[str, ...] = tuple([_whole_path(text_of(one)) for one in given])
         self._given = cls
         self._mmap = mmap
@@ -238,12 +247,12 @@ class TensorClassDataset(Exchange, Dataset[T], Generic[T]):
         """
         found = list(datasets)
         if not found or not all([isinstance(one, TensorClassDataset) for one in found]):
-            raise TypeError(f"concat takes a list of datasets, got {datasets!r:.80}")
+            raise ArgumentError(f"concat takes a list of datasets, got {datasets!r:.80}")
         first = found[0]
         for one in found[1:]:
             if one._fields != first._fields:
                 mine, theirs = (list(names) if names else "all fields" for names in (first._fields, one._fields))
-                raise ValueError(
+                raise ArgumentError(
                     f"concat: {one.paths[0]} is picked down to {theirs}, {first.paths[0]} to {mine}; pick from the "
                     "result instead"
                 )
@@ -330,7 +339,9 @@ class TensorClassDataset(Exchange, Dataset[T], Generic[T]):
         items = map(fn, _items(dataset))
         first: Any = next(items, _items)
         if first is _items:
-            raise ValueError("from_map: there are no items, so that nothing says the class; `create` makes a dataset")
+            raise ArgumentError(
+                "from_map: there are no items, so that nothing says the class; `create` makes a dataset"
+            )
         with DatasetWriter(out, type(first), rows_per_shard, checksums=checksums, pbar=pbar) as writer:
             for item in chain([first], items):
                 writer.append(item)
@@ -391,10 +402,10 @@ def _as_tensor(index: Any) -> Tensor:
     try:
         found = index.detach().cpu() if isinstance(index, Tensor) else torch.as_tensor(index, device="cpu")
     except (TypeError, ValueError, RuntimeError):
-        raise TypeError(
+        raise ArgumentError(
             f"rows are a number, a slice, or a list, array or tensor of numbers, got {index!r:.80}"
         ) from None
     if found.ndim != 1 or found.is_floating_point() or found.is_complex():
         what = f"{found.dtype} of shape {list(found.shape)}"
-        raise TypeError(f"rows are numbers or a mask of one dim, got {what}")
+        raise ArgumentError(f"rows are numbers or a mask of one dim, got {what}")
     return found

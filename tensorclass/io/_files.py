@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._flags import flags
 from .._schema import schema_of
 from ..core import STORAGE, Path, TensorCollection, unravel_key_to_tuple
 from ..core._device import Device
@@ -54,6 +55,7 @@ class TensorDictFuture:
         return self.futures[0].result(timeout)
 
 
+@flags
 def save(
     data: Any, prefix: StrPath | None = None, copy_existing: bool = False, *, num_threads: int = 0,
     return_early: bool = False, share_non_tensor: bool = False, robust_key: bool | None = True,
@@ -97,9 +99,9 @@ def save(
     torch.Size([3, 2])
     """
     if not isinstance(data, TensorCollection):
-        raise TypeError(f"save takes a container, got a {type(data).__name__}")
+        raise ArgumentError(f"save takes a container, got a {type(data).__name__}")
     if prefix is None:
-        raise TypeError('save needs a path: `batch.save("batch.safetensors")`')
+        raise ArgumentError('save needs a path: `batch.save("batch.safetensors")`')
     if return_early and num_threads > 1:
         how: dict[str, Any] = {"archive": archive, "compression": compression, "allow_pickle": allow_pickle}
         return TensorDictFuture(lambda: save(data, prefix, checksums=checksums, **how))
@@ -167,6 +169,7 @@ def over(data: Any, packed: Packed, tensors: Sequence[Tensor]) -> Any:
     return result.lock_() if data.is_locked else result
 
 
+@flags
 def load(
     prefix: StrPath, device: Device = None, non_blocking: bool = False, *, out: Any = None,
     robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
@@ -207,9 +210,9 @@ def load(
     (tensor([0, 1, 2]), tensor([1., 1., 1.]))
     """
     if mode not in (None, "r", "r+"):
-        raise ValueError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
+        raise ArgumentError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
     if mode == "r+" and not mmap:
-        raise ValueError('mode="r+" maps the file; leave out mmap=False')
+        raise ArgumentError('mode="r+" maps the file; leave out mmap=False')
     found, _ = find(prefix, subpath, cls, mmap=mmap, write=mode == "r+", verify=verify, allow_pickle=bool(allow_pickle))
     if device is not None:
         found = found.to(device, non_blocking=non_blocking)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._flags import flags
 from ..core import Path, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._base import tensors_alone
 from ..core._keys import Key
@@ -203,6 +204,7 @@ def tensor_in(storage: Any, shape: Any, dtype: torch.dtype | None) -> Tensor:
 # ---- rows --------------------------------------------------------------------------------------------------------
 
 
+@flags
 def append_memmap(prefix: StrPath, rows: TensorCollection, *, allow_pickle: bool | None = None) -> None:
     """Add rows to a batch that is saved in a folder, along its first batch dim.
 

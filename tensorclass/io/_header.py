@@ -9,7 +9,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from math import prod
 from typing import Any, NamedTuple
 
-from ..errors import FileFormatError
+from ..errors import ArgumentError, FileFormatError
 from ._dtypes import BITS, UNREADABLE
 from ._names import RESERVED
 
@@ -108,12 +108,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # adds
-        raise ValueError(f"the key {twice!r:.80} is given twice")
+        raise ArgumentError(f"the key {twice!r:.80} is given twice")
     return found
 
 
 def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"{text} is not a number of JSON")
+    raise ArgumentError(f"{text} is not a number of JSON")
 
 
 def parse(raw: bytes, size: int, path: str) -> Header:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from ..errors import ArgumentError
 from ._sampling import Order
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ class BatchLoader(DataLoader[T]):
     def __init__(self, dataset: Dataset[T], order: Order, **options: Any) -> None:
         taken = {"batch_size", "sampler", "batch_sampler", "shuffle", "collate_fn", "drop_last"} & options.keys()
         if taken:
-            raise TypeError(f"loader() sets {', '.join(sorted(taken))} of the DataLoader itself")
+            raise ArgumentError(f"loader() sets {', '.join(sorted(taken))} of the DataLoader itself")
         self._order = order
         super().__init__(dataset, batch_size=None, sampler=_Remaining(order), collate_fn=_as_it_is, **options)
 
@@ -54,7 +55,7 @@ class BatchLoader(DataLoader[T]):
         epoch = order.epoch
         for batch in super().__iter__():
             if order.epoch != epoch:
-                raise RuntimeError("another iterator has begun the next epoch; this one has ended")
+                raise ArgumentError("another iterator has begun the next epoch; this one has ended")
             order.step += 1
             yield batch
 

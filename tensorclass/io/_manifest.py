@@ -10,7 +10,7 @@ from zlib import crc32
 from pydantic import Field, ValidationError, field_validator
 
 from .._schema import Schema, schema_of
-from ..errors import ChecksumError, FileFormatError
+from ..errors import ArgumentError, ChecksumError, FileFormatError
 from ._atomic import open_file, read_bytes, replacing
 from ._format import ClassPart, Count, Part
 
@@ -45,7 +45,7 @@ class Manifest(Part):
     @classmethod
     def _distinct(cls, shards: list[ShardEntry]) -> list[ShardEntry]:
         if len({shard.id for shard in shards}) != len(shards) or len({shard.file for shard in shards}) != len(shards):
-            raise ValueError("a shard is listed twice")
+            raise ArgumentError("a shard is listed twice")
         return shards
 
 

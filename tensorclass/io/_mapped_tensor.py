@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import Path
 from ..errors import ArgumentError, FileFormatError, StructureError, UnsupportedOperationError
 from ._atomic import make_folder, open_file, replacing, reserve
@@ -34,6 +35,7 @@ _MAPS: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 """Maps that handles have made in this process, so that many handles of one file are one map."""
 
 
+@flags
 class MemoryMappedTensor(Tensor):
     """A tensor on the CPU whose memory is a file, or shared memory where no file is named.
 

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._flags import flags
 from .._schema import schema_of
 from ..core import STORAGE, Path, TensorCollection
 from ..core._device import Device
 from ..core._keys import Key
-from ..errors import ArgumentError, FileFormatError, StructureError, UnsupportedOperationError
+from ..errors import ArgumentError, FileFormatError, StructureError, UnknownFieldError, UnsupportedOperationError
 from ..ops._lengths import settled
 from ..store import TensorDictParams, UnbatchedTensor
 from ._anchor import is_archive
@@ -28,6 +29,7 @@ from ._remote import is_url
 from ._write import header_of
 
 
+@flags
 def memmap(
     data: Any, prefix: StrPath | None = None, copy_existing: bool = False, *, num_threads: int = 0,
     return_early: bool = False, share_non_tensor: bool = False, existsok: bool = True, robust_key: bool | None = True,
@@ -190,6 +192,7 @@ def memmap_(data: Any, prefix: StrPath | None = None, copy_existing: bool = Fals
     return _take_over(data, made).lock_()
 
 
+@flags
 def load_memmap(
     prefix: StrPath, device: Device = None, non_blocking: bool = False, *, out: Any = None,
     robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
@@ -268,11 +271,11 @@ def _tensors(data: Any) -> Iterator[Tensor]:
 def saved_path(data: Any) -> FilePath:
     """Where a mapped batch is stored, as `load_memmap` takes it."""
     if not is_memmap(data):
-        raise AttributeError("the batch has no saved path: it is not mapped, or was unlocked")
+        raise UnknownFieldError("the batch has no saved path: it is not mapped, or was unlocked")
     for leaf, depth in mapped_leaves(data, 0):
         if leaf._source is not None and leaf._key:
             return FilePath(*leaf._key[:-depth])
-    raise AttributeError("the batch has no saved path: its tensors lie in shared memory, or in files of their own")
+    raise UnknownFieldError("the batch has no saved path: its tensors lie in shared memory, or in files of their own")
 
 
 def mapped_leaves(data: Any, depth: int) -> Iterator[tuple[MemoryMappedTensor, int]]:

@@ -9,7 +9,7 @@ import stat
 from typing import TypeAlias
 
 from ..core import Path
-from ..errors import StructureError
+from ..errors import ArgumentError, StructureError
 from ._remote import exists, is_url
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
@@ -33,7 +33,7 @@ def text_of(path: StrPath) -> str:
     """
     found = os.fspath(path)
     if not isinstance(found, str):
-        raise TypeError(f"a path is a text or a Path, got {found!r:.80}")
+        raise ArgumentError(f"a path is a text or a Path, got {found!r:.80}")
     return found
 
 

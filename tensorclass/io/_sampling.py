@@ -9,6 +9,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from .._flags import flags
+from ..errors import ArgumentError
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -43,13 +46,13 @@ class Order:
     ) -> None:  # fmt: skip
         for name, value, least in (("size", size, 1), ("world_size", world_size, 1), ("rank", rank, 0)):
             if type(value) is not int or value < least:
-                raise ValueError(f"{name} is a whole number from {least}, got {value!r:.40}")
+                raise ArgumentError(f"{name} is a whole number from {least}, got {value!r:.40}")
         if type(seed) is not int:
-            raise TypeError(f"seed is a whole number, got {seed!r:.40}")
+            raise ArgumentError(f"seed is a whole number, got {seed!r:.40}")
         if rank >= world_size:
-            raise ValueError(f"rank is below world_size, got {rank} of {world_size}")
+            raise ArgumentError(f"rank is below world_size, got {rank} of {world_size}")
         if drop_last and pad_last:
-            raise ValueError("drop_last leaves rows out and pad_last repeats some; pass one of them")
+            raise ArgumentError("drop_last leaves rows out and pad_last repeats some; pass one of them")
         self.facts: dict[str, Any] = {
             "rows": rows, "size": size, "shuffle": bool(shuffle), "seed": seed, "rank": rank, "world_size": world_size,
             "drop_last": bool(drop_last), "pad_last": bool(pad_last),
@@ -119,15 +122,15 @@ class Order:
         """
         known = {"version", "epoch", "base", "step", *self.facts}
         if not isinstance(state, Mapping) or set(state) != known or state["version"] != 1:
-            raise ValueError(f"this is no state of batches: {state!r:.120}")
+            raise ArgumentError(f"this is no state of batches: {state!r:.120}")
         free = {"rank", "world_size"} if reshard else set()
         for name, mine in self.facts.items():
             if name not in free and (state[name] != mine or type(state[name]) is not type(mine)):
                 more = "; pass reshard=True when every rank goes on so" if name in ("rank", "world_size") else ""
-                raise ValueError(f"the state has {name}={state[name]!r:.60}, this has {name}={mine!r:.200}{more}")
+                raise ArgumentError(f"the state has {name}={state[name]!r:.60}, this has {name}={mine!r:.200}{more}")
         for name in ("epoch", "base", "step", "world_size"):
             if type(state[name]) is not int or not 0 <= state[name] < 2**62:
-                raise ValueError(f"the state has {name}={state[name]!r:.60}, which is no number from 0")
+                raise ArgumentError(f"the state has {name}={state[name]!r:.60}, which is no number from 0")
         self.epoch, self.base, self.step = state["epoch"], state["base"], state["step"]
         if reshard:
             self.base, self.step = self.base + self.step * state["world_size"], 0
@@ -136,6 +139,7 @@ class Order:
         self._begun = False
 
 
+@flags
 class Batches(Generic[T]):
     """The rows of a dataset in batches, as instances of its class.
 
@@ -186,7 +190,7 @@ class Batches(Generic[T]):
         for rows in order.remaining():
             batch = self.data[rows]
             if order.epoch != epoch:
-                raise RuntimeError("another iterator has begun the next epoch; this one has ended")
+                raise ArgumentError("another iterator has begun the next epoch; this one has ended")
             order.step += 1
             yield batch
 

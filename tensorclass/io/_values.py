@@ -19,6 +19,7 @@ from torch import Tensor
 from .._schema._convert import Inexact
 from .._schema._json import DTYPES, NAMES, from_object
 from .._schema._json import encode as encode_tensor
+from ..errors import ArgumentError
 
 _INT64 = 2**63
 _PLAIN = (str, bool, type(None))
@@ -142,18 +143,18 @@ def decode(value: Any) -> Any:
         if key.startswith("$"):
             return _read_form(key, held)
     if any([key.startswith("$") for key in value]):
-        raise ValueError(f"an object with the keys {[*value]!r:.80} stands for nothing")
+        raise ArgumentError(f"an object with the keys {[*value]!r:.80} stands for nothing")
     return {key: decode(part) for key, part in value.items()}
 
 
 def _read_form(key: str, held: Any) -> Any:
     read = _READERS.get(key)
     if read is None:
-        raise ValueError(f"the form {key!r:.40} is not known")
+        raise ArgumentError(f"the form {key!r:.40} is not known")
     try:
         return read(held)
     except (Inexact, TypeError, KeyError, AttributeError, OverflowError, ArithmeticError, RuntimeError) as error:
-        raise ValueError(f"{key} can't be read: {error!s:.120}") from None
+        raise ArgumentError(f"{key} can't be read: {error!s:.120}") from None
 
 
 def _unbase64(text: str) -> bytes:
@@ -163,7 +164,7 @@ def _unbase64(text: str) -> bytes:
 def _plain_dtype(text: str) -> np.dtype[Any]:
     found = np.dtype(str(text))
     if found.kind not in "biufcSUMm":
-        raise ValueError(f"the dtype {text!r:.40} is refused")
+        raise ArgumentError(f"the dtype {text!r:.40} is refused")
     return found
 
 
@@ -172,7 +173,7 @@ def _read_array(held: Any) -> np.ndarray[Any, Any]:
     dtype, data = _plain_dtype(text), bytearray(_unbase64(raw))
     count = math.prod(shape)
     if dtype.itemsize * count != len(data) or not all([type(n) is int and n >= 0 for n in shape]):
-        raise ValueError(f"{len(data)} bytes are no array of {dtype} and shape {shape!r:.80}")
+        raise ArgumentError(f"{len(data)} bytes are no array of {dtype} and shape {shape!r:.80}")
     if not data:
         return np.empty(shape, dtype)
     found: np.ndarray[Any, Any] = np.frombuffer(data, dtype).reshape(shape)
@@ -192,7 +193,7 @@ def _read_tensor(held: Any) -> Tensor:
 def _read_dtype(text: Any) -> torch.dtype:
     found = DTYPES[text] if text in DTYPES else getattr(torch, str(text), None)
     if not isinstance(found, torch.dtype):
-        raise ValueError(f"{text!r:.40} is no dtype of torch")
+        raise ArgumentError(f"{text!r:.40} is no dtype of torch")
     return found
 
 

@@ -10,10 +10,11 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from .._schema import Schema, schema_of
 from ..core import STORAGE
 from ..core._base import tensors_alone
-from ..errors import BatchDimError, SchemaError, StructureError
+from ..errors import ArgumentError, BatchDimError, SchemaError, StructureError
 from ..ops import cat
 from ._atomic import make_folder, replacing
 from ._lock import FileLock
@@ -34,6 +35,7 @@ _UNFINISHED = re.compile(rf"\.{SHARD.pattern}\.\d+-\d+\.tmp")
 """What a shard is called while it is written."""
 
 
+@flags
 class DatasetWriter(Generic[T]):
     """Appends rows to a dataset; `TensorClassDataset.create` gives one.
 
@@ -72,11 +74,11 @@ class DatasetWriter(Generic[T]):
     @staticmethod
     def _check(row_cls: Any, rows_per_shard: int | None, writer_id: str | None) -> None:
         if not isinstance(row_cls, type) or schema_of(row_cls) is None:
-            raise TypeError(f"a dataset holds rows of a tensorclass, got {row_cls!r:.80}; declare a class for them")
+            raise ArgumentError(f"a dataset holds rows of a tensorclass, got {row_cls!r:.80}; declare a class for them")
         if rows_per_shard is not None and (type(rows_per_shard) is not int or rows_per_shard < 1):
-            raise ValueError(f"rows_per_shard is a number from 1, got {rows_per_shard!r:.40}")
+            raise ArgumentError(f"rows_per_shard is a number from 1, got {rows_per_shard!r:.40}")
         if writer_id is not None and not (isinstance(writer_id, str) and re.fullmatch("[A-Za-z0-9_]{1,64}", writer_id)):
-            raise ValueError(f"writer_id is 1 to 64 letters, digits and underscores, got {writer_id!r:.80}")
+            raise ArgumentError(f"writer_id is 1 to 64 letters, digits and underscores, got {writer_id!r:.80}")
 
     # ---- one writer, or several --------------------------------------------------------------------------------------
 
@@ -176,7 +178,7 @@ class DatasetWriter(Generic[T]):
     def _fitting(self, batch: Any) -> Any:
         if not isinstance(batch, self.cls):
             what = f"append takes a {self.cls.__name__}, got a {type(batch).__name__}"
-            raise TypeError(f"{what}; `{self.cls.__name__}.from_tensordict` makes one")
+            raise ArgumentError(f"{what}; `{self.cls.__name__}.from_tensordict` makes one")
         if len(batch.batch_size) > 1:
             size = list(batch.batch_size)
             raise BatchDimError(f"append takes batch size [] or [n], got {size}; `batch.reshape(-1)` makes one dim")
@@ -277,9 +279,9 @@ class DatasetWriter(Generic[T]):
     def _alive(self) -> None:
         if self._failure is not None:
             what = f"the writer has failed ({self._failure!r:.200}); `create(..., resume=True)` goes on after what is"
-            raise ValueError(f"{self.path}: {what} committed")
+            raise ArgumentError(f"{self.path}: {what} committed")
         if not self._locks:
-            raise ValueError(f"{self.path}: the writer is closed; `create(..., resume=True)` opens another")
+            raise ArgumentError(f"{self.path}: the writer is closed; `create(..., resume=True)` opens another")
 
     def __enter__(self) -> Self:
         return self

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from torch import nn
 
+from .._flags import flags
 from ..core import TensorCollection
 from ..errors import ModuleError
 from ..store import TensorDict
@@ -44,6 +45,7 @@ def is_functional(module: nn.Module) -> bool:
     return isinstance(module, Functional)
 
 
+@flags
 def make_functional(
     module: nn.Module, funcs_to_decorate: Iterable[str] | None = None, keep_params: bool = False,
     return_params: bool = True,

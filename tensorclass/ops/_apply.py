@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flag, flags
 from ..core import VALUES, TensorCollection, as_batch_size, join_path
 from ..core._base import check_names
-from ..core._batch import flag, jagged
+from ..core._batch import jagged
 from ..core._device import Device, as_device
 from ..core._keys import Path
 from ..core._views import LeafTest
@@ -101,6 +102,7 @@ def _leaf(value: Any) -> Any:
     return torch.tensor(value) if isinstance(value, (bool, int, float, complex)) else value
 
 
+@flags
 class ApplyOps(KeyOps):
     """`apply` and its kin."""
 
@@ -138,6 +140,8 @@ class ApplyOps(KeyOps):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).apply(lambda leaf: leaf + 1)["a"]
         tensor([1., 1.])
         """
+        if not (inplace is propagate_lock is call_on_nested is False):
+            flag(inplace=inplace, propagate_lock=propagate_lock, call_on_nested=call_on_nested)
         own = self
         if (
             batch_size is None
@@ -192,6 +196,7 @@ class ApplyOps(KeyOps):
         >>> data.named_apply(lambda key, leaf: leaf + (key == "a"))["a"]
         tensor([1., 1.])
         """
+        flag(nested_keys=nested_keys, inplace=inplace, propagate_lock=propagate_lock, call_on_nested=call_on_nested)
         mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, True, nested_keys)
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
         return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None when nothing is left
@@ -206,7 +211,8 @@ class ApplyOps(KeyOps):
     ) -> Any:  # fmt: skip
         unknown = sorted(constructor_kwargs.keys() - {"num_threads"})
         if unknown:
-            raise TypeError(f"apply() has no argument {unknown[0]!r:.200}")
+            raise ArgumentError(f"apply() has no argument {unknown[0]!r:.200}")
+        flag(filter_empty=filter_empty is not None and filter_empty)
         for other in others:
             if isinstance(other, TensorCollection):
                 self._meet(other, "apply")
@@ -349,7 +355,6 @@ class ApplyOps(KeyOps):
         >>> TensorDict(a=torch.zeros(3, 4), b=torch.zeros(3)).auto_batch_size_().batch_size
         torch.Size([3])
         """
-        flag(keep_compliant_size=keep_compliant_size)
         if not isinstance(batch_dims, (int, type(None))):
             raise ArgumentError(f"auto_batch_size_: batch_dims is a number of dims or None, got {batch_dims!r}")
         self._require_unlocked("change the batch size")

@@ -9,9 +9,16 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import VALUES, TensorCollection
-from ..core._batch import flag
-from ..errors import BatchSizeError, MissingKeyError, StructureError, UnsupportedOperationError, did_you_mean
+from ..errors import (
+    ArgumentError,
+    BatchSizeError,
+    MissingKeyError,
+    StructureError,
+    UnsupportedOperationError,
+    did_you_mean,
+)
 from ._apply import ApplyOps
 from ._lengths import holders, in_memory, lent
 from ._operands import Pointwise, show
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from ._container import Container
 
 
+@flags
 class AutogradOps(Pointwise, ApplyOps):
     """`grad`, `data`, `detach`, `requires_grad_`, `backward`, ... over all leaves, shared tensors included."""
 
@@ -159,7 +167,6 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> TensorDict(a=torch.ones(2), batch_size=[2]).requires_grad_().requires_grad
         True
         """
-        flag(requires_grad=requires_grad)
         leaves = self._leaves(VALUES)
         lent(self, leaves, "requires_grad_", False)
         for i, leaf in enumerate(leaves):
@@ -187,7 +194,6 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> data.zero_grad().grad is None
         True
         """
-        flag(set_to_none=set_to_none)
         for leaf in self._leaves(VALUES):
             gradient = _gradient(leaf)
             if gradient is not None and set_to_none:
@@ -221,7 +227,6 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> x.grad
         tensor([3., 3., 3.])
         """
-        flag(create_graph=create_graph)
         leaves: list[Tensor] = []
         paths = [show(path) for path in self._open(leaves, VALUES)._layout()]
         outputs = {p: leaf for p, leaf in zip(paths, leaves, strict=True) if leaf.requires_grad}
@@ -273,7 +278,7 @@ def _picked(self: Any, function: Callable[[Tensor], Tensor | None]) -> Any:
 def _counterparts(self: Pointwise, other: Any, op: str) -> list[tuple[str, Tensor, Tensor]]:
     """Path, own leaf and new tensor, for every leaf of the other container."""
     if not isinstance(other, Pointwise):
-        raise TypeError(f"{op}: give a container of the same keys, got {type(other).__name__}: {other!r:.60}")
+        raise ArgumentError(f"{op}: give a container of the same keys, got {type(other).__name__}: {other!r:.60}")
     if self._stacked:
         other = self._arrange(other)
     left: list[Tensor] = []

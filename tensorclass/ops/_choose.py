@@ -11,7 +11,7 @@ from torch import Tensor
 from ..core import TensorCollection, join_path
 from ..core._batch import broadcasts_to, over_events
 from ..core._keys import Path
-from ..errors import BatchSizeError, StructureError
+from ..errors import ArgumentError, BatchSizeError, StructureError
 from ._compare import is_object
 from ._lengths import holders
 
@@ -30,7 +30,7 @@ def stacked_below(twin: Any) -> Any:
 def condition_over(condition: Any, size: torch.Size) -> Tensor:
     """A condition as one that broadcasts to the batch size, dim by dim."""
     if not isinstance(condition, Tensor):
-        raise TypeError(
+        raise ArgumentError(
             f"where: the condition is one bool tensor over the batch {list(size)}, got {type(condition).__name__}; "
             "choose field by field, `torch.where(mask.x, a.x, b.x)`, where each has a condition of its own"
         )

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from typing_extensions import Self
 
-from ..core._batch import flag
+from .._flags import flag
 from ..core._html import represent_html
 from ..core._repr import represent
 from ._autograd import AutogradOps

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import STORAGE, TensorCollection, as_batch_size
 from ..core._base import Names, check_names
 from ..core._device import Device, as_device
@@ -30,6 +31,7 @@ Size: TypeAlias = "Sequence[int] | int | None"
 ConvertTensors: TypeAlias = 'bool | Literal["numpy"]'
 
 
+@flags
 class ConversionOps(ApplyOps):
     """`from_*` as class methods, `to_*` on instances."""
 
@@ -88,7 +90,7 @@ class ConversionOps(ApplyOps):
         (torch.Size([3]), torch.Size([3]))
         """
         if batch_size is not None and batch_dims is not None:
-            raise ValueError("from_dict: give `batch_size` or `batch_dims`, not both")
+            raise ArgumentError("from_dict: give `batch_size` or `batch_dims`, not both")
         entries: Any = input_dict
         if isinstance(input_dict, TensorCollection):
             found = batch_dims is not None or auto_batch_size
@@ -155,7 +157,7 @@ class ConversionOps(ApplyOps):
                 value = ConversionOps.from_dict_instance(entry, value, **options)
             entries[key] = value
         if size is not None and batch_dims is not None:
-            raise ValueError("from_dict_instance: give `batch_size` or `batch_dims`, not both")
+            raise ArgumentError("from_dict_instance: give `batch_size` or `batch_dims`, not both")
         return type(self)._assemble(entries, size, auto, batch_dims, device, names)
 
     @classmethod
@@ -225,7 +227,9 @@ class ConversionOps(ApplyOps):
             options: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "batch_size": batch_size}
             return cls._dataclass_as_class(dataclass, dest_cls=dest_cls, device=device, **options)
         if isinstance(dataclass, type) or not dataclasses.is_dataclass(dataclass):
-            raise TypeError(f"from_dataclass takes an instance of a dataclass, got {dataclass!r:.80}; see `from_any`")
+            raise ArgumentError(
+                f"from_dataclass takes an instance of a dataclass, got {dataclass!r:.80}; see `from_any`"
+            )
         entries = {field.name: getattr(dataclass, field.name) for field in dataclasses.fields(dataclass)}
         return cls._assemble(entries, batch_size, auto_batch_size, batch_dims, device)
 
@@ -251,7 +255,9 @@ class ConversionOps(ApplyOps):
         _exclusive(auto_batch_size, batch_size)
         names = field_names(named_tuple)
         if names is None:
-            raise TypeError(f"from_namedtuple takes a named tuple, got a {type(named_tuple).__name__}; see `from_any`")
+            raise ArgumentError(
+                f"from_namedtuple takes a named tuple, got a {type(named_tuple).__name__}; see `from_any`"
+            )
         entries = dict(zip(names, named_tuple, strict=True))
         return cls._assemble(entries, batch_size, auto_batch_size, batch_dims, device)
 
@@ -276,7 +282,7 @@ class ConversionOps(ApplyOps):
         """
         _exclusive(auto_batch_size, batch_size)
         if not isinstance(obj, (tuple, list)):
-            raise TypeError(f"from_tuple takes a tuple, got a {type(obj).__name__}; see `from_any`")
+            raise ArgumentError(f"from_tuple takes a tuple, got a {type(obj).__name__}; see `from_any`")
         entries = dict(zip(cls._position_names(len(obj)), obj, strict=True))
         return cls._assemble(entries, batch_size, auto_batch_size, batch_dims, device)
 
@@ -306,7 +312,7 @@ class ConversionOps(ApplyOps):
         torch.Size([2, 3])
         """
         if batch_size is not None and batch_dims is not None:
-            raise ValueError("from_list: give `batch_size` or `batch_dims`, not both")
+            raise ArgumentError("from_list: give `batch_size` or `batch_dims`, not both")
         if not isinstance(input, (list, tuple)) or not input:
             raise ArgumentError(f"from_list takes a non-empty list of dicts and containers, got {input!r:.60}")
         size = None if batch_size is None else as_batch_size(batch_size)
@@ -346,7 +352,7 @@ class ConversionOps(ApplyOps):
         """
         _exclusive(auto_batch_size, batch_size)
         if not isinstance(struct_array, np.ndarray) or struct_array.dtype.names is None:
-            raise TypeError(
+            raise ArgumentError(
                 f"from_struct_array takes a numpy array of a structured dtype, got {struct_array!r:.60}; see `from_any`"
             )
         entries = as_entries(struct_array)
@@ -413,7 +419,7 @@ class ConversionOps(ApplyOps):
         if not convert_tensors and not tolist_first:
             return solid._plain_dict(retain_none)
         if convert_tensors not in (True, False, "numpy"):
-            raise ValueError(f"convert_tensors is True, False or 'numpy', got {convert_tensors!r:.200}")
+            raise ArgumentError(f"convert_tensors is True, False or 'numpy', got {convert_tensors!r:.200}")
 
         def nested(value: Any) -> Any:
             if tolist_first and value._batch_size:
@@ -455,7 +461,7 @@ class ConversionOps(ApplyOps):
         [{'a': 0}, {'a': 1}]
         """
         if convert_tensors and not convert_nodes:
-            raise TypeError("tolist: `convert_tensors` converts inside dicts; it needs `convert_nodes=True`")
+            raise ArgumentError("tolist: `convert_tensors` converts inside dicts; it needs `convert_nodes=True`")
         if not self._batch_size:
             options: Any = {"convert_tensors": convert_tensors, "tolist_first": tolist_first}
             return ConversionOps.to_dict(self, retain_none=False, **options) if convert_nodes else self
@@ -534,7 +540,7 @@ class ConversionOps(ApplyOps):
 
 def _exclusive(auto_batch_size: bool, batch_size: object) -> None:
     if auto_batch_size and batch_size is not None:
-        raise TypeError("give `batch_size` or `auto_batch_size=True`, not both")
+        raise ArgumentError("give `batch_size` or `auto_batch_size=True`, not both")
 
 
 def _element(

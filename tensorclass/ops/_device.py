@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flag, flags
 from ..core import STORAGE, VALUES, TensorCollection, as_batch_size
 from ..core._base import walk
-from ..core._batch import flag
 from ..core._device import CPU, Device, as_device
 from ..core._keys import Path
 from ..errors import ArgumentError, UnsupportedOperationError
@@ -36,6 +36,11 @@ _CONVERSIONS: Final[dict[torch.dtype, Callable[[Tensor], Tensor]]] = {
 """Methods that do what `to(dtype)` does, without its parsing of arguments, which takes as long as a small copy."""
 
 
+def _ask(inplace: Any, non_blocking_pin: Any, non_blocking: Any) -> None:
+    flag(inplace=inplace, non_blocking_pin=non_blocking_pin, non_blocking=non_blocking)
+
+
+@flags
 class DeviceOps(CastMethods, ApplyOps):
     """`to`, `cuda`, `cpu`, pinning, casts."""
 
@@ -113,28 +118,28 @@ class DeviceOps(CastMethods, ApplyOps):
         """Move to a device, cast to a dtype, or both.
 
         Args:
-            *args: a device, a dtype, a tensor or a container to match, in any order; what `attrs()` gives says it leaf
-                by leaf.
+            *args: a device, a dtype, a tensor or a container to match, in any order; or what `attrs()` gives.
             device: where the leaves go; also imposed on later writes.
             dtype: what the leaves become: all of an untyped container, floating ones of a typed class.
             non_blocking: True for copies that the caller waits for; otherwise the result is there on return.
             batch_size: another batch size for the result.
             other: a tensor or container whose device and dtype are taken.
-            memory_format: of leaves with four or five dims, as for `nn.Module.to`.
+            memory_format: as for `nn.Module.to`.
             cast_filter: says by path and leaf which leaves are cast, such as `is_inexact`; all of them move.
             non_blocking_pin: pin leaves before they go to an accelerator.
             num_threads: accepted for compatibility; pinning releases the GIL in torch itself.
             inplace: take the result over instead of making a new container.
 
         Raises:
-            CastError: when a typed class declares another dtype.
-            LockedError: for `inplace` on a locked container.
+            CastError, LockedError: for another dtype than a typed class declares; for `inplace` on a locked container.
 
         >>> import torch
         >>> from tensorclass import TensorDict
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).to(torch.float64)["a"].dtype
         torch.float64
         """
+        if not (inplace is non_blocking_pin is False and non_blocking is None):
+            _ask(inplace, non_blocking_pin, non_blocking is not None and non_blocking)
         plain = device is None and dtype is None and batch_size is None and other is None and memory_format is None
         if plain and len(args) == 1 and cast_filter is None and not (inplace or non_blocking_pin):
             if type(args[0]) is torch.dtype:
@@ -262,7 +267,6 @@ class DeviceOps(CastMethods, ApplyOps):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).bytes()
         8
         """
-        flag(count_duplicates=count_duplicates)
         leaves = self._leaves(STORAGE)
         if not count_duplicates:
             leaves = list({leaf.data_ptr(): leaf for leaf in leaves}.values())
@@ -276,7 +280,6 @@ class DeviceOps(CastMethods, ApplyOps):
         >>> TensorDict(a=torch.zeros(2, 3), batch_size=[2]).param_count()
         6
         """
-        flag(count_duplicates=count_duplicates)
         leaves = self._leaves(VALUES)
         if not count_duplicates:
             leaves = list({leaf.data_ptr(): leaf for leaf in leaves}.values())
@@ -313,7 +316,7 @@ class DeviceOps(CastMethods, ApplyOps):
         """
         unknown = sorted(set(fields) - {"device", "dtype", "shape"})
         if unknown:
-            raise ValueError(f"attrs: fields are device, dtype and shape, got {unknown[0]!r:.200}")
+            raise ArgumentError(f"attrs: fields are device, dtype and shape, got {unknown[0]!r:.200}")
         result = self._bare(torch.Size([]))
         for key, value in self._entries().items():
             if isinstance(value, DeviceOps):

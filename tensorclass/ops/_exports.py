@@ -12,7 +12,7 @@ from torch.compiler import is_dynamo_compiling
 
 from ..core import TensorCollection
 from ..core._caches import Classes
-from ..errors import StructureError, UnsupportedOperationError, did_you_mean
+from ..errors import ArgumentError, StructureError, UnsupportedOperationError, did_you_mean
 
 _SHORTEST_STRING = 10  # characters, as the anchor's arrays have
 
@@ -199,7 +199,7 @@ def tuple_class(dest_cls: Any, keys: tuple[str, ...], name: str, top: bool) -> A
         return _generic(name, keys)
     wanted = getattr(dest_cls, "_fields", None)
     if wanted is None:
-        raise TypeError(f"to_namedtuple: dest_cls is a named tuple class, got {dest_cls!r:.200}")
+        raise ArgumentError(f"to_namedtuple: dest_cls is a named tuple class, got {dest_cls!r:.200}")
     required = [field for field in wanted if field not in dest_cls._field_defaults]
     unknown = [key for key in keys if key not in wanted]
     lacking = [field for field in required if field not in keys]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import TensorCollection, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._batch import over_events
@@ -222,6 +223,7 @@ def is_plain(tensor: Tensor) -> bool:
     return type(tensor) is Tensor and not tensor.is_meta and torch._C._functorch.peek_interpreter_stack() is None  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
 
 
+@flags
 class IndexOps(NameOps):
     """Reading by index, mask and gather."""
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flag, flags
 from ..core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._batch import as_batch_size, broadcasts_to, jagged, over_events
 from ..core._keys import Key, Path
@@ -34,6 +35,7 @@ from ._steps import apart, carry_out, copied, copied_alike
 from ._writable import NUMBERS, overflows, rank, takes, unwritable
 
 
+@flags
 class InplaceOps(IndexOps):
     """`set_`, `update_`, `copy_`, index assignment and their kin."""
 
@@ -58,6 +60,8 @@ class InplaceOps(IndexOps):
         >>> TensorDict(a=torch.zeros(2), batch_size=[2]).set_("a", torch.ones(2))["a"]
         tensor([1., 1.])
         """
+        if non_blocking is not False:
+            flag(non_blocking=non_blocking)
         if type(key) is str and self._copied_alike({key: item}, False, non_blocking):
             return self
         path = unravel_key_to_tuple(key)
@@ -78,6 +82,8 @@ class InplaceOps(IndexOps):
         >>> TensorDict(a=torch.zeros(2), b=torch.zeros(2), batch_size=[2]).update_({"a": 1.0})["a"]
         tensor([1., 1.])
         """
+        if not (clone is non_blocking is False):
+            flag(clone=clone, non_blocking=non_blocking)
         if input_dict_or_td is not None and kwargs:
             raise ArgumentError("update_: give one mapping or keyword arguments, not both")
         source = kwargs if input_dict_or_td is None else input_dict_or_td
@@ -165,6 +171,8 @@ class InplaceOps(IndexOps):
         >>> TensorDict(a=torch.zeros(3), batch_size=[3]).set_at_("a", 1.0, 1)["a"]
         tensor([0., 1., 0.])
         """
+        if non_blocking is not False:
+            flag(non_blocking=non_blocking)
         if type(key) is str and self._fill_at(index, value, key):
             return self
         path = unravel_key_to_tuple(key)
@@ -176,6 +184,8 @@ class InplaceOps(IndexOps):
         non_blocking: bool = False, keys_to_update: Sequence[Key] | None = None,
     ) -> Self:  # fmt: skip
         """Copy values into the elements of existing entries at an index, all of them or none."""
+        if not (clone is non_blocking is False):
+            flag(clone=clone, non_blocking=non_blocking)
         if keys_to_update is None and self._assign_alike(idx, input_dict_or_td, False):
             return self
         self._set_at(idx, input_dict_or_td, wanted_paths(keys_to_update, input_dict_or_td), non_blocking)

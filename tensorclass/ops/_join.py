@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import TensorCollection, batch_dim, join_path, unravel_key_to_tuple
 from ..core._base import Exactly, K, Names
 from ..core._batch import as_int
@@ -43,6 +44,7 @@ class Joinable(Protocol[C_co, K]):
     def __len__(self) -> int: ...
 
 
+@flags
 class JoinOps(ShapeOps):
     """`stack`, `cat`, `split`, `unbind` and their kin."""
 
@@ -219,7 +221,7 @@ class JoinOps(ShapeOps):
             sizes += [rest] if rest or not total else []
         else:
             if isinstance(split_size, str) or not isinstance(split_size, Iterable):
-                raise TypeError(f"split: pieces have a size, or a sequence of them, got {split_size!r:.200}")
+                raise ArgumentError(f"split: pieces have a size, or a sequence of them, got {split_size!r:.200}")
             sizes = [as_int(n) for n in split_size]
             if any(n < 0 for n in sizes) or sum(sizes) != total:
                 raise BatchSizeError(f"split: sizes {sizes} do not add up to {total}, the size of batch dim {at}")

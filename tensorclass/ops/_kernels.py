@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from ..core import VALUES, TensorCollection
 from ..core._batch import broadcasts_to
-from ..errors import StructureError, UnsupportedOperationError
+from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ._lengths import lent, take_back
 from ._lerp import lerp, lerp_, lerp_lists, lerp_lists_
 from ._objects import answer, meet_objects
@@ -80,7 +81,7 @@ def _writer(row: Row, function: Function) -> Function:
     def copy(leaf: Tensor, *operands: Any) -> Tensor:
         new = function(leaf, *operands)
         if rank(new) > rank(leaf):  # which copy_ would cast silently
-            raise RuntimeError(f"result type {new.dtype} can't be cast to {leaf.dtype}")
+            raise ArgumentError(f"result type {new.dtype} can't be cast to {leaf.dtype}")
         return leaf.copy_(new)
 
     return getattr(Tensor, f"{row.torch_name}_", copy)
@@ -219,7 +220,8 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
     """The operator form: a foreign operand is Python's business."""
     if not isinstance(other, OPERANDS):
         return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
-    if kernel.equality is not None and isinstance(other, TensorCollection) and not self._kin(other):
+    compares = kernel.equality is not None and isinstance(other, TensorCollection)
+    if compares and (not self._kin(other) or (self._batch_size != other._batch_size and _of_owners())):
         return NotImplemented  # type: ignore[no-any-return]  # instances of two classes are not equal, as dataclasses
     result = binary(self, other, kernel)
     if kernel.equality is not None and not isinstance(other, Tensor):
@@ -228,6 +230,11 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
             kernel.equality if getattr(other, "_batch_size", store._batch_size) == self._batch_size else None
         )
     return result
+
+
+def _of_owners() -> bool:
+    """Whether the objects that hold two containers are compared, such as models and dataclasses: that gives a bool."""
+    return not torch.compiler.is_compiling() and sys._getframe(3).f_code.co_name in ("__eq__", "__ne__")
 
 
 def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | None = None) -> C:
@@ -253,7 +260,7 @@ def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | N
 def clamp(self: C, low: Any, high: Any, out: Any, in_place: bool = False) -> C:
     """Limit every leaf to a range with one or two ends."""
     if low is None and high is None:
-        raise TypeError("clamp: give `min`, `max` or both, got neither")
+        raise ArgumentError("clamp: give `min`, `max` or both, got neither")
     name = "clamp_max" if low is None else "clamp_min" if high is None else "clamp"
     given = [end for end in (low, high) if end is not None]
     if in_place:

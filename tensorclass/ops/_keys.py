@@ -11,8 +11,8 @@ from typing import Any
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flag, flags
 from ..core import TensorCollection, join_path, unravel_key_to_tuple
-from ..core._batch import flag
 from ..core._keys import KEY_SEPARATOR, Key, Path
 from ..core._views import LeafTest, default_is_leaf
 from ..errors import KeySetError, MissingKeyError, StructureError
@@ -22,6 +22,7 @@ from ._stacks import LazyOps
 from ._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
 
 
+@flags
 class KeyOps(LazyOps):
     """Containers with another key layout. Of a typed class the result is untyped: it is another schema."""
 
@@ -141,7 +142,6 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=1).rename_key_("a", "b").keys())
         ['b']
         """
-        flag(safe=safe)
         old, new = unravel_key_to_tuple(old_key), unravel_key_to_tuple(new_key)
         value = self._raw(old)
         if old == new:
@@ -167,7 +167,6 @@ class KeyOps(LazyOps):
         >>> list(TensorDict(a=1, b=2).rename_keys({"a": "c"}).keys())
         ['b', 'c']
         """
-        flag(strict=strict)
         pairs = [(unravel_key_to_tuple(old), unravel_key_to_tuple(new)) for old, new in mapping.items()]
         values = [(new, self._raw(old)) for old, new in pairs if strict or old in self]
         result = self._without({old for old, _ in pairs})
@@ -190,7 +189,6 @@ class KeyOps(LazyOps):
         >>> list(TensorDict({"a": {"b": 1}, "c": 2}).flatten_keys().keys())
         ['a.b', 'c']
         """
-        flag(inplace=inplace)
         if self._stacked and not inplace:
             return self._untyped("flatten_keys", separator, is_leaf=is_leaf)
         flat: dict[str, Any] = {}
@@ -210,7 +208,6 @@ class KeyOps(LazyOps):
         >>> TensorDict({"a.b": 1}).unflatten_keys()["a", "b"]
         tensor(1)
         """
-        flag(inplace=inplace)
         if self._stacked and not inplace:
             return self._untyped("unflatten_keys", separator)
         tree: dict[str, Any] = {}
@@ -255,7 +252,6 @@ class KeyOps(LazyOps):
         >>> [sorted(part.keys()) for part in TensorDict(a=1, b=2, c=3).split_keys(["a"], ["b"])]
         [['a'], ['b'], ['c']]
         """
-        flag(inplace=inplace, strict=strict, reproduce_struct=reproduce_struct)
         sets = [[unravel_key_to_tuple(key) for key in keys] for keys in key_sets]
         every = [path for paths in sets for path in paths]
         if len(set(every)) != len(every):
@@ -287,7 +283,6 @@ class KeyOps(LazyOps):
         >>> sorted(data.separates("a").keys()), sorted(data.keys())
         (['a'], ['b'])
         """
-        flag(strict=strict, filter_empty=filter_empty)
         self._require_unlocked("take entries out")
         seen = self._entries()
         part, _ = KeyOps.split_keys(self, keys, default=default, strict=strict)

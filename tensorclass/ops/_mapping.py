@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flag, flags
 from ..core import STORAGE, TensorCollection, is_key, join_path, unravel_key_to_tuple
 from ..core._base import check_names
-from ..core._batch import as_batch_size, flag
+from ..core._batch import as_batch_size
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path, Subscript
 from ..core._mapped import has_lengths
@@ -38,6 +39,7 @@ from ._reading import ReadingOps, below
 from ._reading import Unset as Unset
 
 
+@flags
 class MappingOps(ReadingOps):
     """Dict behaviour over top-level and nested keys."""
 
@@ -114,7 +116,11 @@ class MappingOps(ReadingOps):
         tensor([0., 0.])
         """
         if kwargs:
-            raise TypeError(f"set() has no argument {sorted(kwargs)[0]!r:.200}; values are given as `set(key, value)`")
+            raise ArgumentError(
+                f"set() has no argument {sorted(kwargs)[0]!r:.200}; values are given as `set(key, value)`"
+            )
+        if not (inplace is non_blocking is False):
+            flag(inplace=inplace, non_blocking=non_blocking)
         path = unravel_key_to_tuple(key)
         if inplace and type(key) is str and self._copied_alike({key: item}, False, non_blocking):
             return self
@@ -296,8 +302,9 @@ class MappingOps(ReadingOps):
         ['a', 'b']
         """
         source = both(input_dict_or_td, kwargs)
-        for name, value in (("clone", clone), ("inplace", inplace), ("ignore_lock", ignore_lock)):
-            flag(**{name: value}) if value is not False else None
+        if not (clone is inplace is non_blocking is update_batch_size is ignore_lock is False):
+            flag(clone=clone, inplace=inplace, non_blocking=non_blocking, ignore_lock=ignore_lock)
+            flag(update_batch_size=update_batch_size)
         if source is self:
             return self
         if isinstance(source, TensorCollection):
@@ -390,7 +397,7 @@ class MappingOps(ReadingOps):
         >>> data.clone()["a"] is data["a"], data.clone(recurse=False)["a"] is data["a"]
         (False, True)
         """
-        if not recurse:
+        if recurse is not True and flag(recurse=recurse) and not recurse:
             return self._twin()
         if self._layered and not self._stacked:
             return self._wrap(MappingOps.clone(self._store, **kwargs))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
@@ -427,6 +434,8 @@ class MappingOps(ReadingOps):
             device: another device.
             names: other dim names.
         """
+        if recurse is not False:
+            flag(recurse=recurse)
         if self._stacked:
             return self._untyped("empty", recurse, batch_size=batch_size, device=device, names=names)
         size = self._batch_size if batch_size is None else as_batch_size(batch_size)
@@ -556,7 +565,7 @@ def _cloned(value: Any) -> Any:
 def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tensor]:
     unknown = sorted(kwargs.keys() - {"memory_format"}) if kwargs else None
     if unknown:
-        raise TypeError(f"clone() has no argument {unknown[0]!r:.200}; it takes `recurse` and `memory_format`")
+        raise ArgumentError(f"clone() has no argument {unknown[0]!r:.200}; it takes `recurse` and `memory_format`")
     tracked = torch.is_grad_enabled() and True in [leaf.requires_grad for leaf in leaves]
     if not kwargs and len(leaves) > 3 and not tracked and foreach_is_safe():  # its autograd refuses integers
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core._modes import Entered, Mode, Setting
 
 
@@ -40,6 +41,7 @@ class set_list_to_stack(Mode):  # called like a function, and known under this n
     _setting = Setting("list_to_stack", True)
 
 
+@flags
 class set_get_defaults_to_none(Mode):  # called like a function, and known under this name
     """Whether `get` without a default gives None for an absent key (the default) or raises.
 
@@ -74,6 +76,7 @@ class set_get_defaults_to_none(Mode):  # called like a function, and known under
         return self
 
 
+@flags
 def capture_non_tensor_stack(allow_none: bool = False) -> bool | None:
     """Whether stacking equal `NonTensorData` gives one value; with `allow_none`, None where nobody has said.
 
@@ -84,6 +87,7 @@ def capture_non_tensor_stack(allow_none: bool = False) -> bool | None:
     return set_capture_non_tensor_stack.current(allow_none)
 
 
+@flags
 def list_to_stack(allow_none: bool = False) -> bool | None:
     """Whether a list becomes one object for each element; with `allow_none`, None where nobody has said.
 
@@ -94,6 +98,7 @@ def list_to_stack(allow_none: bool = False) -> bool | None:
     return set_list_to_stack.current(allow_none)
 
 
+@flags
 def get_defaults_to_none(set_to_none: bool = True) -> bool:
     """Whether `get` without a default gives None for an absent key; the argument is ignored, as in the original.
 

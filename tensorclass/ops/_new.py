@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import VALUES, as_batch_size, join_path
 from ..core._base import walk
 from ..core._batch import Sizes
@@ -21,6 +22,7 @@ from ._mapping import UNSET, MappingOps
 from ._operands import show
 
 
+@flags
 class NewOps(DeviceOps):
     """Fresh leaves around the structure of this container."""
 

@@ -87,7 +87,7 @@ def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
         return other  # type: ignore[return-value]  # a symbolic number is as good as one
     if isinstance(other, (np.number, np.bool_)):
         return other.item()  # type: ignore[no-any-return]  # numpy types it as Any
-    raise TypeError(
+    raise ArgumentError(
         f"{op}: an operand is a container of the same keys, a tensor that broadcasts to the batch size or a number, "
         f"got {type(other).__name__}: {other!r:.60}"
     )

@@ -12,10 +12,18 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flag
 from ..core import TensorCollection, is_key, join_path, unravel_key_to_tuple
 from ..core._keys import Key, Path, Subscript
 from ..core._views import ItemsView, KeysView, LeafTest, ValuesView, entry_type
-from ..errors import FieldNotProducedError, KeyThroughLeafError, Later, MissingKeyError, UnknownFieldError
+from ..errors import (
+    ArgumentError,
+    FieldNotProducedError,
+    KeyThroughLeafError,
+    Later,
+    MissingKeyError,
+    UnknownFieldError,
+)
 from ._modes import get_defaults_to_none
 
 IndexPart: TypeAlias = (
@@ -145,7 +153,8 @@ class ReadingOps(TensorCollection):
         """
         path = (key,) if type(key) is str else unravel_key_to_tuple(key)
         try:
-            if as_list or as_padded_tensor or as_nested_tensor:
+            if not (as_list is as_padded_tensor is as_nested_tensor is False):
+                flag(as_list=as_list, as_padded_tensor=as_padded_tensor, as_nested_tensor=as_nested_tensor)
                 form = (as_list, as_padded_tensor, as_nested_tensor)
                 return self._read_as(path, form, padding_side, layout, padding_value)
             return self._read(path)
@@ -163,7 +172,7 @@ class ReadingOps(TensorCollection):
         if type(key) is str:
             return key in (self._live() if self._stacked else self._outline())
         if not is_key(key):
-            raise TypeError(
+            raise ArgumentError(
                 f"`in` looks up keys (strings, tuples of strings, field references), got a {type(key).__name__}; "
                 "compare values with `(batch == value).any()`"
             )

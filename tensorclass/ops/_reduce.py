@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import NamedTuple
 
+from .._flags import flag
 from ..core import VALUES
 from ..core._base import Names
 from ..errors import ArgumentError
@@ -49,6 +50,10 @@ class Extrema(NamedTuple, Generic[V, I]):
     indices: I
 
 
+def _ask(keepdim: bool, reduce: bool | None, return_indices: bool = True) -> None:
+    flag(keepdim=keepdim, reduce=reduce is not None and reduce, return_indices=return_indices)
+
+
 # ---- the operations --------------------------------------------------------------------------------------------------
 
 
@@ -57,6 +62,8 @@ def total(
     key_transform: KeyTransform | None = None, **given: Any,
 ) -> Any:  # fmt: skip
     """One number for all that is reduced."""
+    if not (keepdim is False and reduce is None):
+        _ask(keepdim, reduce)
     if not (reduce and dim is None):  # one number takes the members' leaves as they are
         self = self._solid()
     options = {key: value for key, value in given.items() if value is not None}
@@ -76,9 +83,10 @@ def quantile(
     key_transform: KeyTransform | None, q: float | Tensor, interpolation: str,
 ) -> Any:  # fmt: skip
     """A total whose order is checked first."""
+    _ask(keepdim, reduce)
     if not isinstance(q, (int, float, Tensor)) or isinstance(q, bool) or (isinstance(q, Tensor) and q.ndim > 1):
         given = f"a tensor of shape {list(q.shape)}" if isinstance(q, Tensor) else f"{q!r:.200}"
-        raise TypeError(f"quantile: q is a number or a tensor of at most one dim, got {given}")
+        raise ArgumentError(f"quantile: q is a number or a tensor of at most one dim, got {given}")
     if not isinstance(q, Tensor) and not 0 <= q <= 1:
         raise ArgumentError(f"quantile: q lies between 0 and 1, got {q}")
     return total(self, reducer, dim, keepdim, reduce, key_transform, q=q, interpolation=interpolation)
@@ -88,14 +96,17 @@ def indexed(
     self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, reduce: bool | None, return_indices: bool
 ) -> Any:
     """An element of what is reduced, and its position where one dim is given."""
+    _ask(keepdim, reduce, return_indices)
     self = self._solid()
     name = reducer.name
     if dim is None:
         if keepdim:
-            raise TypeError(f"{name}: keepdim=True needs a dim; `a{name}(keepdim=True)` keeps all dims with size one")
+            raise ArgumentError(
+                f"{name}: keepdim=True needs a dim; `a{name}(keepdim=True)` keeps all dims with size one"
+            )
         return total(self, reducer, None, False, reduce)
     if isinstance(dim, str) and dim == FEATURE:
-        raise TypeError(f'{name}: event dims have no single position; use `a{name}(dim="feature")`')
+        raise ArgumentError(f'{name}: event dims have no single position; use `a{name}(dim="feature")`')
     at = one_dim(self, dim, name, f"several dims have no single position: use `a{name}({dim!r})`")
     if reduce:
         return _pair(reducer.function(joined(self._twin(), (at,), name), at, keepdim), return_indices)
@@ -106,6 +117,7 @@ def indexed(
 
 def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, return_indices: bool) -> Any:
     """An element for each prefix along one batch dim, and its position."""
+    _ask(False, reduce, return_indices)
     self = self._solid()
     at = one_dim(self, dim, reducer.name, "call it once for each dim")
     if reduce:
@@ -116,10 +128,12 @@ def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, re
 
 def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
     """Whether all or any elements are true: a bool for everything, bool leaves for given dims."""
+    if keepdim is not False:
+        flag(keepdim=keepdim)
     self = self if dim is None else self._solid()
     if dim is None:
         if keepdim:
-            raise TypeError(f"{reducer.name}: keepdim=True needs a dim; without one the result is a Python bool")
+            raise ArgumentError(f"{reducer.name}: keepdim=True needs a dim; without one the result is a Python bool")
         return verdict(self._leaves(VALUES), reducer)
     if is_feature(self, dim, keepdim, reducer.name):
         return _events(self, reducer, {})
@@ -128,6 +142,7 @@ def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
 
 def logsumexp(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, out: Any) -> Any:
     """Over batch dims only, all of them when none is given."""
+    flag(keepdim=keepdim)
     self = self._solid()
     dims = named_dims(self, range(len(self._batch_size)) if dim is None else dim, reducer.name)
     return _delivered(_over_batch(self, reducer, dims, keepdim, {}, True), out)

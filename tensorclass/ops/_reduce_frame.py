@@ -11,7 +11,7 @@ from torch import Tensor
 from ..core import VALUES, Path, TensorCollection, join_path
 from ..core._base import Names
 from ..core._batch import as_int
-from ..errors import BatchDimError, StructureError
+from ..errors import ArgumentError, BatchDimError, StructureError
 from ._lengths import has_lengths
 from ._operands import Pointwise
 
@@ -33,7 +33,7 @@ def named_dims(self: Pointwise, dim: Any, op: str) -> tuple[int, ...]:
         return (self._dim(dim, op),)
     dim = as_int(dim)
     if isinstance(dim, bool) or not isinstance(dim, (int, str, torch.SymInt, Iterable)):
-        raise TypeError(f"{op}: a dim is an int, a name, or a sequence of them, got {dim!r:.200}")
+        raise ArgumentError(f"{op}: a dim is an int, a name, or a sequence of them, got {dim!r:.200}")
     given: tuple[Any, ...] = (dim,) if isinstance(dim, (int, str, torch.SymInt)) else tuple(dim)
     dims = tuple([self._dim(one, op) for one in given])
     if not dims:
@@ -58,12 +58,12 @@ def is_feature(self: Pointwise, dim: Any, keepdim: bool, op: str) -> bool:
     if not (isinstance(dim, str) and dim == FEATURE):
         return False
     if self._names is not None and FEATURE in self._names:
-        raise ValueError(
+        raise ArgumentError(
             f'{op}: dim="feature" means the event dims, and a batch dim has that name as well; give batch dim '
             f"{self._names.index(FEATURE)} by its number, or rename it"
         )
     if keepdim:
-        raise TypeError(f'{op}: keepdim=True keeps reduced batch dims; dim="feature" leaves the batch dims alone')
+        raise ArgumentError(f'{op}: keepdim=True keeps reduced batch dims; dim="feature" leaves the batch dims alone')
     return True
 
 
@@ -140,7 +140,7 @@ def renamed(self: Any, transform: KeyTransform, op: str) -> Any:
     for key, value in self._entries().items():
         new = transform(key)
         if not isinstance(new, str):
-            raise TypeError(f"{op}: key_transform gives a string for every key, got {new!r:.200} for {key!r:.200}")
+            raise ArgumentError(f"{op}: key_transform gives a string for every key, got {new!r:.200} for {key!r:.200}")
         if new in result._entries():
             raise StructureError(f"{op}: key_transform gives {new!r} for several keys, the last of them {key!r}")
         result._put(new, renamed(value, transform, op) if isinstance(value, TensorCollection) else value)

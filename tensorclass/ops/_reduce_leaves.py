@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..core import VALUES
-from ..errors import StructureError, UnsupportedOperationError
+from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ._operands import Pointwise, show
 from ._reduce_frame import batch_ndims, is_feature, named_dims
 from ._reduce_table import REDUCTIONS, Reduction
@@ -123,7 +123,9 @@ def together(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, options
     """All leaves as one tensor, reduced."""
     if dim is None:
         if keepdim:
-            raise TypeError(f"{reducer.name}: keepdim=True needs a dim; reduce=True without one gives a single number")
+            raise ArgumentError(
+                f"{reducer.name}: keepdim=True needs a dim; reduce=True without one gives a single number"
+            )
         leaves = _some(self, reducer.name)
         if reducer.staged and sum([leaf.numel() for leaf in leaves]) > _SMALL:
             parts = [reducer.function(leaf, **options) for leaf in leaves]

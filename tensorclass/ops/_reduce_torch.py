@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from ..errors import UnsupportedOperationError
+from ..errors import ArgumentError, UnsupportedOperationError
 from ._operands import Pointwise
 from ._reduce_table import REDUCTIONS
 
@@ -44,7 +44,7 @@ def _handler(name: str, method: Function) -> Function:
 def _softmax_handler(methods: Any) -> Function:
     def handle(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: torch.dtype | None = None) -> Any:
         if dim is None:
-            raise TypeError("softmax: give the batch dim along which the results sum to one")
+            raise ArgumentError("softmax: give the batch dim along which the results sum to one")
         return methods.softmax(input, dim, dtype)
 
     return handle

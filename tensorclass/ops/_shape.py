@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flag, flags
 from ..core import VALUES, TensorCollection, as_batch_size
 from ..core._base import Names
-from ..core._batch import LARGEST, Sizes, as_int, as_ints, flag, infer_shape
+from ..core._batch import LARGEST, Sizes, as_int, as_ints, infer_shape
 from ..errors import ArgumentError, BatchDimError, BatchSizeError
 from ._inplace import InplaceOps
 from ._lengths import in_memory
@@ -24,6 +25,7 @@ from ._undo import FLIPPED, PERMUTED, RESHAPED, ROLLED, VIEWED
 Dims: TypeAlias = "int | str | Sequence[int] | Sequence[str] | Sequence[int | str]"
 
 
+@flags
 class ShapeOps(InplaceOps):
     """`view`, `permute`, `expand`, ... on batch dims."""
 
@@ -60,11 +62,13 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(2, 3, 4), batch_size=[2, 3]).reshape(-1)["a"].shape
         torch.Size([6, 4])
         """
+        if inplace is not False:
+            flag(inplace=inplace)
         if self._stacked:
             return self._through("reshape", *shape, size=size, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         own = self._batch_size
         new = infer_shape(_sizes(shape if size is None else one_of(shape, size)), own.numel(), op="reshape")
-        if inplace is not False and flag(inplace=inplace) and inplace:
+        if inplace:
             return self._become(ShapeOps.reshape(self, new))
         if new == own:
             return self._twin()

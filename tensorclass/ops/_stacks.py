@@ -7,10 +7,12 @@ from typing import Any, ClassVar
 
 import torch
 
+from .._flags import flags
 from ..core._keys import Path
 from ._join import JoinOps
 
 
+@flags
 class LazyOps(JoinOps):
     """`lazy_stack`, `maybe_dense_stack`, `to_lazystack`, `densify`, `to_padded_tensor`."""
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import KEY_SEPARATOR, Path, TensorCollection, as_batch_size, join_path
-from ..core._batch import flag
 from ..errors import ArgumentError, Later, StructureError, few, named
 from ._apply import ApplyOps
 from ._compare import is_shared
@@ -40,6 +40,7 @@ class State(NamedTuple):
         self.values[path + (key,)] = value  # noqa: RUF005  # a starred index is syntax of Python 3.11
 
 
+@flags
 class StateOps(ApplyOps):
     """The state of a container, as modules give theirs."""
 
@@ -64,7 +65,6 @@ class StateOps(ApplyOps):
         >>> list(TensorDict(a=torch.zeros(2), b={"c": torch.ones(2)}).state_dict())
         ['a', 'b.c']
         """
-        flag(keep_vars=keep_vars, flatten=flatten)
         state: Any = OrderedDict() if destination is None else destination
         metadata = getattr(state, "_metadata", None)
         if metadata is None:
@@ -97,7 +97,6 @@ class StateOps(ApplyOps):
         >>> data.load_state_dict(TensorDict(a=torch.ones(2)).state_dict())["a"]
         tensor([1., 1.])
         """
-        flag(strict=strict, assign=assign)
         if not isinstance(state_dict, Mapping):
             raise ArgumentError(f"load_state_dict takes a mapping, got a {type(state_dict).__name__}")
         table: dict[Path, Any] = {(): self}

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..core import TensorCollection
+from ..errors import ArgumentError
 from . import _losses, _new
 from ._compare import equal
 from ._join import cat, stack
@@ -44,7 +45,7 @@ def method(name: str) -> Callable[..., Any]:
 def _where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     receiver = next((side for side in (input, other) if isinstance(side, TensorCollection)), None)
     if receiver is None or not isinstance(condition, torch.Tensor):
-        raise TypeError(
+        raise ArgumentError(
             f"torch.where: the condition is one bool tensor over the batch, got {type(condition).__name__}; choose "
             "field by field where each has a condition of its own"
         )

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import TensorCollection
 from ..core._device import Device
 from ..core._keys import Key
+from ..errors import ArgumentError
 from ._pad import PadOps
 
 StrPath: TypeAlias = "str | PathLike[str]"
@@ -61,6 +63,7 @@ def tables() -> Any:
     return _ROOMS["tables"]
 
 
+@flags
 def from_module(
     module: nn.Module, as_module: bool = False, lock: bool = True, use_state_dict: bool = False,
     filter_empty: bool = True,
@@ -87,6 +90,7 @@ def from_module(
     return _functional().from_module(module, as_module, lock, use_state_dict, filter_empty)
 
 
+@flags
 def from_modules(
     *modules: nn.Module, as_module: bool = False, lock: bool = True, use_state_dict: bool = False,
     lazy_stack: bool = False, expand_identical: bool = False,
@@ -124,6 +128,7 @@ def from_modules(
     return _functional().from_modules(modules, as_module, lock, use_state_dict, lazy_stack, expand_identical)
 
 
+@flags
 class BridgeOps(PadOps):
     """Modules: parameters out of them, and into them. Files: written and read."""
 
@@ -208,7 +213,7 @@ class BridgeOps(PadOps):
         True
         """
         if memo is not None:
-            raise TypeError("to_module: `memo` is no longer an argument; a module is swapped as a whole")
+            raise ArgumentError("to_module: `memo` is no longer an argument; a module is swapped as a whole")
         room = _ROOMS.get("functional") or _functional()
         return room.to_module(
             self, module, inplace, return_swap, swap_dest, use_state_dict, non_blocking, preserve_module_state

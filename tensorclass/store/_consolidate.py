@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import STORAGE, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path
 from ..core._pytree import trusted
 from ..core._repr import is_typed
-from ..errors import BatchDimError, BatchSizeError, StructureError, UnsupportedOperationError
+from ..errors import ArgumentError, BatchDimError, BatchSizeError, StructureError, UnsupportedOperationError
 from ._non_tensor import NonTensorOps
 
 Shape: TypeAlias = "tuple[torch.dtype, torch.Size]"
@@ -26,6 +27,7 @@ _ALIGNMENT = 64  # bytes: a cache line, and more than any dtype needs
 _TRAILER = 64  # a block is longer than its leaves, so that no ordinary tensor looks like one
 
 
+@flags
 class PackOps(NonTensorOps):
     """`consolidate` and `pack`."""
 
@@ -124,9 +126,11 @@ class PackLayout:
 
     def __post_init__(self) -> None:
         if self.dim >= 0:
-            raise ValueError(f"a PackLayout counts its dim from the end: write a negative number, got dim={self.dim}")
+            raise ArgumentError(
+                f"a PackLayout counts its dim from the end: write a negative number, got dim={self.dim}"
+            )
         if len(self.keys) != len(self.shapes):
-            raise ValueError(
+            raise ArgumentError(
                 f"a PackLayout has one shape for each key, got {len(self.keys)} keys, {len(self.shapes)} shapes"
             )
         levels = [(key, torch.Size(further), cls) for key, further, cls in self.nested]

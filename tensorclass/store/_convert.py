@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._flags import flags
 from ..core import TensorCollection
 from ..core._device import Device
+from ..errors import ArgumentError
 from ._dict import TensorDict
 
 
@@ -23,6 +25,7 @@ def is_tensor_collection(datatype: object) -> bool:
     return issubclass(datatype if isinstance(datatype, type) else type(datatype), TensorCollection)
 
 
+@flags
 def from_any(
     obj: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
     batch_size: Sequence[int] | int | None = None,
@@ -38,6 +41,7 @@ def from_any(
     return TensorDict.from_any(obj, device=device, **options)
 
 
+@flags
 def from_dict(
     d: Mapping[Any, Any] | TensorCollection, *, auto_batch_size: bool | None = None, batch_dims: int | None = None,
     device: Device = None, batch_size: Sequence[int] | int | None = None, names: Sequence[str | None] | None = None,
@@ -53,6 +57,7 @@ def from_dict(
     return TensorDict.from_dict(d, device=device, names=names, **options)
 
 
+@flags
 def from_namedtuple(
     named_tuple: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
     batch_size: Sequence[int] | int | None = None,
@@ -68,6 +73,7 @@ def from_namedtuple(
     return TensorDict.from_namedtuple(named_tuple, device=device, **options)
 
 
+@flags
 def from_tuple(
     obj: Sequence[Any], *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
     batch_size: Sequence[int] | int | None = None,
@@ -83,6 +89,7 @@ def from_tuple(
     return TensorDict.from_tuple(obj, device=device, **options)
 
 
+@flags
 def from_struct_array(
     struct_array: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
     batch_size: Sequence[int] | int | None = None,
@@ -98,6 +105,7 @@ def from_struct_array(
     return TensorDict.from_struct_array(struct_array, device=device, **options)
 
 
+@flags
 def from_pytree(
     pytree: Any, *, batch_size: Sequence[int] | int | None = None, auto_batch_size: bool = False,
     batch_dims: int | None = None,
@@ -113,6 +121,7 @@ def from_pytree(
     return TensorDict.from_pytree(pytree, batch_size=batch_size, **options)
 
 
+@flags
 def make_tensordict(
     input_dict: Mapping[Any, Any] | TensorCollection | None = None, batch_size: Sequence[int] | int | None = None,
     device: Device = None, auto_batch_size: bool | None = None, **kwargs: Any,
@@ -139,6 +148,6 @@ def make_tensordict(
         entries = dict(given._entries() if isinstance(given, TensorCollection) else given)
         twice = sorted(entries.keys() & kwargs.keys())
         if twice:
-            raise TypeError(f"make_tensordict got the entry `{twice[0]}` twice: in the mapping and as a keyword")
+            raise ArgumentError(f"make_tensordict got the entry `{twice[0]}` twice: in the mapping and as a keyword")
         given = {**entries, **kwargs}
     return TensorDict.from_dict(given, batch_size=batch_size, device=device, auto_batch_size=auto_batch_size)

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flag
 from ..core import BATCHED, STORAGE, TensorCollection, as_batch_size, unravel_key_to_tuple
 from ..core._base import Kind, Names, check_names, settle
-from ..core._batch import as_jagged, flag, jagged
+from ..core._batch import as_jagged, jagged
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path
 from ..core._locks import Owners, acquire, children, refuse, release, renewed
@@ -109,6 +110,8 @@ class TensorDict(TensorDictBase):
         lock: bool = False,
         **kwargs: Any,
     ) -> None:
+        if not (non_blocking is None and lock is False):
+            flag(non_blocking=non_blocking is not None and non_blocking, lock=lock)
         if source is not None and kwargs:
             raise ArgumentError("give entries as one mapping or as keyword arguments, not both")
         if batch_size is None and isinstance(source, TensorCollection):
@@ -116,9 +119,7 @@ class TensorDict(TensorDictBase):
         self._batch_size = as_batch_size(batch_size)
         self._device = as_device(device)
         self._names = None if names is None else check_names(names, len(self._batch_size))
-        self._lock = None
-        self._data = {}
-        self._plain = True
+        self._lock, self._data, self._plain = None, {}, True
         entries = kwargs if source is None else source
         size, ndim, once = self._batch_size, len(self._batch_size), False
         try:
@@ -135,7 +136,7 @@ class TensorDict(TensorDictBase):
                 raise
             for key, value in found.items():
                 TensorDict.set(self, key, value)
-        if lock is not False and flag(lock=lock) and lock:
+        if lock:
             self._set_lock(None)
 
     @classmethod
@@ -561,10 +562,8 @@ class TensorDict(TensorDictBase):
         return {**state, "names": self._names, "locked": self._lock is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._data = state["data"]
+        self._data, self._device, self._names = state["data"], state["device"], state["names"]
         self._batch_size = torch.Size(state["batch_size"])
-        self._device = state["device"]
-        self._names = state["names"]
         self._plain = only_tensors(self._data)
         self._lock = None
         if state["locked"]:

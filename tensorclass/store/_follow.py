@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..errors import BatchSizeError, UnsupportedOperationError
+from .._flags import flags
+from ..errors import ArgumentError, BatchSizeError, UnsupportedOperationError
 
 
 def on_batch(name: str, doc: str) -> Callable[..., Any]:
@@ -22,6 +23,7 @@ def on_batch(name: str, doc: str) -> Callable[..., Any]:
     return method
 
 
+@flags
 class Follower:
     """Shape operations of entry nodes, each the same operation on a tensor that stands for the batch."""
 
@@ -74,7 +76,7 @@ class Follower:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError(f"a {type(self).__name__} without batch dims has no length; read it with `.data`")
+            raise ArgumentError(f"a {type(self).__name__} without batch dims has no length; read it with `.data`")
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Self:

@@ -9,10 +9,11 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
+from .._flags import flags
 from ..core import TensorCollection, join_path, unravel_key_to_tuple
 from ..core._batch import over_events
 from ..core._keys import Key, Path
-from ..errors import BatchDimError, BatchSizeError, MissingKeyError, StructureError, did_you_mean
+from ..errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError, StructureError, did_you_mean
 from ..ops._compare import is_object
 from ..ops._objects import where_same
 from ._dict import TensorDict
@@ -89,7 +90,7 @@ def group_by(tensordict: C, key: Key) -> tuple[Any, tuple[C, ...]]:
     path = unravel_key_to_tuple(key)
     value = source._read(path)
     if isinstance(value, TensorCollection):
-        raise TypeError(f"group_by: `{join_path(path)}` is a container; group by one of its entries")
+        raise ArgumentError(f"group_by: `{join_path(path)}` is a container; group by one of its entries")
     if isinstance(value, Tensor):
         found, which = torch.unique(value, dim=0, return_inverse=True)
         count = len(found)
@@ -107,7 +108,7 @@ def _unique_objects(source: Any, path: Path) -> tuple[list[Any], Tensor]:
     try:
         found = sorted(set(rows))
     except TypeError as error:
-        raise TypeError(f"group_by: the objects of `{join_path(path)}` can't be sorted: {error}") from error
+        raise ArgumentError(f"group_by: the objects of `{join_path(path)}` can't be sorted: {error}") from error
     places = {value: i for i, value in enumerate(found)}
     return found, torch.tensor([places[row] for row in rows])
 
@@ -198,6 +199,7 @@ def isin(input: TensorCollection, reference: TensorCollection, key: Key, dim: in
     return torch.isin(which[: len(mine)], which[len(mine) :])
 
 
+@flags
 def remove_duplicates(input: TensorCollection, key: Key, dim: int = 0, *, return_indices: bool = False) -> Any:
     """A container with one element for each value of an entry: the first that has it, sorted by that value.
 
@@ -222,6 +224,7 @@ def remove_duplicates(input: TensorCollection, key: Key, dim: int = 0, *, return
     return (result, which) if return_indices else result
 
 
+@flags
 def assert_close(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
     intersection: bool = False, msg: str = "", prefix: Key = (),
@@ -250,7 +253,9 @@ def assert_close(
     """
     if not isinstance(actual, TensorCollection) or not isinstance(expected, TensorCollection):
         kinds = f"{type(actual).__name__} and {type(expected).__name__}"
-        raise TypeError(f"assert_close compares two containers, got {kinds}; torch.testing.assert_close takes tensors")
+        raise ArgumentError(
+            f"assert_close compares two containers, got {kinds}; torch.testing.assert_close takes tensors"
+        )
     path = unravel_key_to_tuple(prefix) if prefix else ()
     options: Any = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
     mine, theirs = actual._entries(), expected._entries()

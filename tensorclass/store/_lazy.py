@@ -11,15 +11,15 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import STORAGE, TensorCollection, unravel_key_to_tuple
 from ..core._base import Names
-from ..core._batch import flag
 from ..core._device import Device
 from ..core._exported import dumped, restored
 from ..core._keys import Key
 from ..core._pytree import trusted
 from ..core._views import KeysView, LeafTest
-from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
+from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ..ops import Join
 from ..ops._join import JoinOps
 from ..ops._keys import KeyOps
@@ -33,6 +33,7 @@ from ._lazy_shape import LazyShapes
 from ._lazy_tensors import as_nested, densified
 
 
+@flags
 @trusted
 class LazyStackedTensorDict(LazyShapes):
     """A stack of containers that keeps them as they are, and stacks an entry when it is read.
@@ -131,7 +132,7 @@ class LazyStackedTensorDict(LazyShapes):
 
     def _require_member(self, member: Any) -> None:
         if not isinstance(member, TensorCollection):
-            raise TypeError(f"lazy stack: a member is a container, got a {type(member).__name__}: {member!r:.60}")
+            raise ArgumentError(f"lazy stack: a member is a container, got a {type(member).__name__}: {member!r:.60}")
         first = self._members[0] if self._members else self._template
         if member._batch_size == first._batch_size and member._device == first._device:
             return
@@ -233,12 +234,10 @@ class LazyStackedTensorDict(LazyShapes):
 
     def select(self, *keys: Key, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Any:
         """Some of the entries of every member; stays lazy. With `strict=False` absent keys are skipped."""
-        flag(inplace=inplace, as_tensordict=as_tensordict)
         return self._members_by(lambda m: KeyOps.select(m, *keys, strict=strict), inplace)
 
     def exclude(self, *keys: Key, inplace: bool = False) -> Any:
         """All but some of the entries of every member; stays lazy."""
-        flag(inplace=inplace)
         return self._members_by(lambda m: KeyOps.exclude(m, *keys), inplace)
 
     def _without(self, paths: set[tuple[str, ...]]) -> Any:
@@ -247,13 +246,11 @@ class LazyStackedTensorDict(LazyShapes):
     @FLATTENED_KEYS
     def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: LeafTest = None) -> Any:
         """One level of keys in every member; stays lazy."""
-        flag(inplace=inplace)
         return self._members_by(lambda m: KeyOps.flatten_keys(m, separator, is_leaf=is_leaf), inplace)
 
     @UNFLATTENED_KEYS
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
         """Nested keys in every member; stays lazy."""
-        flag(inplace=inplace)
         return self._members_by(lambda m: KeyOps.unflatten_keys(m, separator), inplace)
 
     def split_keys(
@@ -261,7 +258,6 @@ class LazyStackedTensorDict(LazyShapes):
         reproduce_struct: bool = False,
     ) -> tuple[Any, ...]:  # fmt: skip
         """Partition the entries of every member; arguments as for any container. The parts stay lazy."""
-        flag(inplace=inplace)
         rows = [
             KeyOps.split_keys(m, *key_sets, default=default, strict=strict, reproduce_struct=reproduce_struct)
             for m in self._members

@@ -18,7 +18,7 @@ from ..core._base import Kind, Names, check_names
 from ..core._device import Device, as_device
 from ..core._locks import Owners, acquire, refuse, release
 from ..core._pytree import new_object
-from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
+from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ..ops._operands import Layout
 from . import _lazy_entries as entries
 from ._dict import TensorDict, TensorDictBase
@@ -404,7 +404,7 @@ def check_members(members: Sequence[Any], strict_shape: bool) -> int:
     """
     for position, member in enumerate(members):
         if not isinstance(member, TensorCollection):
-            raise TypeError(
+            raise ArgumentError(
                 f"lazy stack: members are containers, got a {type(member).__name__} at position {position}; make it a "
                 "TensorDict, or stack tensors with `torch.stack`"
             )

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._flags import flags
 from ..core import TensorCollection
 from ..core._device import Device
 from ..core._keys import Path
-from ..errors import BatchSizeError, StructureError, defined_again
+from ..errors import ArgumentError, BatchSizeError, StructureError, defined_again
 from ..ops._join import JoinOps
 from ..ops._mapping import MappingOps
 from ..ops._stacks import LazyOps
@@ -22,6 +23,7 @@ from ._lazy import LazyStackedTensorDict
 from ._lazy_tensors import as_nested, as_padded, densified, unnested
 
 
+@flags
 def lazy_stack(
     input: Sequence[Any], dim: int = 0, *, device: Device = None, out: Any = None, stack_dim_name: str | None = None,
     strict_shape: bool = False, as_list: bool = False, as_padded_tensor: bool = False, as_nested_tensor: bool = False,
@@ -62,7 +64,7 @@ def lazy_stack(
             members, dim, (as_list, as_padded_tensor, as_nested_tensor), padding_side, layout, padding_value
         )
     if as_list or as_padded_tensor or as_nested_tensor:
-        raise TypeError(
+        raise ArgumentError(
             "lazy_stack: as_list, as_padded_tensor and as_nested_tensor are for tensors; give them to `get`"
         )
     result = _stack_of(
@@ -96,7 +98,7 @@ def _tensors(
     tensors: list[Tensor], dim: int, forms: tuple[bool, bool, bool], side: str, layout: Any, value: float
 ) -> Any:
     if sum(forms) > 1:
-        raise TypeError("lazy_stack: give one of as_list, as_padded_tensor and as_nested_tensor")
+        raise ArgumentError("lazy_stack: give one of as_list, as_padded_tensor and as_nested_tensor")
     if forms[0]:
         return tensors
     if forms[1]:
@@ -104,6 +106,7 @@ def _tensors(
     return as_nested(tensors, layout, "tensors") if forms[2] else torch.stack(tensors, dim)
 
 
+@flags
 def maybe_dense_stack(input: Sequence[Any], dim: int = 0, out: Any = None, strict: bool = False) -> Any:
     """Stack densely where keys and shapes agree, else lazily.
 
@@ -152,7 +155,7 @@ def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
         dense = maybe_dense_stack(store._members, store.stack_dim)
         return td_list if dense._stacked else td_list._wrap(dense) if hasattr(td_list, "_wrap") else dense
     if dim is None:
-        raise ValueError("dense_stack_tds: give `dim` with a list of containers, got None")
+        raise ArgumentError("dense_stack_tds: give `dim` with a list of containers, got None")
     return maybe_dense_stack(td_list, dim)
 
 
@@ -161,7 +164,7 @@ def value_as(
 ) -> Any:  # fmt: skip
     """An entry as a list, a padded or a nested tensor: of a lazy stack from its members, else from its rows."""
     if sum(form) > 1:
-        raise TypeError("get: give one of as_list, as_padded_tensor and as_nested_tensor")
+        raise ArgumentError("get: give one of as_list, as_padded_tensor and as_nested_tensor")
     holder = collection._read(path[:-1])
     store = getattr(holder, "_store", holder)
     key = ".".join(path)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..core import TensorCollection
 from ..core._keys import Path
-from ..errors import BatchIndexError, BatchSizeError
+from ..errors import ArgumentError, BatchIndexError, BatchSizeError
 from ..ops._index import normalise
 from ..ops._mapping import MappingOps
 from ..ops._steps import Copy, Later
@@ -277,7 +277,9 @@ def _alike(member: Any) -> Any:
 def _forward(part: slice) -> slice:
     """A slice over the members, which runs forward as over a tensor's dim."""
     if part.step is not None and part.step < 1:
-        raise ValueError(f"lazy stack: a slice has a step of at least one, got {part}; reverse the order with `flip`")
+        raise ArgumentError(
+            f"lazy stack: a slice has a step of at least one, got {part}; reverse the order with `flip`"
+        )
     return part
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from .._flags import flags
 from ..core._modes import Mode, Setting
 from ..errors import UnsupportedOperationError
 
 
+@flags
 class set_lazy_legacy(Mode):  # called like a function, and known under this name
     """Whether shape operations give deferred views; they never do here, so only False is accepted.
 
@@ -32,6 +34,7 @@ class set_lazy_legacy(Mode):  # called like a function, and known under this nam
             )
 
 
+@flags
 def lazy_legacy(allow_none: bool = False) -> bool | None:
     """Whether the lazy mode of old versions is on: never.
 

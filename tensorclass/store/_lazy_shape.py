@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
+from .._flags import flags
 from ..core import as_batch_size
-from ..core._batch import Sizes, as_int, flag, infer_shape
+from ..core._batch import Sizes, as_int, infer_shape
 from ..core._device import as_device
 from ..errors import BatchSizeError, StructureError
 from ..ops._apply import ApplyOps, Mapper
@@ -27,6 +28,7 @@ from ._lazy_index import LazyIndex
 _RAGGED = 1_000_003  # stands in for a size that differs from member to member, where a rule is asked with real sizes
 
 
+@flags
 class LazyShapes(LazyIndex):
     """Cutting, reordering and reshaping."""
 
@@ -194,7 +196,7 @@ class LazyShapes(LazyIndex):
     def reshape(self, *shape: Sizes, size: Sizes | None = None, inplace: bool = False) -> Any:
         """Another batch shape with the same elements; stays lazy where the stack dim stays a dim of its own."""
         result = self._reshaped_to(_sizes(shape if size is None else one_of(shape, size)), "reshape")
-        return self._become(result) if inplace is not False and flag(inplace=inplace) and inplace else result
+        return self._become(result) if inplace else result
 
     @RESHAPED
     def view(

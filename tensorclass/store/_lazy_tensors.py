@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..core import TensorCollection
 from ..core._repr import is_typed
-from ..errors import StructureError, UnsupportedOperationError
+from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from . import _lazy_entries as entries
 from ._dict import TensorDict
 
@@ -23,7 +23,7 @@ def as_padded(values: Sequence[Any], dim: int, side: str, fill: float, key: str)
         StructureError: for values that are no tensors, or tensors of different ranks.
     """
     if side not in ("left", "right"):
-        raise ValueError(f"padding_side is 'left' or 'right', got {side!r:.200}")
+        raise ArgumentError(f"padding_side is 'left' or 'right', got {side!r:.200}")
     flat = [as_padded(value, dim, side, fill, key) if isinstance(value, list) else value for value in values]
     tensors = _tensors(flat, key)
     if len({tensor.ndim for tensor in tensors}) > 1:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._keys import Path
 from ..errors import BatchSizeError, KeyThroughLeafError, UnsupportedOperationError
@@ -34,6 +35,7 @@ class Shares(list[Any]):
     """A checked value, cut: one for each member."""
 
 
+@flags
 class LazyWrites(LazyBase):
     """`set`, `update`, in-place writes and their kin, carried to the members."""
 

@@ -14,13 +14,14 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import BATCHED, VALUES, Path, join_path
 from ..core._base import Kind, Names
 from ..core._batch import broadcasts_to, over_events
 from ..core._exported import dumped, restored, single
 from ..core._pytree import trusted
 from ..core._repr import describe_entry
-from ..errors import BatchSizeError, StructureError, UnsupportedOperationError, too_deep
+from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError, too_deep
 from ..ops import Join, LinkedList
 from ..ops._compare import same_object, same_tensor
 from ..ops._index import is_plain, near
@@ -91,6 +92,7 @@ class Node:
         raise NotImplementedError
 
 
+@flags
 class NonTensorStack(Follower, Node, Generic[T]):
     """One Python object for each element of the batch.
 
@@ -197,7 +199,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
         table, index = self._held
         values: list[T] = [table[i] for i in dict.fromkeys(index.reshape(-1).tolist())]
         if not values or not all(same_object(value, values[0]) for value in values):
-            raise ValueError(
+            raise ArgumentError(
                 f"data is the one object of all elements, and these are {self.tolist()!r:.80}; use tolist()"
             )
         return values[0]
@@ -336,7 +338,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
         """
         table, index = self._held
         if index.numel() != 1:
-            raise ValueError(f"item() needs one element, this stack has shape {list(self.shape)}; use tolist()")
+            raise ArgumentError(f"item() needs one element, this stack has shape {list(self.shape)}; use tolist()")
         return table[int(index.reshape(()))]
 
     def tolist(self) -> Any:
@@ -454,7 +456,7 @@ class _Link:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not isinstance(index, int):
-            raise TypeError(f"a list of entries is written one at a time, got the index {index!r:.200}")
+            raise ArgumentError(f"a list of entries is written one at a time, got the index {index!r:.200}")
         parts = (*self.at, index)
         depth = torch.Size(self.node.shape[len(parts) :])
         self.node._commit((NonTensorStack.of(unwrap(value), depth), parts))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import TensorCollection, as_batch_size, join_path, unravel_key_to_tuple
 from ..core._base import Kind, Names, check_names
 from ..core._device import Device, as_device
@@ -21,7 +22,7 @@ from ..core._keys import Key, Path
 from ..core._pytree import trusted
 from ..core._repr import is_typed
 from ..core._views import View
-from ..errors import BatchSizeError, MissingKeyError, StructureError
+from ..errors import ArgumentError, BatchSizeError, MissingKeyError, StructureError
 from ..ops import UNSET, Container, Join, capture_non_tensor_stack
 from ..ops._compare import same_object
 from ..ops._mapping import MappingOps
@@ -260,7 +261,9 @@ class MetaData(NonTensorDataBase[T]):
     def __init__(self, data: Any, **options: Any) -> None:
         super().__init__(data, **options)
         if not isinstance(self.data, self._wanted):
-            raise TypeError(f"{type(self).__name__} holds a {self._wanted.__name__}, got a {type(self.data).__name__}")
+            raise ArgumentError(
+                f"{type(self).__name__} holds a {self._wanted.__name__}, got a {type(self.data).__name__}"
+            )
 
     def __class_getitem__(cls, wanted: Any) -> Any:
         if not isinstance(wanted, type):
@@ -325,6 +328,7 @@ def is_non_tensor(data: object) -> bool:
 View.object_type = NonTensorData
 
 
+@flags
 class NonTensorOps(Container):
     """Reading and writing entries as Python objects."""
 

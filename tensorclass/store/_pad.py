@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 from typing_extensions import Self
 
+from .._flags import flags
 from ..core import TensorCollection, join_path
 from ..core._keys import Path
 from ..core._repr import is_typed
@@ -26,6 +27,7 @@ C = TypeVar("C", bound=TensorCollection)
 Fill = Callable[[Path, Tensor], Any]
 
 
+@flags
 def pad(tensordict: C, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> C:
     """A container with its batch dims padded by a constant.
 
@@ -60,6 +62,7 @@ def pad(tensordict: C, pad_size: Sequence[int], value: float = 0.0, inplace: boo
     return target._become(result) if inplace else result  # type: ignore[no-any-return]  # of the class of the input
 
 
+@flags
 class PadOps(PackOps):
     """`pad` as a method."""
 

@@ -12,9 +12,9 @@ from torch.nn.parameter import Buffer as Buffer  # public here, as the anchor ha
 from torch.nn.parameter import Parameter
 from typing_extensions import Self
 
+from .._flags import flag, flags
 from ..core import KEY_SEPARATOR, TensorCollection, join_path
 from ..core._base import BATCHED, STORAGE, Kind, Names
-from ..core._batch import flag
 from ..core._keys import Path
 from ..core._pytree import register
 from ..errors import ArgumentError, StructureError
@@ -93,6 +93,7 @@ def _flattened(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
+@flags
 class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # containers and modules share names
     """A container whose tensors are the parameters and buffers of a module, for parameters kept beside a network.
 
@@ -436,7 +437,6 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
         >>> params.load_state_dict({"a": {"b": torch.zeros(2)}})
         <All keys matched successfully>
         """
-        flag(strict=strict, assign=assign)
         if any(isinstance(value, Mapping) for value in state_dict.values()):
             state_dict = _flattened(state_dict)
         return nn.Module.load_state_dict(self, state_dict, strict, assign)

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import torch
 
 from ..core._repr import LONG_DTYPE
+from ..errors import ArgumentError
 from ._dict import TensorDict
 
 _DTYPE = re.compile(r"(\w+)\[([\d, -]*)\]")
@@ -40,7 +41,7 @@ def parse_tensor_dict_string(s: str) -> TensorDict:
     torch.Size([3, 1])
     """
     if not isinstance(s, str):
-        raise TypeError(f"parse_tensor_dict_string takes the printed form as a str, got a {type(s).__name__}")
+        raise ArgumentError(f"parse_tensor_dict_string takes the printed form as a str, got a {type(s).__name__}")
     reader = Reader(s.strip())
     result = reader.container()
     if reader.at != len(reader.text):
@@ -58,7 +59,7 @@ class Reader:
     def fail(self, what: str) -> NoReturn:
         """Raise, showing the place."""
         place = self.text[self.at : self.at + 40]
-        raise ValueError(f"not a printed container of tensors: {what}; at character {self.at}: {place!r:.200}")
+        raise ArgumentError(f"not a printed container of tensors: {what}; at character {self.at}: {place!r:.200}")
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Read a pattern if it stands here."""

@@ -23,7 +23,7 @@ from ..core._batch import broadcasts_to, over_events
 from ..core._exported import keyed
 from ..core._pytree import trusted
 from ..core._repr import short_dtype
-from ..errors import BatchSizeError, StructureError, UnsupportedOperationError
+from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ..ops import Join
 from ..ops._index import is_plain, normalise
 from ..ops._inplace import _as_source
@@ -295,7 +295,7 @@ class RaggedTensor(Node):
         """
         table, spans, _ = self._parts
         if spans.numel() != 2:
-            raise ValueError(f"item() needs one element, this has the batch shape {list(self.shape)}; use tolist()")
+            raise ArgumentError(f"item() needs one element, this has the batch shape {list(self.shape)}; use tolist()")
         start, length = spans.reshape(-1).tolist()
         return table[start : start + length]
 
@@ -310,7 +310,7 @@ class RaggedTensor(Node):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of a RaggedTensor without batch dims; `item()` gives its tensor")
+            raise ArgumentError("len() of a RaggedTensor without batch dims; `item()` gives its tensor")
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> RaggedTensor:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import BatchSizeError, StructureError
+from ..errors import ArgumentError, BatchSizeError, StructureError
 from ..ops._writable import rank, same_storage, unwritable
 
 Held: TypeAlias = "tuple[Tensor, Tensor, bool]"
@@ -134,7 +134,7 @@ def padded_rows(padded: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor
     """
     counts = torch.as_tensor(lengths, device=padded.device)
     if counts.numel() and (counts.dtype.is_floating_point or counts.dtype.is_complex or counts.dtype is torch.bool):
-        raise ValueError(f"unpad: lengths are integers, got {counts.dtype}")
+        raise ArgumentError(f"unpad: lengths are integers, got {counts.dtype}")
     counts = counts.to(torch.int64)
     dims = counts.ndim
     if padded.ndim <= dims or padded.shape[:dims] != counts.shape:
@@ -145,7 +145,7 @@ def padded_rows(padded: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor
     longest = padded.shape[dims]
     if counts.numel() and (int(counts.min()) < 0 or int(counts.max()) > longest):
         wrong = int(counts.min()) if int(counts.min()) < 0 else int(counts.max())
-        raise ValueError(f"unpad: a length is from 0 to {longest}, the size of the padded dim; got {wrong}")
+        raise ArgumentError(f"unpad: a length is from 0 to {longest}, the size of the padded dim; got {wrong}")
     starts = torch.arange(counts.numel(), device=padded.device).reshape(counts.shape) * longest
     rows = padded.reshape(counts.numel() * longest, *padded.shape[dims + 1 :])
     return rows, torch.stack([starts, counts], -1)

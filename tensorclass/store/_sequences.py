@@ -11,7 +11,7 @@ from torch import Tensor
 from ..core import TensorCollection, join_path, unravel_key_to_tuple
 from ..core._keys import Key, Path
 from ..core._repr import is_typed
-from ..errors import MissingKeyError, StructureError, did_you_mean
+from ..errors import ArgumentError, BatchIndexError, MissingKeyError, StructureError, did_you_mean
 from ..ops import stack
 from ..ops._inplace import _scalar_like
 from ._dict import TensorDict
@@ -50,7 +50,7 @@ def pad_sequence(
     """
     items: list[Any] = list(list_of_tensordicts)
     if padding_side not in ("left", "right"):
-        raise ValueError(f"pad_sequence: padding_side is 'left' or 'right', got {padding_side!r:.200}")
+        raise ArgumentError(f"pad_sequence: padding_side is 'left' or 'right', got {padding_side!r:.200}")
     if not items:
         raise StructureError("pad_sequence takes at least one container, got an empty list")
     if return_mask is not False and is_typed(items[0]):
@@ -117,7 +117,7 @@ def _values(padding_value: Any, table: Mapping[Path, Tensor]) -> dict[Path, Any]
 
 def _length(leaf: Tensor, dim: int, path: Path) -> int:
     if not -leaf.ndim <= dim < leaf.ndim:
-        raise IndexError(f"pad_sequence: `{join_path(path)}` of shape {list(leaf.shape)} has no dim {dim}")
+        raise BatchIndexError(f"pad_sequence: `{join_path(path)}` of shape {list(leaf.shape)} has no dim {dim}")
     return leaf.shape[dim]
 
 
@@ -126,7 +126,7 @@ def _batch_dim(item: Any, table: Mapping[Path, Tensor], dim: int) -> int | None:
     dims = {dim % leaf.ndim for leaf in table.values()} or {dim}
     inside = {at for at in dims if at < item.ndim}
     if inside and len(dims) > 1:
-        raise ValueError(f"pad_sequence: dim {dim} is a batch dim of some entries and another dim of others")
+        raise ArgumentError(f"pad_sequence: dim {dim} is a batch dim of some entries and another dim of others")
     return inside.pop() if inside else None
 
 
@@ -185,10 +185,10 @@ def unpad_sequence(padded: Any, mask: Any = None, *, pad_dim: int = 0) -> Any:
     [2, 3]
     """
     if not padded.ndim:
-        raise ValueError("unpad_sequence takes a container with the samples along its first batch dim; it has none")
+        raise ArgumentError("unpad_sequence takes a container with the samples along its first batch dim; it has none")
     if mask is None:
         if "masks" not in padded:
-            raise ValueError('unpad_sequence: there is no entry "masks"; give `mask=`')
+            raise ArgumentError('unpad_sequence: there is no entry "masks"; give `mask=`')
         mask, padded = padded["masks"], padded.exclude("masks")
     return lazy_stack([_unpadded(padded[i], _runs(padded, mask, pad_dim, i), pad_dim) for i in range(len(padded))])
 
@@ -202,14 +202,16 @@ def _runs(padded: Any, mask: Any, dim: int, row: int) -> dict[Path, tuple[int, i
             raise MissingKeyError(f"unpad_sequence: there is no mask for `{join_path(path)}`")
         at = dim % (leaf.ndim - 1) + 1
         if isinstance(mask, Tensor) and (mask.dtype is not torch.bool or mask.shape != (len(padded), leaf.shape[at])):
-            raise ValueError(
+            raise ArgumentError(
                 f"unpad_sequence: a mask is a bool tensor of shape {[len(padded), leaf.shape[at]]}, got "
                 f"{mask.dtype} of shape {list(mask.shape)}"
             )
         axis = at if at < padded.ndim and not isinstance(mask, Tensor) else own.ndim - 1
         valid = own.movedim(axis, -1)[row].reshape(-1, leaf.shape[at]).any(0).nonzero().reshape(-1).tolist()
         if valid and valid[-1] - valid[0] + 1 != len(valid):
-            raise ValueError(f"unpad_sequence: the valid positions of sample {row} of `{join_path(path)}` have a gap")
+            raise ArgumentError(
+                f"unpad_sequence: the valid positions of sample {row} of `{join_path(path)}` have a gap"
+            )
         runs[path] = (valid[0] if valid else 0, len(valid))
     return runs
 

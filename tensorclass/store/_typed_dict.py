@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Optional, get_args, get_origin
 from torch import Tensor
 from typing_extensions import NotRequired, Self
 
+from .._flags import flags
 from .._schema import Options, Schema, build_schema, check_field, check_fields
 from .._schema._scope import own_annotations
 from ..core import TensorCollection
-from ..core._batch import flag
 from ..core._device import Device
 from ..core._keys import Path
 from ..errors import (
@@ -37,6 +37,7 @@ _NOT_REQUIRED = re.compile(r"(?:\w+\.)*NotRequired\[(.*)\]", re.DOTALL)
 _OWN = frozenset({"batch_size", "device", "names", "non_blocking", "lock"})
 
 
+@flags
 class TypedTensorDict(TensorDict):
     """A TensorDict with declared keys: attribute access, a checked constructor, inheritance.
 
@@ -84,7 +85,7 @@ class TypedTensorDict(TensorDict):
     ) -> None:  # fmt: skip
         cls = type(self)
         if not cls.__expected_keys__:
-            raise TypeError(f"{cls.__name__} declares no fields; make a subclass that annotates them")
+            raise ArgumentError(f"{cls.__name__} declares no fields; make a subclass that annotates them")
         given = _given(source, fields)
         if batch_size is None and isinstance(source, TensorCollection):
             batch_size = source._batch_size
@@ -125,7 +126,9 @@ class TypedTensorDict(TensorDict):
         for option in given:
             if option not in _OPTIONS:
                 near = did_you_mean(str(option), _OPTIONS)
-                raise TypeError(f"{cls.__name__} has no option {option!r:.200}{near}; its options are {list(_OPTIONS)}")
+                raise ArgumentError(
+                    f"{cls.__name__} has no option {option!r:.200}{near}; its options are {list(_OPTIONS)}"
+                )
         meta: Any = type(cls)
         made: type[Self] = meta(f"{cls.__name__}_{'_'.join(given)}", (cls,), {}, **dict.fromkeys(given, True))
         return made
@@ -135,7 +138,7 @@ class TypedTensorDict(TensorDict):
         for name in own:
             hides = name in _OWN or (hasattr(TensorDict, name) and not cls._shadow)
             if hides or name.startswith("_"):
-                raise AttributeError(
+                raise UnknownFieldError(
                     f"{cls.__name__}: the field `{name}` would hide the attribute of that name of every container; "
                     "give it another name, or declare the class with `shadow=True`"
                 )
@@ -145,7 +148,7 @@ class TypedTensorDict(TensorDict):
         """What the class declares, once all names in it are known."""
         fields = cls._fields
         if fields is None:
-            raise TypeError(f"{cls.__name__} declares no fields")
+            raise ArgumentError(f"{cls.__name__} declares no fields")
         if fields.pending:
             fields = cls._fields = fields.resolve()
         return fields
@@ -176,7 +179,7 @@ class TypedTensorDict(TensorDict):
                 "with `to_tensordict()`, or declare a TensorClass, which stands over any container"
             )
         entries = tensordict._entries()
-        if check is not True and flag(check=check) and not check:
+        if not check:
             return cls._from_entries(entries, tensordict._batch_size, tensordict._device, tensordict._names)
         known = {key: value for key, value in entries.items() if key in cls.__expected_keys__}
         checked, _ = check_fields(cls._schema(), known, batch_size=tensordict._batch_size, options=Options())

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .._flags import flags
 from ..errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@flags
 def batches(
     cls: type[T], *, batch_size: Sequence[int] | int | SearchStrategy[Any] | None = None,
     sizes: Mapping[str, int] | None = None, min_size: int = 1, max_size: int = 4, allow_nan: bool = False,
@@ -62,6 +64,7 @@ def batches(
     return found
 
 
+@flags
 def assert_close(
     actual: Any, expected: Any, *, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
     check_device: bool = True,
@@ -99,6 +102,7 @@ def assert_close(
         raise AssertionError("\n".join(lines))
 
 
+@flags
 class Same:
     """What `same` gives: equal to every batch that agrees with the expected one."""
 
@@ -121,6 +125,7 @@ class Same:
         return lines
 
 
+@flags
 def same(expected: Any, *, rtol: float | None = 0, atol: float | None = 0, equal_nan: bool = True) -> Any:
     """A batch to compare with in an assertion: `assert model(batch) == same(expected)`.
 

@@ -6,6 +6,7 @@ import base64
 import datetime
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -508,3 +509,35 @@ def test_the_bases_read_nothing():
     """A class without fields says so."""
     with pytest.raises(TypeError, match="declares no fields"):
         TensorClass.from_json("{}")
+
+
+@pytest.mark.parametrize(("text", "path"), [
+    ('{"x": [1, 2], "x": [3, 4]}', "x"),
+    ('{"x": [1, 2], "x" : [1, 2]}', "x"),
+    ('{"x": {"dtype": "float32", "dtype": "float64"}}', "x.dtype"),
+    ('[{"x": [1, 2]}, {"x": [1, 2], "x": [3, 4]}]', r"[1].x"),
+    ('{"deep": [[{"a": {"\\u0062": 1, "b": 2}}]]}', r"deep[0][0].a.b"),
+])  # fmt: skip
+def test_a_key_that_is_given_twice(text: str, path: str) -> None:
+    """The last one would count, in silence."""
+
+    class Point(TensorClass):
+        x: Float32[Tensor, "2"]
+
+    with pytest.raises(SchemaError, match=f"the key `{re.escape(path)}` is given twice"):
+        Point.from_json(text)
+    with pytest.raises(SchemaError, match="is given twice"):
+        Point.from_json('{"x": [1, 2]}\n' + text, lines=True)
+
+
+def test_marks_of_keys_in_strings() -> None:
+    """Text that looks like keys is text."""
+
+    class Note(TensorClass):
+        text: str
+        rows: list[Any]
+
+    rows = [1, {"a": 1}, {"a": [{"a": '":'}]}]
+    note = Note.from_json(json.dumps({"text": '": "a":', "rows": rows}))
+    assert note.text == '": "a":'
+    assert note.rows == rows

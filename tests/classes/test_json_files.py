@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass, _content, schema
 from tensorclass.cli._main import main
-from tensorclass.errors import SchemaError
+from tensorclass.errors import ArgumentError, SchemaError
 from tensorclass.typing import Float32
 
 
@@ -171,3 +171,11 @@ def test_a_saved_schema_is_read(tmp_path: Path) -> None:
     file = tmp_path / "point.json"
     file.write_text(json.dumps(schema(Point).to_dict()))
     assert main(["diff", str(file), str(file)]) == 0
+
+
+@pytest.mark.parametrize("size", ["10", True, -1, 1.5])
+def test_sizes_that_are_none(size: object, tmp_path: Path) -> None:
+    """A limit is a whole number from 0."""
+    (tmp_path / "point.json").write_text(TEXT)
+    with pytest.raises(ArgumentError, match="`max_bytes` is a whole number"):
+        Point.from_json(tmp_path / "point.json", max_bytes=size)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
@@ -424,3 +425,25 @@ def test_settings_from_the_environment(monkeypatch):
     assert (Settings().training.lr, Settings().training.name) == (1.0, "other")
     monkeypatch.setenv("TRAINING", '{"lr": "fast"}')
     assert locations(Settings) == {("training", "lr"): "tensorclass"}
+
+
+@pytest.mark.parametrize("size", [(3,), (1,), (), (2, 2)])
+def test_models_of_other_batch_sizes_differ(size: tuple[int, ...]) -> None:
+    """Comparing models, dataclasses and tuples of fields gives a bool, where comparing containers is elementwise."""
+
+    class Point(TensorClass):
+        x: Tensor
+
+    class Model(BaseModel):
+        points: Point
+
+    @dataclasses.dataclass
+    class Record:
+        points: Point
+
+    a, b = Point(torch.zeros(2), batch_size=[2]), Point(torch.zeros(size), batch_size=size)
+    for kind in (Model, Record):
+        assert kind(points=a) == kind(points=a.clone())
+        assert kind(points=a) != kind(points=b)
+        assert not kind(points=a) == kind(points=b)  # noqa: SIM201  # `==` is what is asked
+    assert (a == Point(torch.zeros(1), batch_size=[1])).x.tolist() == [True, True]

@@ -13,8 +13,9 @@ from torch import Tensor
 from torch import distributions as D
 from typing_extensions import Self
 
+from ..._flags import flags
 from ...core import KEY_SEPARATOR, NestedKey, TensorCollection, unravel_key, unravel_key_to_tuple
-from ...errors import MissingKeyError, did_you_mean
+from ...errors import ArgumentError, MissingKeyError, did_you_mean
 from ...store import TensorDict, is_tensor_collection
 from ._fixed import fixed
 from ._interaction import InteractionType, composite_lp_aggregate
@@ -25,6 +26,7 @@ LOG_PROB_KEY = "sample_log_prob"
 ENTROPY_KEY = "entropy"
 
 
+@flags
 class CompositeDistribution(D.Distribution):
     """Several named distributions, which sample and score containers.
 
@@ -95,13 +97,13 @@ class CompositeDistribution(D.Distribution):
         keys = [renamed.get(name, name) for name in dists]
         twice = [key for key in keys if keys.count(key) > 1]
         if twice:
-            raise ValueError(f"CompositeDistribution: two components would have the sample key {twice[0]!r:.200}")
+            raise ArgumentError(f"CompositeDistribution: two components would have the sample key {twice[0]!r:.200}")
         self.dists: dict[Key, D.Distribution] = dict(zip(keys, dists.values(), strict=True))
         self.log_prob_key, self.entropy_key = log_prob, entropy
         super().__init__(params.batch_size, torch.Size(), validate_args=False)
         for key, dist in self.dists.items():
             if dist.batch_shape[: len(self.batch_shape)] != self.batch_shape:
-                raise ValueError(
+                raise ArgumentError(
                     f"CompositeDistribution: the batch shape {list(dist.batch_shape)} of `{_text(key)}` does not start "
                     f"with {list(self.batch_shape)}, the batch size of the parameters"
                 )
@@ -305,7 +307,7 @@ def _size(sample_shape: Shape, shape: Shape) -> torch.Size:
         TypeError: for both at once.
     """
     if sample_shape is not None and shape is not None:
-        raise TypeError("CompositeDistribution: `shape` is another name of `sample_shape`; give one of them")
+        raise ArgumentError("CompositeDistribution: `shape` is another name of `sample_shape`; give one of them")
     return torch.Size((sample_shape if shape is None else shape) or ())
 
 
@@ -338,7 +340,7 @@ def _arguments(params: Any, name: Key) -> dict[str, Any]:
             f"they have {', '.join(names) or 'none'}"
         )
     if not is_tensor_collection(entry):
-        raise TypeError(
+        raise ArgumentError(
             f"CompositeDistribution: `{_text(name)}` holds the keyword arguments of its distribution, as in "
             f"{{'loc': ..., 'scale': ...}}; got a {type(entry).__name__}"
         )
@@ -350,7 +352,7 @@ def _known(given: Mapping[NestedKey, Any], makers: Mapping[Key, Any], role: str)
     for name in table:
         if name not in makers:
             near = did_you_mean(_text(name), map(_text, makers))
-            raise ValueError(f"CompositeDistribution: {role} names `{_text(name)}`, which is no component{near}")
+            raise ArgumentError(f"CompositeDistribution: {role} names `{_text(name)}`, which is no component{near}")
     return table
 
 

@@ -12,6 +12,8 @@ from torch import Tensor
 from torch import distributions as D
 from torch.distributions import constraints
 
+from ...errors import ArgumentError
+
 Shape = Any  # what torch's distributions take: a torch.Size or a sequence of ints
 
 
@@ -52,7 +54,7 @@ class Delta(D.Distribution):
             ValueError: for another shape.
         """
         if param.shape != self.param.shape:
-            raise ValueError(
+            raise ArgumentError(
                 f"Delta.update: the value has shape {list(self.param.shape)}, got {list(param.shape)}; make a new Delta"
             )
         self.param = param
@@ -110,7 +112,7 @@ def _split(shape: torch.Size, batch: tuple[int, ...], event: tuple[int, ...]) ->
     batch = batch or whole[: len(whole) - len(event)]
     event = event or whole[len(batch) :]
     if batch + event != whole:
-        raise ValueError(
+        raise ArgumentError(
             f"Delta: batch_shape {list(batch)} and event_shape {list(event)} do not make up a value of {list(whole)}"
         )
     return batch, event

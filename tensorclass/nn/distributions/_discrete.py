@@ -9,9 +9,13 @@ from torch import Tensor
 from torch import distributions as D
 from torch.nn import functional
 
+from ..._flags import flags
+from ...errors import ArgumentError
+
 Shape = Any  # what torch's distributions take: a torch.Size or a sequence of ints
 
 
+@flags
 def rand_one_hot(values: Tensor, do_softmax: bool = True) -> Tensor:
     """Draw one category along the last dim, as a one-hot tensor of the shape of `values`.
 
@@ -92,9 +96,9 @@ def _without_one(params: Tensor | None) -> Tensor | None:
 
 def _require_one_hot(value: Tensor, categories: int) -> None:
     if value.shape[-1:] != (categories,):
-        raise ValueError(
+        raise ArgumentError(
             f"OneHotCategorical has {categories} categories, and the last dim of the value of shape "
             f"{list(value.shape)} is not theirs; encode indices with `one_hot`"
         )
     if bool((value == 1).sum(-1).ne(1).any()) or bool((value != 0).sum(-1).ne(1).any()):
-        raise ValueError("OneHotCategorical takes one-hot values: one 1, else 0, along the last dim")
+        raise ArgumentError("OneHotCategorical takes one-hot values: one 1, else 0, along the last dim")

@@ -11,7 +11,7 @@ import torch
 from torch.distributions import Distribution
 
 from ...core import TensorCollection
-from ...errors import ModuleError, did_you_mean
+from ...errors import ModuleError, UnsupportedOperationError, did_you_mean
 from ...store import TensorDict
 from ..parts._keyed_base import as_keys
 from ..parts._seeded import Seeded
@@ -55,9 +55,9 @@ def build(maker: Callable[..., Any], values: Mapping[str, Any], constants: Mappi
         dist = maker(**values, **constants)
     except TypeError as error:
         wrong = unknown_parameter(maker, [*values, *constants]) or str(error)
-        raise TypeError(f"{label}: {wrong}") from error
+        raise ModuleError(f"{label}: {wrong}") from error
     except ValueError as error:
-        raise ValueError(f"{label}: {error}") from error
+        raise ModuleError(f"{label}: {error}") from error
     if not isinstance(dist, Distribution):
         raise ModuleError(f"{label}: {maker!r:.60} gives a {type(dist).__name__}, not a torch distribution")
     return dist
@@ -114,7 +114,7 @@ def _fixed(dist: Any, kind: InteractionType, estimates: int, label: str) -> Any:
     try:
         return fixed(dist, kind, estimates)
     except NotImplementedError as error:
-        raise NotImplementedError(f"{label}: {error}") from error
+        raise UnsupportedOperationError(f"{label}: {error}") from error
 
 
 def _repeated(value: Any, shape: torch.Size) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..._flags import flags
+from ...errors import ArgumentError
 from ._mappings import mappings
 
 
@@ -37,10 +39,12 @@ class NormalParamExtractor(nn.Module):
             ValueError: when the last dim is odd, or nothing is given.
         """
         if not tensors:
-            raise ValueError("NormalParamExtractor takes a tensor whose last dim holds location and scale, got nothing")
+            raise ArgumentError(
+                "NormalParamExtractor takes a tensor whose last dim holds location and scale, got nothing"
+            )
         tensor, *others = tensors
         if tensor.ndim == 0 or tensor.shape[-1] % 2:
-            raise ValueError(
+            raise ArgumentError(
                 "NormalParamExtractor halves the last dim into location and scale, so its size is even; got shape "
                 f"{list(tensor.shape)}"
             )
@@ -48,6 +52,7 @@ class NormalParamExtractor(nn.Module):
         return loc, self.scale_mapping(scale).clamp_min(self.scale_lb), *others
 
 
+@flags
 class AddStateIndependentNormalScale(nn.Module):
     """Gives its input as location, beside a learned scale that does not depend on it.
 
@@ -88,7 +93,7 @@ class AddStateIndependentNormalScale(nn.Module):
         """
         shape = self.state_independent_scale.shape
         if loc.shape[loc.ndim - len(shape) :] != shape or loc.ndim < len(shape):
-            raise RuntimeError(
+            raise ArgumentError(
                 f"AddStateIndependentNormalScale has a scale of shape {list(shape)}, which is not how the location of "
                 f"shape {list(loc.shape)} ends; give `scale_shape={list(loc.shape[-1:])}`"
             )

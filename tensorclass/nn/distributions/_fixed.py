@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch import distributions as D
 
+from ...errors import UnsupportedOperationError
 from ...ops._index import is_plain
 from ._interaction import InteractionType
 
@@ -47,7 +48,7 @@ def fixed(dist: D.Distribution, kind: InteractionType, estimates: int | None = N
             return found
     if found is not None and not (_can_look(found) and _parameters_are_finite(dist)):
         return found
-    raise NotImplementedError(_words(dist, kind, found))
+    raise UnsupportedOperationError(_words(dist, kind, found))
 
 
 def _ways(dist: Any, kind: InteractionType, estimates: int | None) -> Iterator[Callable[[], Tensor]]:

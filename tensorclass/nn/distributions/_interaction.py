@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from enum import Enum
 
+from ..._flags import flags
 from ...core._modes import Block, Mode, Setting
-from ...errors import did_you_mean
+from ...errors import ArgumentError, did_you_mean
 
 
 class InteractionType(str, Enum):
@@ -44,7 +45,7 @@ class InteractionType(str, Enum):
         if isinstance(value, str) and value.lower() in names:
             return cls(value.lower())
         hint = did_you_mean(value.lower(), names) if isinstance(value, str) else ""
-        raise ValueError(f"an interaction type is one of {', '.join(names)}; got {value!r:.200}{hint}")
+        raise ArgumentError(f"an interaction type is one of {', '.join(names)}; got {value!r:.200}{hint}")
 
     def __str__(self) -> str:
         return str(self.value)
@@ -54,6 +55,7 @@ _INTERACTION: Setting[InteractionType | None] = Setting("interaction_type", None
 _AGGREGATE: Setting[bool] = Setting("composite_lp_aggregate", os.environ.get("COMPOSITE_LP_AGGREGATE") in ("1", "True"))
 
 
+@flags
 class set_interaction_type(Block["InteractionType | None"]):  # called like a function, and known under this name
     """What all probabilistic modules take from their distributions, for a block or for a decorated function.
 
@@ -84,6 +86,7 @@ def interaction_type() -> InteractionType | None:
     return _INTERACTION.get()
 
 
+@flags
 class set_composite_lp_aggregate(Mode):  # called like a function, and known under this name
     """Whether a `CompositeDistribution` sums the log-probabilities and entropies of its components.
 
@@ -109,10 +112,11 @@ class set_composite_lp_aggregate(Mode):  # called like a function, and known und
     def unset(self) -> None:
         """Go back to what `set` replaced."""
         if not self._entered:
-            raise RuntimeError("set_composite_lp_aggregate: `unset` goes with a `set` before it, of the same object")
+            raise ArgumentError("set_composite_lp_aggregate: `unset` goes with a `set` before it, of the same object")
         self.__exit__()
 
 
+@flags
 def composite_lp_aggregate(nowarn: bool = False) -> bool:
     """Whether composite log-probabilities are summed: False, unless a block or `COMPOSITE_LP_AGGREGATE=1` says so.
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...errors import did_you_mean
+from ...errors import ArgumentError, UnsupportedOperationError, did_you_mean
 
 Mapping = Callable[[Tensor], Tensor]
 
@@ -57,7 +57,7 @@ class biased_softplus(nn.Module):
     def __init__(self, bias: float, min_val: float = 0.01) -> None:
         super().__init__()
         if bias <= min_val:
-            raise ValueError(f"biased_softplus: the bias is above min_val={min_val}, got bias={bias}")
+            raise ArgumentError(f"biased_softplus: the bias is above min_val={min_val}, got bias={bias}")
         self.bias = inv_softplus(bias - min_val)
         self.min_val = min_val
 
@@ -92,7 +92,7 @@ def add_custom_mapping(name: str, mapping: Mapping) -> None:
     tensor([2.])
     """
     if not callable(mapping):
-        raise TypeError(f"add_custom_mapping: a mapping is a function of a tensor, got {mapping!r:.60}")
+        raise ArgumentError(f"add_custom_mapping: a mapping is a function of a tensor, got {mapping!r:.60}")
     _MAPPINGS[name] = mapping
 
 
@@ -114,14 +114,14 @@ def mappings(key: str) -> Mapping:
         return _MAPPINGS[key]
     if not key.startswith("biased_softplus_"):
         hint = did_you_mean(key, _MAPPINGS) or f"; there are {', '.join(_MAPPINGS)}"
-        raise NotImplementedError(f"no mapping is named {key!r:.200}{hint}")
+        raise UnsupportedOperationError(f"no mapping is named {key!r:.200}{hint}")
     parts = key.removeprefix("biased_softplus_").split("_")
     try:
         numbers = [float(part) for part in parts]
     except ValueError:
         numbers = []
     if len(numbers) not in (1, 2):
-        raise ValueError(
+        raise ArgumentError(
             f"the mapping {key!r:.200} takes one or two numbers, `biased_softplus_{{bias}}` or "
             "`biased_softplus_{bias}_{min_val}`"
         )

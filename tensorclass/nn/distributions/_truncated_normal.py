@@ -18,10 +18,14 @@ from torch import distributions as D
 from torch.distributions import constraints
 from torch.distributions.utils import broadcast_all
 
+from ..._flags import flags
+from ...errors import ArgumentError
+
 Shape = Any  # what torch's distributions take: a torch.Size or a sequence of ints
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 
+@flags
 class TruncatedNormal(D.Distribution):
     """A normal distribution restricted to `[a, b]`, with reparametrised samples.
 
@@ -52,7 +56,7 @@ class TruncatedNormal(D.Distribution):
         self.scale = self.scale.clamp_min(self.eps)
         super().__init__(self.loc.shape, validate_args=validate_args)
         if self._validate_args and not torch.compiler.is_compiling() and bool((self.a >= self.b).any()):
-            raise ValueError(f"TruncatedNormal: the lower bound `a` is below the upper bound `b`, got a={a}, b={b}")
+            raise ArgumentError(f"TruncatedNormal: the lower bound `a` is below the upper bound `b`, got a={a}, b={b}")
         low, high = (self.a - self.loc) / self.scale, (self.b - self.loc) / self.scale
         self._sign = torch.where(low > 0, -1.0, 1.0).to(low.dtype)
         self._low = torch.where(low > 0, -high, low)

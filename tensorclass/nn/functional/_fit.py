@@ -14,7 +14,7 @@ from torch.nn.parameter import Parameter
 
 from ...core import TensorCollection, join_path
 from ...core._keys import Path
-from ...errors import KeySetError, Later, StructureError, did_you_mean, few
+from ...errors import ArgumentError, KeySetError, Later, StructureError, did_you_mean, few
 from ...ops._mapping import foreach_is_safe
 from ...store import TensorDict, TensorDictParams
 from ._plan import Level, Plan, Swaps, Tensors
@@ -51,7 +51,7 @@ def fit_of(swaps: Swaps, olds: list[Tensors], params: Any, preserve: bool) -> li
         StructureError: for names that one of them has and the other has not, and two values for one parameter.
     """
     if not isinstance(params, TensorCollection):
-        raise TypeError(f"to_module: give a container, got {type(params).__name__}")
+        raise ArgumentError(f"to_module: give a container, got {type(params).__name__}")
     plan = swaps.plan
     news: list[Tensors] = [{} for _ in plan.kinds]
     unknown: list[Path] = []

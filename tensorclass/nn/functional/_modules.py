@@ -11,7 +11,7 @@ from torch.nn.parameter import Parameter, is_lazy
 
 from ...core import KEY_SEPARATOR, TensorCollection, join_path
 from ...core._keys import Path
-from ...errors import StructureError, UnsupportedOperationError
+from ...errors import ArgumentError, StructureError, UnsupportedOperationError
 from ...ops._mapping import MappingOps
 from ...store import LazyStackedTensorDict, TensorDict, TensorDictParams
 from ._plan import KEY, swaps_of, uninitialised
@@ -24,7 +24,7 @@ _is_compiling = torch.compiler.is_compiling
 def from_module(module: Any, as_module: bool, lock: bool, use_state_dict: bool, filter_empty: bool) -> Any:
     """See `tensorclass.from_module`."""
     if not isinstance(module, nn.Module):
-        raise TypeError(f"from_module: give an nn.Module, got {type(module).__name__}: {module!r:.60}")
+        raise ArgumentError(f"from_module: give an nn.Module, got {type(module).__name__}: {module!r:.60}")
     if isinstance(module, torch.jit.ScriptModule):
         use_state_dict = True  # it keeps its tensors in C++, not in dicts
     found = unflattened(module.state_dict()) if use_state_dict else _collect(module, (), filter_empty)
@@ -83,7 +83,7 @@ def from_modules(
     if not modules:
         raise StructureError("from_modules: give at least one module")
     if isinstance(modules[0], (list, tuple)):
-        raise TypeError("from_modules: give each module as an argument: `from_modules(*modules)`")
+        raise ArgumentError("from_modules: give each module as an argument: `from_modules(*modules)`")
     if lazy_stack and as_module:
         raise StructureError(
             "from_modules: a lazy stack can't be held by a module, since its parameters belong to others already; "

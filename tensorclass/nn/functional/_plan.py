@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from ...core import TensorCollection, join_path
 from ...core._keys import Path
-from ...errors import UnsupportedOperationError
+from ...errors import ArgumentError, UnsupportedOperationError
 from ...store import TensorDictParams
 
 Tensors: TypeAlias = "dict[str, Any]"
@@ -226,7 +226,7 @@ def swaps_of(module: Any) -> Swaps:
         TypeError: for what is no module.
     """
     if not isinstance(module, nn.Module):
-        raise TypeError(f"to_module: give an nn.Module, got {type(module).__name__}: {module!r:.60}")
+        raise ArgumentError(f"to_module: give an nn.Module, got {type(module).__name__}: {module!r:.60}")
     with _MAKING:
         found: Swaps | None = module.__dict__.get(KEY)
         if found is None or found.owner() is not module:

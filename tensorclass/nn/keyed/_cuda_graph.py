@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from ..._flags import flags
 from ...errors import ModuleError
 from ..distributions._interaction import composite_lp_aggregate, interaction_type
 from ..parts._dispatch import dispatch
@@ -19,6 +20,7 @@ from ..parts._skipping import skip_existing
 Run = Callable[[], Any]
 
 
+@flags
 class CudaGraphModule:
     """One launch from the CPU in place of many: the kernels of a call, recorded once as a CUDA graph and then replayed.
 

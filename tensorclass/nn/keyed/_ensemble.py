@@ -11,11 +11,13 @@ import torch
 from torch import nn
 from typing_extensions import Self
 
+from ..._flags import flags
 from ...errors import ModuleError
 from ...store import from_modules, lazy_stack
 from ..parts._keyed_base import TensorDictModuleBase, reset_all
 
 
+@flags
 class EnsembleModule(TensorDictModuleBase):
     """Some copies of a keyed module, each with its own parameters; outputs have a new first dim, one entry a copy.
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn
 import torch
 from torch import Tensor, nn
 
+from ..._flags import flags
 from ...core import TensorCollection, join_path, unravel_key_to_tuple
 from ...errors import BatchSizeError, MissingKeyError, ModuleError, SchemaError, did_you_mean
 from ...store import TensorDict
@@ -21,6 +22,7 @@ from ..parts._stage import default_name
 Inplace = bool | Literal["empty"] | None
 
 
+@flags
 class TensorDictModule(TensorDictModuleBase):
     """A callable that reads its arguments from a container and writes its results to it.
 

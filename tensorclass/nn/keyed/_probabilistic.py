@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..._flags import flags
 from ...core import TensorCollection, unravel_key_to_tuple
 from ...errors import MissingKeyError, ModuleError, did_you_mean
 from ...store import TensorDict
@@ -20,6 +21,7 @@ from ..parts._keyed_base import DROPPED, Keys, TensorDictModuleBase, as_keys, re
 from ..parts._skipping import SKIP, skips
 
 
+@flags
 class ProbabilisticTensorDictModule(TensorDictModuleBase):
     """Builds a distribution from entries of a container and writes a value of it.
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from ...errors import ModuleError
+from ..._flags import flags
+from ...errors import ArgumentError, ModuleError, UnknownFieldError
 from ..distributions import CompositeDistribution
 from ..distributions._interaction import InteractionType, interaction_type, set_interaction_type
 from ..parts._dispatch import dispatch
@@ -17,6 +18,7 @@ from ._probabilistic import ProbabilisticTensorDictModule
 from ._sequential import TensorDictSequential, step
 
 
+@flags
 class ProbabilisticTensorDictSequential(TensorDictSequential):
     """Keyed modules in order, some of them probabilistic, that can return their distributions.
 
@@ -60,7 +62,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         last = self._children()[-1] if len(self) else None
         probabilistic = isinstance(last, _KINDS)
         if return_composite is False and not probabilistic:
-            raise TypeError(
+            raise ArgumentError(
                 "return_composite=False gives the distribution of the last module, which is a "
                 f"{type(last).__name__} and not probabilistic; leave it out, or end with a probabilistic module"
             )
@@ -130,7 +132,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         """
         keys = self.log_prob_keys
         if len(keys) != 1:
-            raise AttributeError(f"{type(self).__name__} has the log-probability keys {keys}; use `log_prob_keys`")
+            raise UnknownFieldError(f"{type(self).__name__} has the log-probability keys {keys}; use `log_prob_keys`")
         return keys[0]
 
     @property

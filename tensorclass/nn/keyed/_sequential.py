@@ -9,8 +9,9 @@ from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 from typing_extensions import Self
 
+from ..._flags import flags
 from ...core import TensorCollection, unravel_key_to_tuple
-from ...errors import ModuleError, did_you_mean
+from ...errors import BatchIndexError, MissingKeyError, ModuleError, did_you_mean
 from ..parts._dispatch import dispatch
 from ..parts._keyed_base import Keys, TensorDictModuleBase, as_keys
 from ..parts._skipping import SKIP, skips
@@ -23,6 +24,7 @@ from ._wrap import TypedStep, WrapModule
 Named = list[tuple[str, Any]]
 
 
+@flags
 class TensorDictSequential(TensorDictModule):
     """Keyed modules in order: each reads from the container what the input or a module before it wrote.
 
@@ -204,10 +206,10 @@ class TensorDictSequential(TensorDictModule):
         names: list[str] = list(self.module._modules)
         if isinstance(index, str):
             if index not in names:
-                raise KeyError(f"no module `{index}`{did_you_mean(index, names)}; the modules are {names}")
+                raise MissingKeyError(f"no module `{index}`{did_you_mean(index, names)}; the modules are {names}")
             return index
         if not -len(names) <= index < len(names):
-            raise IndexError(f"index {index} is out of range for a sequence of {len(names)} modules")
+            raise BatchIndexError(f"index {index} is out of range for a sequence of {len(names)} modules")
         return names[index]
 
     # ---- subsequences --------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from ..._flags import flags
 from ...core import TensorCollection
 from ...errors import Problem, SchemaError, UnsupportedOperationError
 from ...store import NonTensorData, NonTensorStack
@@ -80,6 +81,7 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
             return getattr(self.td_module, name)
 
 
+@flags
 class WrapModule(TensorDictModuleBase):
     """A function from container to container as a keyed module.
 

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, overload
 
+from ..._flags import flags
 from ...core import TensorCollection, unravel_key_to_tuple
 from ...core._keys import Path
 from ...errors import MissingKeyError, ModuleError
@@ -15,6 +16,7 @@ from ...store import TensorDict
 from ._keyed_base import DROPPED, as_keys
 
 
+@flags
 class Dispatch:
     """Let a function whose first argument is a container named `tensordict` be called with tensors.
 

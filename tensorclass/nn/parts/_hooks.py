@@ -9,9 +9,12 @@ from torch import nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 from torch.utils.hooks import RemovableHandle
 
+from ..._flags import flags
+
 _SHARDING = "torch.distributed.fsdp"
 
 
+@flags
 class Hooked(nn.Module):
     """A module whose hooks of `fully_shard` see the tensors of a container, and can give others for them.
 

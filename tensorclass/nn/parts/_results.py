@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from ...errors import MissingKeyError, TensorClassError
+from ...errors import MissingKeyError, ModuleError, TensorClassError
 from ._slots import Slot, fields_of, is_tensorclass_type
 
 TENSORS = ("tensor", "shared")
@@ -32,10 +32,10 @@ def outputs(result: Any, writes: Sequence[Slot | None], label: str) -> tuple[Any
         return tuple(None if slot is None else _pick(result, slot, label) for slot in writes)
     names = ", ".join("None" if slot is None else slot.label for slot in writes)
     if not isinstance(result, tuple | list):
-        raise TypeError(f"{label} declares {len(writes)} out fields ({names}) and returned {describe(result)}")
+        raise ModuleError(f"{label} declares {len(writes)} out fields ({names}) and returned {describe(result)}")
     if len(result) != len(writes):
         what = ", ".join(map(describe, result))
-        raise TypeError(
+        raise ModuleError(
             f"{label} declares {len(writes)} out fields ({names}) and returned {len(result)} values ({what}); "
             "name a field for each, or None to drop one"
         )
@@ -52,7 +52,7 @@ def single(result: Any, slot: Slot | None, label: str) -> Any:
         return result[0]
     if isinstance(result, tuple | list):
         what = ", ".join(map(describe, result))
-        raise TypeError(
+        raise ModuleError(
             f"{label} declares one out field ({slot.label}) and returned {len(result)} values ({what}); "
             "name a field for each in a tuple, or None to drop one"
         )
@@ -124,7 +124,7 @@ def build_alone(batch: Any, writes: Sequence[Slot | None], values: Sequence[Any]
     owners = list(dict.fromkeys(slot.owner for slot in written))
     if len(owners) > 1:
         names = " and ".join(owner.__name__ for owner in owners)
-        raise TypeError(
+        raise ModuleError(
             f"{label} writes fields of {names}; called alone, a module writes one class; put it in a sequence"
         )
     tree = nest({slot.path: value for slot, value in written.items()})
@@ -164,7 +164,7 @@ def _construct(cls: Any, tree: Mapping[str, Any], size: torch.Size, label: str) 
 
 
 def _refuse_partial(cls: type, missing: list[str], label: str) -> NoReturn:
-    raise TypeError(
+    raise ModuleError(
         f"{label} is called alone and can't build a {cls.__name__}: it does not write {', '.join(missing)}; put it "
         "in a TensorClassSequential with the modules that do, or declare those fields with `produced()`"
     )

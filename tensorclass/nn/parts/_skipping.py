@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from typing_extensions import Self
 
+from ..._flags import flags
 from ...core._modes import Block, Setting
 from ...errors import ModuleError
 from ._keyed_base import Keys, as_keys
@@ -35,6 +36,7 @@ def skips(data: Any, in_keys: Keys, out_keys: Keys, mode: bool | Keys) -> bool:
     return all(key in there and (mode is True or key in mode) for key in out_keys)
 
 
+@flags
 class set_skip_existing(Block[Any]):  # called like a function, and known under this name
     """Skip modules whose out keys are all in the input: for a block, or for a decorated `forward`.
 

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from typing_extensions import Self, TypeVar, Unpack
 
 from ..._dims import why_no_name
+from ..._flags import flags
 from ...core import TensorCollection
 from ...core._base import Has, Named
-from ...errors import BuildError
+from ...errors import ArgumentError, BuildError
 from ._diagnostics import Diagnostic, Location, location_of_caller
 from ._hooks import Hooked
 from ._how import How, as_device, by_keyword
@@ -82,6 +83,7 @@ class Stage:
         return tuple(slot for slot in self.writes if slot is not None)
 
 
+@flags
 class TensorClassModule(Hooked, Generic[Batch]):
     """A callable with the fields of a batch that it reads and writes.
 
@@ -220,7 +222,7 @@ class TensorClassModule(Hooked, Generic[Batch]):
         if not is_tensorclass_type(type(batch)):
             owner = self._reads[0].owner.__name__ if self._reads else "Batch"
             call = f"{owner}.from_tensordict" if isinstance(batch, (Mapping, TensorCollection)) else owner
-            raise TypeError(
+            raise ArgumentError(
                 f"{self._label()} takes a batch that declares {', '.join(s.label for s in self._reads)}; got "
                 f"{type(batch).__name__}; make one with `{call}(...)`"
             )
@@ -336,7 +338,7 @@ def _read(batch: Any, slot: Slot, label: str) -> Any:
         if value is None:
             return None
         if part not in type(value).__tensorclass_schema__.fields:
-            raise TypeError(
+            raise ArgumentError(
                 f"{label} reads {slot}, which {type(batch).__name__} does not have; give it a batch of "
                 f"{slot.owner.__name__}"
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get
 
 from torch import nn
 
+from ..._flags import flags
 from ...core import TensorCollection
 from ...errors import BuildError, Problem, SchemaError
 from ..parts._diagnostics import location_of_caller
@@ -28,6 +29,7 @@ Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
 New = TypeVar("New")
 
 
+@flags
 class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
     """A module from a batch of one class to a batch of another.
 
@@ -196,6 +198,7 @@ class Chain(TensorClassModuleBase[In, Out]):
         return iter(self._modules.values())
 
 
+@flags
 class TensorClassModuleWrapper(TensorDictModuleBase):
     """A class-to-class module in its keyed form: containers in and out, under the names of the fields.
 

@@ -23,6 +23,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ...classes._compile import compile_function
 from ...core._keys import Path
+from ...errors import ModuleError
 from ..check._narrowing import narrowing
 from ..parts._how import moved
 from ..parts._results import TENSORS, fill, outputs, single
@@ -273,7 +274,7 @@ def module_source(name: str) -> str:
 
 def hooked(name: str) -> NoReturn:
     """A hook of a nested pipeline would be passed over."""
-    raise RuntimeError(
+    raise ModuleError(
         f"the nested pipeline `{name}` has forward hooks, which would not run: its modules are called one by one as "
         "modules of the outer pipeline; register the hooks on them"
     )

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ..._flags import flags
 from ...core import TensorCollection
 from ...errors import BuildError
 from ..check._declared import Report, check
@@ -90,6 +91,7 @@ class Sampler(nn.Module):
         )
 
 
+@flags
 class ProbabilisticTensorClassModule(TensorClassModule):
     """Builds a distribution from fields and writes a value of it to a field.
 

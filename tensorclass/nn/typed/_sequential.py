@@ -14,8 +14,9 @@ from torch import nn
 from torch.compiler import is_compiling
 from typing_extensions import Self, Unpack
 
+from ..._flags import flags
 from ...core._modes import Setting
-from ...errors import BuildError, defined_again
+from ...errors import ArgumentError, BatchIndexError, BuildError, defined_again
 from ..check._declared import Report, check
 from ..check._first import FirstCall
 from ..check._order import Listed, topological
@@ -58,6 +59,7 @@ class PipelineOptions(Ordered, total=False):
     sort: bool
 
 
+@flags
 class TensorClassSequential(Hooked, Generic[In, Out]):
     """Typed modules in order, from a batch of one class to a batch of another.
 
@@ -278,8 +280,8 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         hint = f"{name}.from_tensordict(...)" if hasattr(batch, "keys") else f"{name}(...)"
         again = defined_again(type(batch), self.input_class)
         if again:
-            raise TypeError(f"the pipeline {self._title()} takes a {name}; {again}, and build the pipeline anew")
-        raise TypeError(f"the pipeline {self._title()} takes a {name}, got {given}; make one with `{hint}`")
+            raise ArgumentError(f"the pipeline {self._title()} takes a {name}; {again}, and build the pipeline anew")
+        raise ArgumentError(f"the pipeline {self._title()} takes a {name}, got {given}; make one with `{hint}`")
 
     # ---- what it is made of --------------------------------------------------------------------------------------
 
@@ -324,9 +326,9 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         if isinstance(index, slice):
             return self._slice(index)
         if not isinstance(index, int) or isinstance(index, bool):
-            raise TypeError(f"a pipeline is indexed by the number of a module or a slice, got {index!r:.200}")
+            raise ArgumentError(f"a pipeline is indexed by the number of a module or a slice, got {index!r:.200}")
         if not -len(self) <= index < len(self):
-            raise IndexError(f"module {index} of a pipeline with {len(self)} modules")
+            raise BatchIndexError(f"module {index} of a pipeline with {len(self)} modules")
         name, start, _ = self._members[index]
         stage = self._stages[start]
         whole = self._modules.get(name)
@@ -337,7 +339,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
     def _slice(self, index: slice) -> TensorClassSequential[Any, Any]:
         chosen = range(len(self))[index]
         if not chosen or chosen.step != 1:
-            raise IndexError(f"{index} picks no row of modules of a pipeline with {len(self)}")
+            raise BatchIndexError(f"{index} picks no row of modules of a pipeline with {len(self)}")
         start, stop = self._members[chosen[0]][1], self._members[chosen[-1]][2]
         wanted = needs(self._stages[stop:], self._ends()) if stop < len(self._stages) else None
         return self._part(range(start, stop), wanted)
