@@ -51,7 +51,7 @@ def flags(made: T) -> T:
     tensorclass.errors.ArgumentError: `strict` is True or False, got 'no'
     """
     if not isinstance(made, type):
-        return _asking(made)
+        return _asking(made)  # type: ignore[no-any-return]  # of the same signature
     for name, value in list(vars(made).items()):
         inner = getattr(value, "__func__", value)
         if isinstance(inner, FunctionType) and (name in _CALLED or not name.startswith("_")):

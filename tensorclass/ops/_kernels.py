@@ -220,8 +220,11 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
     """The operator form: a foreign operand is Python's business."""
     if not isinstance(other, OPERANDS):
         return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
-    compares = kernel.equality is not None and isinstance(other, TensorCollection)
-    if compares and (not self._kin(other) or (self._batch_size != other._batch_size and _of_owners())):
+    if (
+        kernel.equality is not None
+        and isinstance(other, TensorCollection)
+        and (not self._kin(other) or (self._batch_size != other._batch_size and _of_owners()))
+    ):
         return NotImplemented  # type: ignore[no-any-return]  # instances of two classes are not equal, as dataclasses
     result = binary(self, other, kernel)
     if kernel.equality is not None and not isinstance(other, Tensor):
