@@ -20,7 +20,7 @@ from ..._schema._json import NUMPY
 from ..._schema._spec import short
 from ...core._device import Device
 from ...core._keys import Key
-from ...errors import FileFormatError, Problem, SchemaError, UnsupportedOperationError
+from ...errors import ArgumentError, FileFormatError, Problem, SchemaError, UnsupportedOperationError
 from ...store import NonTensorStack, RaggedTensor, TensorDict
 from ...store._rows import spans_of
 from .._classes import find_class
@@ -198,7 +198,7 @@ def as_table(given: Any) -> Any:
     if isinstance(given, pa.Table):
         return given
     if not hasattr(given, "__arrow_c_stream__"):
-        raise TypeError(f"an Arrow table is a table, a record batch or has `__arrow_c_stream__`, got {short(given)}")
+        raise ArgumentError(f"an Arrow table is a table, a batch or has `__arrow_c_stream__`, got {short(given)}")
     return pa.table(given)
 
 

@@ -22,7 +22,7 @@ from ...classes._convert import says_size
 from ...core import unravel_key_to_tuple
 from ...core._device import Device
 from ...core._keys import Key
-from ...errors import Problem, SchemaError
+from ...errors import ArgumentError, Problem, SchemaError
 from ...store import NonTensorStack, RaggedTensor, TensorDict
 from ...store._rows import spans_of
 from ._columns import Column, Columns, all_null, finite, native_type, numbers_of, restored
@@ -65,14 +65,14 @@ def batch_of(
         SchemaError: for columns that do not fit, all problems together, each with its field and its column.
     """
     if nulls not in ("raise", "fill", "mask"):
-        raise ValueError(f'nulls is "raise", "fill" or "mask", got {nulls!r:.40}')
+        raise ArgumentError(f'nulls is "raise", "fill" or "mask", got {nulls!r:.40}')
     if mask_key is not None and nulls != "mask":
-        raise ValueError('mask_key says where the masks of nulls="mask" go')
+        raise ArgumentError('mask_key says where the masks of nulls="mask" go')
     if dtype is not None:
         columns = _cast(columns, dtype)
     if schema_of(cls) is not None:
         if nulls == "mask":
-            raise ValueError(f'{cls.__name__} has no place for masks; nulls="mask" is for a TensorDict')
+            raise ArgumentError(f'{cls.__name__} has no place for masks; nulls="mask" is for a TensorDict')
         return _typed(cls, columns, rows, nulls == "fill", device)
     masks: dict[Any, Tensor] = {}
     entries = _untyped(columns, rows, nulls, (), masks)

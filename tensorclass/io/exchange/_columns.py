@@ -20,7 +20,7 @@ from torch import Tensor
 from ..._schema import FieldSpec, schema_of
 from ..._schema._json import DTYPES, NAMES, NUMPY, WORDS, spell
 from ...core import TensorCollection
-from ...errors import BatchDimError, Problem, SchemaError, StructureError, UnsupportedOperationError
+from ...errors import ArgumentError, BatchDimError, Problem, SchemaError, StructureError, UnsupportedOperationError
 from ...store import NonTensorStack, RaggedTensor, Unbatched
 from ...store._rows import spans_of
 
@@ -59,7 +59,7 @@ def columns_of(batch: Any, what: str) -> Columns:
         BatchDimError: unless there is one batch dim.
     """
     if not isinstance(batch, TensorCollection):
-        raise TypeError(f"{what} takes a container, got a {type(batch).__name__}")
+        raise ArgumentError(f"{what} takes a container, got a {type(batch).__name__}")
     size = list(batch.batch_size)
     if len(size) != 1:
         hint = "`batch.unsqueeze(0)` makes one row" if not size else "`batch.reshape(-1)` makes one dim"
@@ -126,7 +126,7 @@ def restored(value: Tensor, name: str) -> Tensor:
     """
     dtype = DTYPES.get(name)
     if dtype is None or (dtype.is_complex and value.shape[-1:] != (2,)):
-        raise ValueError(f"a tensor of shape {list(value.shape)} was not stored as {name!r:.40}")
+        raise ArgumentError(f"a tensor of shape {list(value.shape)} was not stored as {name!r:.40}")
     return torch.view_as_complex(value.contiguous()).to(dtype) if dtype.is_complex else value.to(dtype)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
+from ...errors import ArgumentError
 from ...store import RaggedTensor, TensorDict
 from .._optional import optional
 from ._arrow import as_table, class_of, columns_in, tables
@@ -73,7 +74,7 @@ def from_pandas(dataframe: Any, *, separator: str | None = None, cls: Any = None
     """
     pandas = optional("pandas", "A pandas frame", "pandas")
     if not isinstance(dataframe, pandas.DataFrame):
-        raise TypeError(f"from_pandas takes a pandas.DataFrame, got a {type(dataframe).__name__}")
+        raise ArgumentError(f"from_pandas takes a pandas.DataFrame, got a {type(dataframe).__name__}")
     names = unique(list(dataframe.columns), "pandas frame")
     columns = {name: _column(dataframe[name]) for name in names}
     cls = TensorDict if cls is None else cls
@@ -128,7 +129,7 @@ def from_hf(dataset: Any, *, cls: Any = None, rows: int | None = None, **options
 def hf_tables(dataset: Any, rows: int) -> Iterator[Any]:
     """The tables of a Hugging Face dataset, of so many rows each."""
     if not hasattr(dataset, "with_format"):
-        raise TypeError(f"from_hf takes a dataset of `datasets`, got a {type(dataset).__name__}; a split is one: "
+        raise ArgumentError(f"from_hf takes a dataset of `datasets`, got a {type(dataset).__name__}; a split is one: "
                         "`dataset['train']`")  # fmt: skip
     if not getattr(dataset, "num_rows", 1):
         return iter([dataset.data.table.slice(0, 0)])

@@ -7,6 +7,7 @@ from typing import Any
 from typing_extensions import Unpack
 
 from ...core._device import Device
+from ...errors import ArgumentError
 from ...store import TensorDict
 from .._files import load, save
 from .._paths import StrPath
@@ -137,7 +138,7 @@ def _opened(
     path: Any, backend: str, mode: str, auto: bool, dims: int | None, size: Any, stacks: bool
 ) -> PersistentTensorDict:
     if auto and size is not None:
-        raise TypeError("give `batch_size` or `auto_batch_size=True`, not both")
+        raise ArgumentError("give `batch_size` or `auto_batch_size=True`, not both")
     found = PersistentTensorDict(filename=path, mode=mode, backend=backend, batch_size=size, non_tensor_as_stack=stacks)
     if auto:
         found._batch_size = found._shared()[:dims]

@@ -9,7 +9,7 @@ from typing import Any
 from typing_extensions import Unpack
 
 from ..._schema import schema_of
-from ...errors import FileFormatError, did_you_mean
+from ...errors import ArgumentError, FileFormatError, did_you_mean
 from .._atomic import naming
 from .._paths import StrPath, text_of
 from .._writer import DatasetWriter
@@ -109,7 +109,7 @@ def write_dataset(batches: Batches, path: StrPath, rows_per_shard: int | None = 
     first = next(given, None)
     if first is None or schema_of(type(first)) is None:
         what = "there are no rows" if first is None else "the rows are a TensorDict"
-        raise TypeError(f"{text_of(path)}: a dataset holds rows of a tensorclass, and {what}; name the class")
+        raise ArgumentError(f"{text_of(path)}: a dataset holds rows of a tensorclass, and {what}; name the class")
     with DatasetWriter(path, type(first), rows_per_shard, pbar=pbar) as writer:
         writer.append(first)
         for batch in given:

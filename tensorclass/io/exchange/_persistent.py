@@ -23,7 +23,14 @@ from ...core import BATCHED, TensorCollection, as_batch_size
 from ...core._base import Kind, Names, check_names
 from ...core._device import Device, as_device
 from ...core._locks import acquire, refuse, release
-from ...errors import BatchSizeError, FileFormatError, MissingKeyError, UnsupportedOperationError, did_you_mean
+from ...errors import (
+    ArgumentError,
+    BatchSizeError,
+    FileFormatError,
+    MissingKeyError,
+    UnsupportedOperationError,
+    did_you_mean,
+)
 from ...store import NonTensorData, NonTensorStack, RaggedTensor, TensorDict, TensorDictBase, Unbatched
 from ...store._non_tensor import presented
 from ...store._rows import spans_of
@@ -82,9 +89,11 @@ class PersistentTensorDict(TensorDictBase):
         allow_pickle: bool | None = None, **kwargs: Any,
     ) -> None:  # fmt: skip
         if (filename is None) == (group is None):
-            raise TypeError("PersistentTensorDict takes `filename` or `group`, one of the two")
+            raise ArgumentError("PersistentTensorDict takes `filename` or `group`, one of the two")
         if backend not in ("h5", "zarr") or mode not in _MODES:
-            raise ValueError(f'backend is "h5" or "zarr", mode one of {", ".join(_MODES)}; got {backend!r}, {mode!r}')
+            raise ArgumentError(
+                f'backend is "h5" or "zarr", mode one of {", ".join(_MODES)}; got {backend!r}, {mode!r}'
+            )
         self._backend = backend
         self._file: Any = _open(filename, mode, backend, self.LOCKING) if group is None else None
         self._group: Any = self._file if group is None else group
@@ -155,7 +164,7 @@ class PersistentTensorDict(TensorDictBase):
 
     def _live_group(self) -> Any:
         if self._group is None or not (self._backend == "zarr" or self._group.id.valid):
-            raise ValueError("the store is closed; open it again with `from_h5` or `from_zarr`")
+            raise ArgumentError("the store is closed; open it again with `from_h5` or `from_zarr`")
         return self._group
 
     def _about(self, node: Any) -> dict[str, Any]:

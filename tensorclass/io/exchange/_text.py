@@ -20,7 +20,7 @@ from typing_extensions import Unpack
 from ..._content import MAX_BYTES, read_content
 from ..._schema import FieldSpec, Schema, schema_of
 from ..._schema._spec import short
-from ...errors import FileFormatError, SchemaError, UnsupportedOperationError
+from ...errors import ArgumentError, FileFormatError, SchemaError, UnsupportedOperationError
 from ...store import NonTensorStack, TensorDict
 from .._atomic import naming, replacing
 from .._paths import StrPath, text_of
@@ -228,13 +228,13 @@ def _number(text: str) -> Any:
     if text[:1] == "[":
         return finite(json.loads(text))
     if "_" in text or not text.isascii():
-        raise ValueError(text)
+        raise ArgumentError(text)
     try:
         return int(text)
     except ValueError:
         found = float(text)
     if not np.isfinite(found) and text.strip().lower() not in ("nan", "inf", "-inf", "infinity", "-infinity"):
-        raise ValueError(text)  # larger than a float
+        raise ArgumentError(text)  # larger than a float
     return found
 
 
