@@ -6,9 +6,11 @@ from typing import Any
 
 from typing_extensions import Self
 
+from .._flags import flags
 from ._bridges import BridgeOps, StrPath, tables
 
 
+@flags
 class TableOps(BridgeOps):
     """Tables, frames, text and live stores: written and read."""
 

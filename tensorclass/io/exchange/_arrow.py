@@ -15,6 +15,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from ..._flags import flags
 from ..._schema import FieldSpec, schema_of
 from ..._schema._json import NUMPY
 from ..._schema._spec import short
@@ -154,6 +155,7 @@ class _Writer(NamedTuple):
 # ---- in ----------------------------------------------------------------------------------------------------------
 
 
+@flags
 def from_arrow(
     table: Any, *, copy: bool | None = None, nulls: Nulls = "raise", mask_key: Key | None = None,
     device: Device = None, cls: Any = None,

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from ..._flags import flags
 from ..._schema import schema_of
 from ...classes._json import load as read_fields
 from ...errors import ArgumentError, UnsupportedOperationError
@@ -117,6 +118,7 @@ def format_of(path: str) -> Format:
     return FORMATS[ending]
 
 
+@flags
 def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = False) -> None:
     """Write the rows of one file or folder as another, whose format its ending says.
 

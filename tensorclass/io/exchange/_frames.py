@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
+from ..._flags import flags
 from ...errors import ArgumentError
 from ...store import RaggedTensor, TensorDict
 from .._optional import optional
@@ -108,6 +109,7 @@ def to_hf(batch: Any) -> Any:
     return datasets.Dataset(next(tables([batch], "to_hf", False)))
 
 
+@flags
 def from_hf(dataset: Any, *, cls: Any = None, rows: int | None = None, **options: Unpack[Options]) -> Any:
     """A batch with a row for each row of a Hugging Face dataset, its selections and orders included.
 
@@ -136,6 +138,7 @@ def hf_tables(dataset: Any, rows: int) -> Iterator[Any]:
     return map(as_table, dataset.with_format("arrow").iter(batch_size=rows))
 
 
+@flags
 def to_mds(
     batches: Iterable[Any], out: Any, columns: dict[str, str] | None = None, writer: Any = None,
     finish_writer: bool | None = None, **options: Any,

@@ -6,6 +6,7 @@ from typing import Any
 
 from typing_extensions import Unpack
 
+from ..._flags import flags
 from ...core._device import Device
 from ...errors import ArgumentError
 from ...store import TensorDict
@@ -49,6 +50,7 @@ def from_csv(
     return next(read_csv(path, TensorDict if cls is None else cls, None, separator, delimiter, **options))
 
 
+@flags
 def from_json(
     path: StrPath, *, separator: str | None = None, lines: bool = False, cls: Any = None, **options: Unpack[Options]
 ) -> Any:
@@ -109,6 +111,7 @@ def from_safetensors(path: StrPath, *, device: Device = None) -> Any:
     return load(path, device, mmap=False)
 
 
+@flags
 def from_h5(
     h5_file: StrPath, *, mode: str = "r", auto_batch_size: bool = False, batch_dims: int | None = None,
     batch_size: Any = None, non_tensor_as_stack: bool = False,
@@ -126,6 +129,7 @@ def from_h5(
     return _opened(h5_file, "h5", mode, auto_batch_size, batch_dims, batch_size, non_tensor_as_stack)
 
 
+@flags
 def from_zarr(
     zarr_file: Any, *, mode: str = "r", auto_batch_size: bool = False, batch_dims: int | None = None,
     batch_size: Any = None, non_tensor_as_stack: bool = False, allow_pickle: bool | None = None,

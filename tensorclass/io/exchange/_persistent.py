@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from ..._flags import flags
 from ..._schema import FieldSpec, schema_of
 from ...core import BATCHED, TensorCollection, as_batch_size
 from ...core._base import Kind, Names, check_names
@@ -46,6 +47,7 @@ _ATTR = "tensorclass"
 _MODES = ("r", "r+", "w", "w-", "x", "a")
 
 
+@flags
 class PersistentTensorDict(TensorDictBase):
     """A container in an HDF5 file or a zarr group; `from_h5`, `from_zarr`, `to_h5` and `to_zarr` give one.
 

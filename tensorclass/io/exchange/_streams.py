@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, TypeAlias
 
+from ..._flags import flags
 from .._optional import optional
 from .._paths import StrPath, text_of
 from ._arrow import arrow
@@ -16,6 +17,7 @@ from ._text import read_csv, read_lines, write_csv, write_lines
 Paths: TypeAlias = "StrPath | list[StrPath]"
 
 
+@flags
 class Exchange:
     """What a dataset has for the files and tables of others."""
 
