@@ -58,7 +58,7 @@ def flags(made: T) -> T:
             asking = _asking(inner)
             if asking is not inner:
                 setattr(made, name, asking if inner is value else type(value)(asking))
-    return made
+    return made  # pyright: ignore[reportReturnType]  # the class that was given
 
 
 def _asking(function: Any) -> Any:

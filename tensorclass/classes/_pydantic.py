@@ -54,10 +54,10 @@ class JsonMethods:
     ) -> str: ...
     @overload
     def to_json(
-        self, path: str | Path, *, mode: Mode | None = None, separator: str | None = None, lines: bool = False
+        self, path: str | PathLike[str], *, mode: Mode | None = None, separator: str | None = None, lines: bool = False
     ) -> None: ...
     def to_json(
-        self, path: str | Path | None = None, *, mode: Mode | None = None, separator: str | None = None,
+        self, path: str | PathLike[str] | None = None, *, mode: Mode | None = None, separator: str | None = None,
         lines: bool = False,
     ) -> str | None:  # fmt: skip
         """The batch as JSON text, or in a file.

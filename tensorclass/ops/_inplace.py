@@ -23,7 +23,7 @@ from ..errors import (
     StructureError,
     UnsupportedOperationError,
     did_you_mean,
-)
+)  # fmt: skip
 from ._choose import choose_entries, chosen, condition_over, stacked_below
 from ._compare import is_shared, same_object
 from ._index import Index, IndexOps, indexed_size, normalise
@@ -32,7 +32,7 @@ from ._levels import by_level
 from ._mapping import MappingOps, foreach_is_safe, require_once, wanted_paths
 from ._steps import Copy as Copy
 from ._steps import apart, carry_out, copied, copied_alike
-from ._writable import NUMBERS, overflows, rank, takes, unwritable
+from ._writable import NUMBERS, overflows, rank, require_writable, takes
 
 
 @flags
@@ -154,7 +154,7 @@ class InplaceOps(IndexOps):
         leaves: list[Tensor] = []
         back = lent(self._open(leaves, VALUES), leaves, "zero_")
         for leaf in leaves:
-            _require_writable(leaf, ())
+            require_writable(leaf, ())
         if leaves:
             fused = foreach_is_safe() and True not in [leaf.is_nested for leaf in leaves]
             torch._foreach_zero_(leaves) if fused else [leaf.zero_() for leaf in leaves]  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only
@@ -293,9 +293,9 @@ class InplaceOps(IndexOps):
             raise ArgumentError(f"{op} takes a container or a mapping, got a {type(source).__name__}")
         lacking = sorted(self._outline().keys() - _keys(source))
         if lacking:
+            absent = ", ".join([f"`{key}`" for key in lacking])
             raise MissingKeyError(
-                f"{op}: the source lacks {', '.join(f'`{key}`' for key in lacking)}; use `update_` or `update_at_` to "
-                "write some of the entries"
+                f"{op}: the source lacks {absent}; use `update_` or `update_at_` to write some entries"
             )
 
     def _plan(
@@ -347,7 +347,7 @@ class InplaceOps(IndexOps):
                 f"in-place write: `{join_path(path)}` holds {entry.dtype}, got {source.dtype}, which it can't hold "
                 f"without loss; convert the value with `.to({entry.dtype})`"
             )
-        _require_writable(entry, path)
+        require_writable(entry, path)
 
     def _plan_object(
         self, entry: Any, value: Any, path: Path, parts: tuple[Any, ...] | None, size: torch.Size
@@ -359,7 +359,7 @@ class InplaceOps(IndexOps):
                 return [(entry, planned, path)]
             if parts is not None or planned is entry._shown():
                 return []
-            _require_writable(entry._shown(), path)
+            require_writable(entry._shown(), path)
             return [(entry._shown(), planned, path)]
         if not same_object(value, entry):
             raise StructureError(
@@ -405,7 +405,7 @@ class InplaceOps(IndexOps):
         masked = [(leaf, wide) for leaf, wide in rows if wide is not None]
         for leaf, _ in masked:
             _scalar_like(value, leaf)
-            _require_writable(leaf, ())
+            require_writable(leaf, ())
         masks = apart([leaf for leaf, _ in masked], [wide for _, wide in masked], own=False)
         for (leaf, _), wide in zip(masked, masks, strict=True):
             leaf.masked_fill_(wide, value)
@@ -580,14 +580,6 @@ def _scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
         where = f"`{join_path(path)}`" if path else "a leaf"
         raise StructureError(f"in-place write: {where} holds {leaf.dtype}, which can't hold {value!r} without loss")
     return number
-
-
-def _require_writable(leaf: Tensor, path: Path) -> None:
-    """Refuse a tensor that torch can't write in place, before any other leaf is written."""
-    problem = unwritable(leaf, torch.is_grad_enabled())
-    if problem:
-        where = f"`{join_path(path)}`" if path else "a leaf"
-        raise UnsupportedOperationError(f"in-place write: {where} {problem}; nothing was written")
 
 
 def _keys(source: Any) -> set[str]:

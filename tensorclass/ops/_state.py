@@ -329,7 +329,8 @@ def _sort_out(
         if _is_stack(entry) and isinstance(value, list):
             value = _class_of(entry).of(value, sizes.get(path[:-1], shown.shape))
         nested = isinstance(shown, Tensor) and shown.is_nested and isinstance(value, Tensor) and value.is_nested
-        if not assign and (nested or (has_lengths(entry) and has_lengths(value) and value.shape == entry.shape)):
+        lengths: Any = entry if has_lengths(entry) and has_lengths(value) else None
+        if not assign and (nested or (lengths is not None and value.shape == lengths.shape)):
             copies[path] = value
             continue
         if assign or not isinstance(shown, Tensor):

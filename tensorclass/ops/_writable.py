@@ -7,6 +7,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from ..core import Path, join_path
+from ..errors import UnsupportedOperationError
+
 NUMBERS: Final = (int, float, bool)
 _WIDE: Final = (torch.float32, torch.float64, torch.int64, torch.int32)
 _EXACT: Final = 2**24
@@ -70,3 +73,11 @@ def takes(leaf: Tensor, value: Any) -> bool:
     if torch.compiler.is_compiling():
         return True
     return not leaf.is_inference() and not (leaf._is_view() and leaf._base is not None and leaf._base.requires_grad)
+
+
+def require_writable(leaf: Tensor, path: Path) -> None:
+    """Refuse a tensor that torch can't write in place, before any other leaf is written."""
+    problem = unwritable(leaf, torch.is_grad_enabled())
+    if problem:
+        where = f"`{join_path(path)}`" if path else "a leaf"
+        raise UnsupportedOperationError(f"in-place write: {where} {problem}; nothing was written")

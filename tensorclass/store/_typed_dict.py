@@ -204,8 +204,8 @@ class TypedTensorDict(TensorDict):
             value = check_field(schema, key, value, batch_size=self._batch_size, others=others, options=Options())
         return super()._check(key, value)
 
-    def _plan(self, source: Any, prefix: Path, *args: Any) -> list[Any]:
-        plan = super()._plan(source, prefix, *args)
+    def _plan(self, source: Any, prefix: Path, *args: Any, **options: Any) -> list[Any]:
+        plan = super()._plan(source, prefix, *args, **options)
         schema = type(self)._schema()
         if shares_lengths(schema):
             known = {name: value for name, value in self._data.items() if name in schema.fields}

@@ -8,6 +8,7 @@ import pickle
 
 import pytest
 import torch
+import torch._dynamo.testing
 from torch import Tensor, nn
 
 from tensorclass import TensorClass
