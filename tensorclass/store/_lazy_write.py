@@ -17,12 +17,12 @@ from .._flags import flags
 from ..core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._keys import Path
 from ..errors import BatchSizeError, KeyThroughLeafError, UnsupportedOperationError
-from ..ops._inplace import InplaceOps, _require_writable, _scalar_like
+from ..ops._inplace import InplaceOps, _scalar_like
 from ..ops._join import JoinOps
 from ..ops._lengths import Ragged, has_lengths
 from ..ops._mapping import MappingOps
 from ..ops._steps import Copy, Later, copied_alike
-from ..ops._writable import takes
+from ..ops._writable import require_writable, takes
 from . import _lazy_entries as entries
 from ._dict import TensorDict
 from ._fitting import mismatch
@@ -238,7 +238,7 @@ class LazyWrites(LazyBase):
             if type(leaf) is not Tensor or leaf.shape != row.shape or leaf.dtype is not row.dtype:
                 return False
         for leaf, row in zip(leaves, rows, strict=True):
-            _require_writable(leaf, (*prefix, *path))  # type: ignore[arg-type]  # a tensor: the loop above says so
+            require_writable(leaf, (*prefix, *path))  # type: ignore[arg-type]  # a tensor: the loop above says so
             plan.append((leaf, row, (*prefix, *path)))  # type: ignore[arg-type]  # as above
         return True
 
@@ -377,7 +377,7 @@ class LazyWrites(LazyBase):
         for leaf in leaves:
             if not takes(leaf, value):
                 _scalar_like(value, leaf)
-                _require_writable(leaf, ())
+                require_writable(leaf, ())
 
     def where(
         self, condition: Tensor, other: Any, *, out: Any = None, pad: int | bool | None = None,
