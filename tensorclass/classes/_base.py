@@ -30,7 +30,7 @@ from ._meta import BatchSizeField, DeviceField, FrozenMeta, Meta, NamesField
 from ._pydantic import JsonMethods
 
 
-class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):  # type: ignore[misc]  # JSON has more forms
+class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
     """The primitives of a container, delegated to the store and held to the schema.
 
     A typed batch has no `__iter__`: Python iterates over it by index. Trainers that look for a batch size

@@ -106,9 +106,9 @@ class TableOps(BridgeOps):
         (tables().write_lines if lines else tables().write_records)([self], path, separator)
 
     @classmethod
-    def from_json(cls, path: Any = None, /, **options: Any) -> Self:
-        """A batch with a row for each object of a JSON file, `path`; see `tensorclass.from_json`."""
-        return tables().read("json", cls, options.pop("path", None) if path is None else path, **options)  # type: ignore[no-any-return]  # of this class
+    def from_json(cls, *args: Any, **kwargs: Any) -> Self:
+        """A batch with a row for each object of a JSON file; takes what `tensorclass.from_json` takes."""
+        return tables().read("json", cls, *args, **kwargs)  # type: ignore[no-any-return]  # of this class
 
     def to_parquet(self, path: StrPath, *, separator: str | None = None, **kwargs: Any) -> None:
         """Write a Parquet file with a row for each element, with the class in its metadata.

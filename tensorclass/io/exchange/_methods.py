@@ -30,9 +30,9 @@ READERS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def read(form: str, cls: Any, source: Any, **options: Any) -> Any:
+def read(form: str, cls: Any, *source: Any, **options: Any) -> Any:
     """What a reader gives, as the class whose method was called; an untyped one is `TensorDict`."""
-    return READERS[form](source, cls=cls if schema_of(cls) is not None else TensorDict, **options)
+    return READERS[form](*source, cls=cls if schema_of(cls) is not None else TensorDict, **options)
 
 
 def typed(cls: Any, stored: PersistentTensorDict) -> Any:
