@@ -19,14 +19,15 @@ FILE_LINES = 600
 FUNCTION_LINES = 60
 # Lines of code by room, a few above what each has: growth is a decision that is written here, not an accident.
 # Docstrings with their examples are asked for, and are no burden to carry.
-# Raised last for faults that were silent: `core` took over the list of caches, what vmap and export ask of pytrees, and
-# checks of arguments; `ops` plans writes that overlap; `nn` reads code before it is run and makes parts once, which
-# removed the switches of process-wide state; the masks of lazy stacks became one broadcast. `io` is new.
+# Raised last for faults that were silent, for options that are checked at every door, and for files: `io` holds the
+# format, maps, archives, datasets, remote files and, in `io/exchange`, tables, which are the half of its growth.
+# In exchange `nn` lost its layout engine, `typecheck` a second reader of annotations, `_schema` a second set of checks.
+# The design asks for 37,000 in all with what `parallel` will hold: the next savings come from `io/exchange` and `ops`.
 ROOM_LINES = {
-    "core": 1_600, "_schema": 3_700, "ops": 6_600, "store": 5_200, "classes": 3_100, "nn": 7_900, "typecheck": 3_550,
-    "io": 4_000, "cli": 600, "testing": 300, "the root": 630,
+    "core": 1_630, "_schema": 3_640, "ops": 6_830, "store": 5_570, "classes": 3_100, "nn": 7_800, "typecheck": 3_450,
+    "io": 6_700, "cli": 630, "testing": 300, "the root": 660,
 }  # fmt: skip
-WHOLE_LINES = 37_000
+WHOLE_LINES = 40_200
 MEDIAN_LINES = 200
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
