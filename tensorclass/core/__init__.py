@@ -6,6 +6,7 @@ One idea: a container is a list of leaves in order plus a way to build a twin of
 from ._base import BATCHED as BATCHED
 from ._base import STORAGE as STORAGE
 from ._base import VALUES as VALUES
+from ._base import VIEWS as VIEWS
 from ._base import TensorCollection as TensorCollection
 from ._batch import as_batch_size as as_batch_size
 from ._batch import batch_dim as batch_dim

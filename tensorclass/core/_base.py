@@ -19,6 +19,8 @@ BATCHED: Final = 0
 """Leaves that carry the batch dims: what shape, index and join operations touch."""
 VALUES: Final = 1
 """Leaves that the user calls tensors: what arithmetic and casts touch."""
+VIEWS: Final = 3
+"""`VALUES` leaves of the same memory: what holds no values is shared too."""
 STORAGE: Final = 2
 """Every tensor there is: what moves, pinning, sharing and accounting touch."""
 

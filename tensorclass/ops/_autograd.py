@@ -10,7 +10,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import VALUES, TensorCollection
+from ..core import VALUES, VIEWS, TensorCollection
 from ..errors import (
     ArgumentError,
     BatchSizeError,
@@ -114,7 +114,7 @@ class AutogradOps(Pointwise, ApplyOps):
         leaves: list[Tensor] = []
         twin = self._open(leaves, VALUES)
         new = [fn(leaf) for leaf in in_memory(twin, leaves)]
-        twin = twin._refill(new, self._batch_size, self._names, VALUES)
+        twin = twin._refill(new, self._batch_size, self._names, VIEWS)
         return self._lock_alike(twin)  # type: ignore[no-any-return]  # the twin
 
     def detach_(self) -> Self:
@@ -167,15 +167,15 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> TensorDict(a=torch.ones(2), batch_size=[2]).requires_grad_().requires_grad
         True
         """
-        leaves = self._leaves(VALUES)
-        lent(self, leaves, "requires_grad_", False)
+        lent(self, self._leaves(VALUES), "requires_grad_", False)
+        leaves, entries = _tracked(self)
         for i, leaf in enumerate(leaves):
             if requires_grad and not (leaf.is_floating_point() or leaf.is_complex()):
                 why = f"is of {leaf.dtype}, and only floating point and complex tensors have gradients"
                 raise self._refused(i, "requires_grad_", f"{why}: `select` the entries that have them")
             if not requires_grad and leaf.requires_grad and not leaf.is_leaf:
                 raise self._refused(i, "requires_grad_", "was computed from what requires grad; use `detach()`")
-        for leaf, entry in zip(leaves, holders(self), strict=True):
+        for leaf, entry in zip(leaves, entries, strict=True):
             leaf.requires_grad_(requires_grad)
             if entry is not None:
                 entry._settle(leaf)
@@ -194,7 +194,7 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> data.zero_grad().grad is None
         True
         """
-        for leaf in self._leaves(VALUES):
+        for leaf in _tracked(self)[0]:
             gradient = _gradient(leaf)
             if gradient is not None and set_to_none:
                 leaf.grad = None
@@ -244,6 +244,13 @@ class AutogradOps(Pointwise, ApplyOps):
             create_graph=create_graph,
             inputs=_inputs(inputs),
         )
+
+
+def _tracked(self: Any) -> tuple[list[Tensor], list[Any]]:
+    """The tensors that autograd knows the leaves by, and the entries with lengths among their holders."""
+    leaves, entries = self._leaves(VALUES), holders(self)
+    pairs = zip(leaves, entries, strict=True)  # a nested tensor is known itself, its rows are computed from it
+    return [leaf if entry is None else getattr(entry._rows, "source", leaf) for leaf, entry in pairs], entries
 
 
 def _gradient(leaf: Tensor) -> Tensor | None:

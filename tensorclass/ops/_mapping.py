@@ -18,7 +18,6 @@ from ..core._base import check_names
 from ..core._batch import as_batch_size
 from ..core._device import Device, as_device
 from ..core._keys import Key, Path, Subscript
-from ..core._mapped import has_lengths
 from ..core._views import KeysView, View
 from ..errors import (
     ArgumentError,
@@ -352,7 +351,7 @@ class MappingOps(ReadingOps):
             merges = isinstance(mine, MappingOps) and isinstance(value, (Mapping, TensorCollection))
             if merges and not (is_leaf is not None and is_leaf(type(value))):
                 mine._plan_update(value, (*prefix, key), wanted, inplace, is_leaf, plan, in_place)  # type: ignore[union-attr]  # merges says so
-            elif inplace and (isinstance(mine, Tensor) or has_lengths(mine)):
+            elif inplace and (isinstance(mine, Tensor) or getattr(mine, "_batch_shape", None) is not None):
                 in_place[prefix + (key,)] = value  # noqa: RUF005  # a starred index is syntax of Python 3.11
             else:
                 values[key] = value

@@ -13,7 +13,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import VALUES, TensorCollection, as_batch_size
+from ..core import VALUES, VIEWS, TensorCollection, as_batch_size
 from ..core._base import Names
 from ..core._batch import LARGEST, Sizes, as_int, as_ints, infer_shape
 from ..errors import ArgumentError, BatchDimError, BatchSizeError
@@ -107,7 +107,7 @@ class ShapeOps(InplaceOps):
             twin = self._open(leaves, VALUES)
             new = [leaf.view(shape[0]) for leaf in in_memory(twin, leaves)]
             twin._accept(leaves, new, "view")
-            return twin._refill(new, self._batch_size, self._names, VALUES)
+            return twin._refill(new, self._batch_size, self._names, VIEWS)
         target = infer_shape(_sizes(shape) if size is None else size, self._batch_size.numel(), op="view")
         if batch_size is not None and as_batch_size(batch_size) != target:
             raise BatchSizeError(f"view: batch_size {list(batch_size)} is not the shape {list(target)}")

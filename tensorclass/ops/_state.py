@@ -108,13 +108,13 @@ class StateOps(ApplyOps):
         if copies:
             self._refuse_frozen("write in place", "")
         plan: list[Any] = []
-        ragged: dict[Path, dict[str, Any]] = {}
+        nodes: dict[Path, dict[str, Any]] = {}
         for path, value in copies.items():
-            if has_lengths(value) or value.is_nested:
-                ragged.setdefault(path[:-1], {})[path[-1]] = value
+            if not isinstance(value, Tensor) or value.is_nested:
+                nodes.setdefault(path[:-1], {})[path[-1]] = value
             else:
                 plan += _copies(table[path[:-1]], table[path], value, path)
-        for path, values in ragged.items():  # together: their lengths agree
+        for path, values in nodes.items():  # together: lengths agree
             plan += table[path]._plan(values, path, None, None, None)
         for path in {path[:-1] for path in rest} | set(resized):
             _level(self, path)._require_unlocked("load the state", join_path(path) or None)
@@ -326,11 +326,10 @@ def _sort_out(
         shown: Any = entry._shown() if entry is not None and hasattr(kind, "_shown") else entry
         if isinstance(shown, Tensor) and not isinstance(value, Tensor):
             value = torch.as_tensor(value)
-        if _is_stack(entry) and isinstance(value, list):
+        if _is_stack(entry) and (isinstance(value, list) or not entry.shape):
             value = _class_of(entry).of(value, sizes.get(path[:-1], shown.shape))
         nested = isinstance(shown, Tensor) and shown.is_nested and isinstance(value, Tensor) and value.is_nested
-        lengths: Any = entry if has_lengths(entry) and has_lengths(value) else None
-        if not assign and (nested or (lengths is not None and value.shape == lengths.shape)):
+        if not assign and (nested or _side_by_side(entry, value)):
             copies[path] = value
             continue
         if assign or not isinstance(shown, Tensor):
@@ -346,6 +345,13 @@ def _sort_out(
             "tensors of the state take the place of the present ones"
         )
     return copies, rest
+
+
+def _side_by_side(entry: Any, value: Any) -> bool:
+    """Whether both are objects, or rows, of the same elements, which are written in place."""
+    rows = value if (found := Ragged.over(value)) is None else found
+    mine, theirs = getattr(entry, "_batch_shape", None), getattr(rows, "_batch_shape", None)
+    return mine is not None and mine == theirs and has_lengths(entry) == has_lengths(rows)
 
 
 def _copies(holder: Any, entry: Any, value: Tensor, path: Path) -> list[tuple[Any, Any, Path]]:

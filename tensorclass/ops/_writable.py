@@ -26,10 +26,17 @@ def unwritable(leaf: Tensor, tracked: bool) -> str:
             return "is a view of a tensor that requires grad: write under `torch.no_grad()`, or into a `clone()`"
         if leaf.grad_fn is not None and leaf.grad_fn.name().startswith(("Unbind", "Split")):
             return "is one of several views of one tensor under autograd: write into a `clone()`"
-    if not leaf.is_contiguous() and any(s == 0 and n > 1 for s, n in zip(leaf.stride(), leaf.shape, strict=True)):
-        return "is expanded, so several elements share memory: write into a `clone()`"
+    if problem := expanded(leaf):
+        return problem
     if not compiling and leaf.is_inference() and not torch.is_inference_mode_enabled():
         return "was made in inference mode: write in inference mode, or into a `clone()`"
+    return ""
+
+
+def expanded(leaf: Tensor) -> str:
+    """Why a write to one element would be a write to others; empty when it is not."""
+    if not leaf.is_contiguous() and any(s == 0 and n > 1 for s, n in zip(leaf.stride(), leaf.shape, strict=True)):
+        return "is expanded, so several elements share memory: write into a `clone()`"
     return ""
 
 

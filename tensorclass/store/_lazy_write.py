@@ -330,7 +330,8 @@ class LazyWrites(LazyBase):
         if isinstance(value, (TensorCollection, Mapping)):
             return self._spread_source(value, size, axis, path)
         if isinstance(value, (list, tuple, np.ndarray)):
-            value = _as_rows(value, size, axis)
+            objects = axis and isinstance(self._first(path)[0], NonTensorStack)
+            value = NonTensorStack.of(value, size) if objects else _as_rows(value, size, axis)
         if isinstance(value, Rows):
             return value.each
         rows = Ragged.over(value)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import BATCHED
+from ..core import BATCHED, Path
 from ..ops._lengths import Ragged
 from ._ragged import RaggedTensor
 from ._rows import Held, Rows
@@ -42,7 +42,9 @@ class NestedRows(Rows):
         same = held[0].device == self.held[0].device and torch.equal(held[1], self.held[1])
         if not same:
             return Rows(held, base)
-        return NestedRows(held, base, torch.nested.nested_tensor_from_jagged(held[0], self.source.offsets()))
+        return NestedRows(
+            held, base, torch.nested.nested_tensor_from_jagged(held[0], self.source.offsets(), self.source._lengths)
+        )
 
 
 class NestedEntry(RaggedTensor):
@@ -62,9 +64,17 @@ class NestedEntry(RaggedTensor):
         """The same elements in another batch shape."""
         return self._make([self._at.reshape(size)], size, None, BATCHED)
 
+    def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
+        if isinstance(value, Tensor) and value.is_nested:  # dims of size one lie between the first and the rows
+            extra = value.ndim - 2 - len(self.event_shape)
+            rows = [row.reshape(row.shape[extra:]) for row in value.unbind()] if extra > 0 else []
+            made: Any = NestedEntry._read(rows, None) if rows else None
+            value = made.reshape(torch.Size([len(rows), *[1] * extra])) if rows else value
+        return super()._plan_write(value, parts, size, path)
+
     def _settle(self, leaf: Tensor) -> None:
-        if isinstance(self._rows, NestedRows):
-            self._rows.source.requires_grad_(leaf.requires_grad)
+        if not leaf.is_nested:
+            super()._settle(leaf)
 
 
 def is_jagged(value: object) -> TypeGuard[Tensor]:
@@ -72,7 +82,7 @@ def is_jagged(value: object) -> TypeGuard[Tensor]:
     if type(value) is Tensor or not isinstance(value, Tensor) or not value.is_nested:
         return False
     plain: Any = value
-    return value.layout is torch.jagged and plain._ragged_idx == 1 and plain._lengths is None
+    return value.layout is torch.jagged and plain._ragged_idx == 1
 
 
 def has_rows(value: object, size: torch.Size) -> TypeGuard[Tensor]:
@@ -88,8 +98,9 @@ def only_tensors(entries: Mapping[str, Any]) -> bool:
 def over(value: Any) -> NestedEntry:
     """The rows of a nested tensor, in its memory."""
     offsets = value.offsets()
-    spans = torch.stack([offsets[:-1], offsets.diff()], -1).to(torch.int64)
-    rows = NestedRows((value.values(), spans, True), None, value)
+    lengths = value._lengths  # with holes between the rows
+    spans = torch.stack([offsets[:-1], offsets.diff() if lengths is None else lengths], -1).to(torch.int64)
+    rows = NestedRows((value.values(), spans, lengths is None), None, value)
     return NestedEntry._at_rows(rows, rows.numbers, None)
 
 

@@ -1,7 +1,8 @@
 """Entry nodes: what is neither a tensor nor a container, yet follows the batch or stays out of its way.
 
-`NonTensorStack` is one idea: the objects stay in a table, and an int64 index with the batch shape says which element
-holds which. Every shape, index, gather or join operation on the objects is the same operation on that index.
+`NonTensorStack` is one idea: an int64 tensor with the batch shape numbers the elements, and every shape or index
+operation on the objects is the same operation on the numbers. Where torch makes a view of them, the result is a view:
+it shares `Slots` with its source, and a write to either is in both. Where torch copies them, the objects are its own.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import BATCHED, VALUES, Path, join_path
+from ..core import BATCHED, STORAGE, VALUES, VIEWS, Path, join_path
 from ..core._base import Kind, Names
 from ..core._batch import broadcasts_to, over_events
 from ..core._exported import dumped, restored, single
 from ..core._pytree import trusted
 from ..core._repr import describe_entry
-from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError, too_deep
+from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ..ops import Join, LinkedList
 from ..ops._compare import same_object, same_tensor
 from ..ops._index import is_plain, near
+from ..ops._writable import expanded
 from ._follow import Follower
-from ._grown import grown
+from ._slots import Slots, check_nesting, compact, is_view, tabulate
 
 T = TypeVar("T")
 _functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
@@ -111,16 +113,20 @@ class NonTensorStack(Follower, Node, Generic[T]):
     ('b', ['b', 'c'], torch.Size([3]))
     """
 
-    __slots__ = ("_free", "_held")
+    __slots__ = ("_copy", "_free", "_from", "_seen")
     _holds_object = True
     _free: bool
     """Whether no container holds it, so that it may grow; absent where one does."""
-    _held: tuple[Sequence[T], Tensor]
-    """Table and index, which are replaced together: other threads may read meanwhile."""
+    _from: tuple[Slots, Tensor | None]
+    """What it shares with its views, and the numbers of its elements there; None for all of them."""
+    _seen: tuple[Sequence[T], Tensor] | None
+    """What the slots held when an operation began; None outside of operations."""
+    _copy: Tensor | None
+    """The index that an operation was given as a leaf."""
 
     def __init__(self, *values: Any) -> None:
-        self._held = tabulate([unwrap(value) for value in values])
-        self._free = True
+        table, index = tabulate([unwrap(value) for value in values])
+        self._from, self._seen, self._copy, self._free = (Slots(table, index, index), None), None, None, True
 
     @classmethod
     def from_list(cls, values: list[Any]) -> Self:
@@ -143,11 +149,12 @@ class NonTensorStack(Follower, Node, Generic[T]):
         if isinstance(values, NonTensorStack):
             return values
         if isinstance(values, (list, tuple)) and batch_size:
-            _check_nesting(values, batch_size, batch_size)
+            check_nesting(values, batch_size, batch_size)
             flat: list[Any] = list(values)
             for _ in range(len(batch_size) - 1):
                 flat = [value for part in flat for value in part]
-            return cls._of(tuple(flat), torch.arange(len(flat), device="cpu").reshape(batch_size))
+            index = torch.arange(len(flat), device="cpu").reshape(batch_size)
+            return cls._at(Slots(tuple(flat), index, index), None)
         return cls.of_one(values, batch_size)
 
     @classmethod
@@ -160,12 +167,25 @@ class NonTensorStack(Follower, Node, Generic[T]):
 
     @classmethod
     def _of(cls, table: Sequence[Any], index: Tensor) -> Self:
+        return cls._at(Slots(table, index), None)
+
+    @classmethod
+    def _at(cls, slots: Slots, numbers: Tensor | None) -> Self:
         node = object.__new__(cls)
-        node._held = table, index
+        node._from, node._seen, node._copy = (slots, numbers), None, None
         return node
 
     def _still(self) -> Self:
-        return self._of(*self._held)
+        node = object.__new__(type(self))
+        node._from, node._seen, node._copy = self._from, self._seen or self._from[0].held, None
+        return node
+
+    @property
+    def _held(self) -> tuple[Sequence[T], Tensor]:
+        """The objects, and where each element's is among them."""
+        slots, numbers = self._from
+        table, places = self._seen or slots.held
+        return table, slots.find(places, numbers)
 
     @property
     def _table(self) -> Sequence[T]:
@@ -177,12 +197,13 @@ class NonTensorStack(Follower, Node, Generic[T]):
 
     @property
     def _batch_shape(self) -> torch.Size:
-        return self._index.shape
+        return self.shape
 
     @property
     def shape(self) -> torch.Size:
         """The batch shape: one object for each element."""
-        return self._index.shape
+        slots, numbers = self._from
+        return (slots.held[1] if numbers is None else numbers).shape
 
     @property
     def device(self) -> torch.device:
@@ -208,10 +229,17 @@ class NonTensorStack(Follower, Node, Generic[T]):
         return self._index
 
     def _through(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        table, index = self._held
-        node = self._of(table, fn(index))
+        node = self._moved(fn(self._leaves(BATCHED)[0]))
         node._free = True
         return node
+
+    def _moved(self, new: Tensor) -> Self:
+        """The elements of these numbers: a view where the numbers are one."""
+        slots, numbers = self._from
+        if is_view(new, slots.numbers() if numbers is None else numbers):
+            return self._at(slots, new)
+        table, places = self._seen or slots.held
+        return self._of(table, slots.find(places, new))
 
     def _stored(self, key: str, size: torch.Size) -> Self:
         self._free = False
@@ -244,7 +272,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
             raise BatchSizeError(f"an element has shape {list(self.shape[1:])}, got {list(row.shape)}")
         table, places = self._held
         new = row._index.unsqueeze(0) + len(table)
-        self._held = (*table, *row._table), torch.cat([places[:index], new, places[index:]])
+        self._from = Slots((*table, *row._table), torch.cat([places[:index], new, places[index:]])), None
 
     def append(self, value: Any) -> None:
         """Put an object in at the end; see `insert`."""
@@ -256,7 +284,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
         grown._free = getattr(self, "_free", False)
         for value in values:
             grown.append(value)
-        self._held = grown._held
+        self._from = grown._from
 
     @classmethod
     def _join_many(cls, nodes: Sequence[Any], dim: int, op: str) -> Any:
@@ -265,17 +293,29 @@ class NonTensorStack(Follower, Node, Generic[T]):
 
     def _item(self) -> Any:
         """The objects as a list that writes back; the object itself without batch dims."""
-        index = _readable(*self._held)
-        return _linked(self, index, ()) if index.ndim else self._table[int(index)]
+        table, index = self._held
+        index = _readable(table, index)
+        return _linked(self, table, index, ()) if index.ndim else table[int(index)]
 
     def maybe_to_stack(self) -> Self:
         """This stack; what `NonTensorData` becomes one with."""
         return self
 
     def _leaves(self, kind: Kind) -> list[Tensor]:
-        return [] if kind == VALUES else [self._index]
+        if kind == BATCHED:
+            slots, numbers = self._from
+            return [slots.numbers() if numbers is None else numbers]
+        if kind == STORAGE:
+            self._copy = self._index
+            return [self._copy]
+        return []
 
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names, kind: Kind) -> Self:
+        if kind == BATCHED:
+            return self._moved(leaves[0])
+        slots, numbers = self._from
+        if kind == VIEWS or (leaves and leaves[0] is self._copy and (numbers is None or numbers.is_contiguous())):
+            return self._at(slots, numbers)
         table, index = self._held
         return self._of(table, index if kind == VALUES else leaves[0])
 
@@ -289,12 +329,16 @@ class NonTensorStack(Follower, Node, Generic[T]):
     @classmethod
     def _join_nodes(cls, nodes: Sequence[Any], dim: int, how: Join, key: str) -> Self:
         nodes = [node._still() for node in nodes]
-        first = nodes[0]._table
-        if all([node._table is first for node in nodes]):  # elements of one stack: the objects stay where they are
-            return cls._of(first, how.torch_fn([node._index for node in nodes], dim))
+        first: Any = nodes[0]
+        if all([node._from[0] is first._from[0] and node._seen is first._seen for node in nodes]):
+            joined = how.torch_fn([node._leaves(BATCHED)[0] for node in nodes], dim)  # the objects stay where they are
+            return first._make([joined], joined.shape, None, BATCHED)  # type: ignore[no-any-return]  # of this class
+        held = [node._held for node in nodes]
+        if all([own is held[0][0] for own, _ in held]):
+            return cls._of(held[0][0], how.torch_fn([index for _, index in held], dim))
         table: list[Any] = []
         shifted = []
-        for own, index in [compact(*node._held) for node in nodes]:
+        for own, index in [compact(*pair) for pair in held]:
             shifted.append(index + len(table))
             table += own
         return cls._of(tuple(table), how.torch_fn(shifted, dim))
@@ -311,7 +355,10 @@ class NonTensorStack(Follower, Node, Generic[T]):
             value = NonTensorStack.of(value, size if isinstance(value, (list, tuple)) else torch.Size([]))
         if isinstance(parts, tuple):
             parts = tuple([near(part, self._index) for part in parts])
-        size = (self._index if parts is None else self._index[parts]).shape
+        numbers = self._leaves(BATCHED)[0]
+        if problem := expanded(numbers):
+            raise UnsupportedOperationError(f"in-place write: `{join_path(path)}` {problem}; nothing was written")
+        size = (numbers if parts is None else numbers[parts]).shape
         if not broadcasts_to(value.shape, size):
             raise BatchSizeError(
                 f"in-place write: `{join_path(path)}` takes one object for each element of {list(size)}, got a stack "
@@ -321,11 +368,8 @@ class NonTensorStack(Follower, Node, Generic[T]):
 
     def _commit(self, plan: Any) -> None:
         value, parts = plan
-        new, places = compact(*value._held)
-        table, old = self._held
-        index = old.clone()
-        index[parts] = places.to(index.device) + len(table)
-        self._held = compact(grown(table, new), index)
+        slots, numbers = self._from
+        slots.write(numbers, parts, *compact(*value._held))
 
     def __iter__(self) -> Any:
         return iter([self[i] for i in range(len(self))]) if self.ndim > 1 else iter(self.tolist())
@@ -462,12 +506,12 @@ class _Link:
         self.node._commit((NonTensorStack.of(unwrap(value), depth), parts))
 
 
-def _linked(node: NonTensorStack[Any], index: Tensor, at: tuple[int, ...]) -> LinkedList:
+def _linked(node: NonTensorStack[Any], table: Sequence[Any], index: Tensor, at: tuple[int, ...]) -> LinkedList:
     """The objects below a place as lists that write back."""
     if index.ndim == 1:
-        items: list[Any] = [node._table[i] for i in index.tolist()]
+        items: list[Any] = [table[i] for i in index.tolist()]
     else:
-        items = [_linked(node, part, (*at, i)) for i, part in enumerate(index)]
+        items = [_linked(node, table, part, (*at, i)) for i, part in enumerate(index)]
     return LinkedList(items, _Link(node, at))
 
 
@@ -494,46 +538,6 @@ def unwrap(value: Any) -> Any:
     return (
         value.tolist() if isinstance(value, NonTensorStack) or getattr(type(value), "_holds_object", False) else value
     )
-
-
-def tabulate(values: list[Any]) -> tuple[tuple[Any, ...], Tensor]:
-    """The table and the index of nested lists of objects."""
-    shape: list[int] = []
-    level: Any = values
-    while isinstance(level, list):
-        if len(shape) == 64:  # the most dims that torch knows: a list that holds itself
-            raise too_deep("")
-        shape.append(len(level))
-        level = level[0] if level else None
-    size = torch.Size(shape)
-    _check_nesting(values, size, size)
-    flat: list[Any] = values
-    for _ in range(len(size) - 1):
-        flat = [value for part in flat for value in part]
-    return tuple(flat), torch.arange(len(flat), device="cpu").reshape(size)
-
-
-def _check_nesting(values: Any, size: torch.Size, whole: torch.Size) -> None:
-    if not size:
-        return
-    if not isinstance(values, (list, tuple)) or len(values) != size[0]:
-        given = f"{len(values)} values" if isinstance(values, (list, tuple)) else f"{values!r}"
-        raise BatchSizeError(
-            f"one object for each element: the batch size {list(whole)} expects nested lists of that shape, "
-            f"got {given} where {size[0]} are due"
-        )
-    for part in values if len(size) > 1 else ():
-        _check_nesting(part, size[1:], whole)
-
-
-def compact(table: Sequence[Any], index: Tensor) -> tuple[Sequence[Any], Tensor]:
-    """Drop the objects that no element refers to any more."""
-    if len(table) <= 2 * max(1, index.numel()) or torch.compiler.is_compiling() or not is_plain(index):
-        return table, index
-    flat = index.reshape(-1).tolist()
-    places = {old: new for new, old in enumerate(dict.fromkeys(flat))}
-    dense = torch.tensor([places[old] for old in flat], dtype=torch.int64, device=index.device)
-    return tuple([table[old] for old in places]), dense.reshape(index.shape)
 
 
 def _look_up(index: Any, table: Sequence[Any]) -> Any:

@@ -17,7 +17,7 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import BATCHED, STORAGE, VALUES, Path, join_path
+from ..core import BATCHED, STORAGE, Path, join_path
 from ..core._base import Kind, Names
 from ..core._batch import broadcasts_to, over_events
 from ..core._exported import keyed
@@ -42,6 +42,7 @@ from ._rows import (
     table_of,
     write_rows,
 )
+from ._slots import is_view
 
 NUMBERS = (bool, int, float, complex)
 Elements: TypeAlias = "Sequence[Tensor] | Sequence[Sequence[Tensor]] | Sequence[Sequence[Sequence[Tensor]]]"
@@ -410,7 +411,7 @@ class RaggedTensor(Node):
         table, spans = self._copy or self._packed()
         if self._seen is not None:
             self._copy = table, spans
-        return [table] if kind == VALUES else [table, spans]
+        return [table, spans] if kind == STORAGE else [table]
 
     def _over_values(self, over: Tensor, size: torch.Size) -> Tensor:
         """A tensor that broadcasts to the batch size of the holder, as one that broadcasts over the values."""
@@ -428,10 +429,12 @@ class RaggedTensor(Node):
             return self._at_rows(rows, rows.numbers, None)
         if kind == BATCHED:
             at = leaves[0]
-            if not is_plain(at) or torch.compiler.is_compiling() or same_storage(at, self._at):
+            if is_view(at, self._at):
                 return self._at_rows(self._rows, at, None)
-            held = self._seen or self._rows.held
-            return self._of(*pack(table, held[1].reshape(-1, 2)[at], True), True)
+            picked = (self._seen or self._rows.held)[1].reshape(-1, 2)[at]
+            if not is_plain(at) or torch.compiler.is_compiling():  # the lengths are not known: all rows are copied
+                return self._of(table.clone(), picked)
+            return self._of(*pack(table, picked, True), True)
         if not leaves:
             return self
         new = leaves[0]

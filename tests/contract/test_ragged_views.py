@@ -67,6 +67,15 @@ def jagged(size: Size) -> TensorDict:
     return TensorDict(r=ragged(size).to_nested(), a=ones(size), batch_size=size)
 
 
+def holes(size: Size) -> TensorDict:
+    """A nested tensor whose rows are apart in memory."""
+    whole = ragged(size)
+    nested = torch.nested.nested_tensor_from_jagged(
+        whole.pad().flatten(), torch.arange(size[0] + 1) * int(whole.lengths.max()), whole.lengths
+    )
+    return TensorDict(r=nested, a=ones(size), batch_size=size)
+
+
 HOLDERS: dict[str, Callable[[Size], Any]] = {
     "dict": lambda size: TensorDict(r=ragged(size), a=ones(size), batch_size=size),
     "unpadded": lambda size: TensorDict(
@@ -84,6 +93,7 @@ HOLDERS: dict[str, Callable[[Size], Any]] = {
     "stack of views": lambda size: lazy_stack(list(HOLDERS["dict"](size).unbind(0))),
     "stack below": lambda size: TensorDict(s=HOLDERS["stack"](size), a=ones(size), batch_size=size),
     "jagged": jagged,
+    "jagged with holes": holes,
     "jagged below": lambda size: TensorDict(x=jagged(size), batch_size=size),
 }
 VIEWS: dict[str, tuple[int, Callable[[Any], Any]]] = {
@@ -145,6 +155,8 @@ def mapped(value: Any, fn: Callable[[Tensor], Tensor]) -> Any:
                 parts = iter(entry.values.split(entry.lengths.flatten().tolist()))
                 new = nest(tuple(entry.shape), lambda parts=parts: fn(next(parts)))
                 store._data[key] = RaggedTensor.of(new, entry.shape, entry.values[:0])
+            elif isinstance(entry, Tensor) and key == "r" and not entry.is_nested:  # a row of a nested tensor
+                store._data[key] = fn(entry)
             elif isinstance(entry, Tensor) and entry.is_nested:
                 new = [fn(row) for row in entry.unbind()]
                 store._data[key] = torch.nested.as_nested_tensor(new, layout=torch.jagged) if new else entry

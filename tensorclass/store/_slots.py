@@ -1,0 +1,117 @@
+"""What objects of elements share with their views: a table of objects, and where each element's is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import BatchSizeError, too_deep
+from ..ops._index import is_plain
+from ..ops._writable import same_storage
+from ._grown import grown
+
+_WRITING = Lock()
+_functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
+
+
+def _alone() -> AbstractContextManager[Any]:
+    """Other threads wait; traced code has no others."""
+    return nullcontext() if torch.compiler.is_compiling() else _WRITING
+
+
+class Slots:
+    """A place for each element of a stack, that all its views write to; held as one, as other threads may read."""
+
+    __slots__ = ("_made", "held")
+    held: tuple[Sequence[Any], Tensor]
+    """Table and places, which are replaced together."""
+
+    def __init__(self, table: Sequence[Any], places: Tensor, numbers: Tensor | None = None) -> None:
+        if (
+            numbers is None
+            and isinstance(places, Tensor)
+            and not is_plain(places)
+            and _functorch.is_batchedtensor(places)
+        ):
+            numbers = places  # vmap maps over these, and makes no views of them
+        self.held, self._made = (table, places), numbers
+
+    def numbers(self) -> Tensor:
+        """The number of each element: made once it is asked for."""
+        made = self._made
+        if made is None:
+            with _alone():  # views share these numbers, whichever thread asks first
+                if self._made is None:
+                    places = self.held[1]
+                    self._made = torch.arange(places.numel(), device=places.device).reshape(places.shape)
+                made = self._made
+        return made
+
+    def find(self, places: Tensor, numbers: Tensor | None) -> Tensor:
+        """Where the elements of some numbers are in the table."""
+        if numbers is None or numbers is self._made:
+            return places
+        return numbers if places is self._made else places.reshape(-1)[numbers]
+
+    def write(self, numbers: Tensor | None, parts: Any, objects: Sequence[Any], index: Tensor) -> None:
+        """Let elements have other objects; what views in other threads write meanwhile is not lost."""
+        with _alone():
+            table, places = self.held
+            changed, at, new = places.clone(), parts, index.to(places.device) + len(table)
+            if numbers is not None:
+                changed, at = changed.reshape(-1), numbers[parts]
+            changed[at] = new
+            self.held = compact(grown(table, objects), changed.reshape(places.shape))
+
+
+def is_view(new: Tensor, old: Tensor) -> bool:
+    """Whether the result of an operation shares memory with its input; also of tensors that have no memory to show."""
+    base = new._base
+    if base is not None:
+        return base is old or base is old._base
+    return new is old or (not torch.compiler.is_compiling() and new.is_inference() and same_storage(new, old))
+
+
+def compact(table: Sequence[Any], index: Tensor) -> tuple[Sequence[Any], Tensor]:
+    """Drop the objects that no element refers to any more."""
+    if len(table) <= 2 * max(1, index.numel()) or torch.compiler.is_compiling() or not is_plain(index):
+        return table, index
+    flat = index.reshape(-1).tolist()
+    places = {old: new for new, old in enumerate(dict.fromkeys(flat))}
+    dense = torch.tensor([places[old] for old in flat], dtype=torch.int64, device=index.device)
+    return tuple([table[old] for old in places]), dense.reshape(index.shape)
+
+
+def tabulate(values: list[Any]) -> tuple[tuple[Any, ...], Tensor]:
+    """The table and the index of nested lists of objects."""
+    shape: list[int] = []
+    level: Any = values
+    while isinstance(level, list):
+        if len(shape) == 64:  # the most dims that torch knows: a list that holds itself
+            raise too_deep("")
+        shape.append(len(level))
+        level = level[0] if level else None
+    size = torch.Size(shape)
+    check_nesting(values, size, size)
+    flat: list[Any] = values
+    for _ in range(len(size) - 1):
+        flat = [value for part in flat for value in part]
+    return tuple(flat), torch.arange(len(flat), device="cpu").reshape(size)
+
+
+def check_nesting(values: Any, size: torch.Size, whole: torch.Size) -> None:
+    if not size:
+        return
+    if not isinstance(values, (list, tuple)) or len(values) != size[0]:
+        given = f"{len(values)} values" if isinstance(values, (list, tuple)) else f"{values!r}"
+        raise BatchSizeError(
+            f"one object for each element: the batch size {list(whole)} expects nested lists of that shape, "
+            f"got {given} where {size[0]} are due"
+        )
+    for part in values if len(size) > 1 else ():
+        check_nesting(part, size[1:], whole)
