@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from ..ops._index import is_plain
 from ..ops._writable import same_storage
 from ._grown import grown
 
-_WRITING = Lock()
+_WRITING = RLock()
 _functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
 
 
@@ -32,13 +32,8 @@ class Slots:
     """Table and places, which are replaced together."""
 
     def __init__(self, table: Sequence[Any], places: Tensor, numbers: Tensor | None = None) -> None:
-        if (
-            numbers is None
-            and isinstance(places, Tensor)
-            and not is_plain(places)
-            and _functorch.is_batchedtensor(places)
-        ):
-            numbers = places  # vmap maps over these, and makes no views of them
+        mapped = not isinstance(places, Tensor) or (not is_plain(places) and _functorch.is_batchedtensor(places))
+        numbers = places if mapped else numbers  # vmap maps over these, and makes no views of them
         self.held, self._made = (table, places), numbers
 
     def numbers(self) -> Tensor:

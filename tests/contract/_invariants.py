@@ -81,12 +81,12 @@ def _check_views(collection: Any) -> None:
 
 
 def _numbers(collection: TensorCollection) -> Iterator[int]:
-    """What numbers the elements of ragged entries: no storage, as table and spans say it all."""
+    """What numbers the elements of entry nodes: no storage, as what views share says it all."""
     for value in () if collection._stacked else collection._entries().values():
         if isinstance(value, TensorCollection):
             yield from _numbers(value)
-        elif isinstance(value, RaggedTensor):
-            yield id(value._at)
+        elif isinstance(value, (RaggedTensor, NonTensorStack)):
+            yield from map(id, value._leaves(BATCHED))
 
 
 def _check_leaves(collection: TensorCollection) -> None:
