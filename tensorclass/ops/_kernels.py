@@ -213,7 +213,22 @@ def _met(self: C, other: Any, kernel: Kernel) -> tuple[C, Any]:
         except RuntimeError:
             raise unaligned(mine, theirs, kernel.name) from None
         self = operation(self, "expand")(self, size)
+    if not self._stacked:
+        self = _met_below(self, other, kernel)
     return self, other._open([], VALUES) if kernel.meets else other
+
+
+def _met_below(self: C, other: Any, kernel: Kernel) -> C:
+    """A container whose nested ones are as large as those of both."""
+    twin: Any = None
+    for key, value in self._outline().items():
+        partner = other._outline().get(key) if isinstance(value, Pointwise) else None
+        if isinstance(partner, Pointwise):
+            met, _ = _met(value, partner, kernel)
+            if met is not value:
+                twin = self._twin() if twin is None else twin
+                twin._put(key, met)
+    return self if twin is None else twin  # type: ignore[no-any-return]  # a twin of self
 
 
 def dunder(self: C, other: object, kernel: Kernel) -> C:

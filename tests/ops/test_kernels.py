@@ -596,3 +596,23 @@ def test_torch_functions_refuse():
     assert_leaves(
         torch.sub(tensor, data, alpha=2), expected(next(r for r in ROWS if r.name == "rsub"), data, tensor, alpha=2)
     )
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "eq", "lt", "logical_or"])
+@pytest.mark.parametrize(
+    ("left", "right"), [((2, 1), (2, 4)), ((2, 4), (2, 1)), ((2, 1, 3), (2, 4, 1)), ((2,), (2, 4))]
+)
+def test_nested_sizes_that_broadcast(name: str, left: tuple[int, ...], right: tuple[int, ...]):
+    """A nested container of the result is as large as its leaves, whichever side was larger."""
+    one, other = (
+        TensorDict({"n": {"m": TensorDict({"x": torch.rand(*size, 2)}, size)}}, [2]) for size in (left, right)
+    )
+    if len(left) != len(right):
+        with pytest.raises(StructureError):
+            getattr(one, name)(other)
+        return
+    found = getattr(one, name)(other)
+    size = torch.broadcast_shapes(left, right)
+    assert found["n", "m"].batch_size == size
+    assert found["n", "m", "x"].shape == (*size, 2)
+    assert torch.equal(found["n", "m", "x"], getattr(torch, name)(one["n", "m", "x"], other["n", "m", "x"]))
