@@ -24,13 +24,13 @@ from ._operands import (
     Layout,
     Pointwise,
     Right,
+    as_large,
     merged,
     operand,
     operation,
     paired,
     partial,
     show,
-    unaligned,
 )  # fmt: skip
 from ._operands import pair as pair
 from ._steps import apart
@@ -160,7 +160,7 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
     locked = kernel.checked and self._owners() is not None
     met = isinstance(other, TensorCollection)
     if met:
-        self, other = _met(self, other, kernel)
+        self, other = as_large(self, other, kernel.name, kernel.meets)
     if met and default is not None:
         (template, leaves), right = merged(self, other, kernel.name, default)
     else:
@@ -202,33 +202,6 @@ def _locked(result: C) -> C:
     """The result of arithmetic on a locked container, which is locked as well."""
     result._set_lock(None)
     return result
-
-
-def _met(self: C, other: Any, kernel: Kernel) -> tuple[C, Any]:
-    """Two containers that meet: the left one as large as both, the right one as it is now where its objects matter."""
-    mine, theirs = self._batch_size, other._batch_size
-    if mine != theirs and not broadcasts_to(theirs, mine):
-        try:
-            size = torch.broadcast_shapes(mine, theirs)
-        except RuntimeError:
-            raise unaligned(mine, theirs, kernel.name) from None
-        self = operation(self, "expand")(self, size)
-    if not self._stacked:
-        self = _met_below(self, other, kernel)
-    return self, other._open([], VALUES) if kernel.meets else other
-
-
-def _met_below(self: C, other: Any, kernel: Kernel) -> C:
-    """A container whose nested ones are as large as those of both."""
-    twin: Any = None
-    for key, value in self._outline().items():
-        partner = other._outline().get(key) if isinstance(value, Pointwise) else None
-        if isinstance(partner, Pointwise):
-            met, _ = _met(value, partner, kernel)
-            if met is not value:
-                twin = self._twin() if twin is None else twin
-                twin._put(key, met)
-    return self if twin is None else twin  # type: ignore[no-any-return]  # a twin of self
 
 
 def dunder(self: C, other: object, kernel: Kernel) -> C:

@@ -167,6 +167,33 @@ def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
     return theirs
 
 
+def as_large(self: P, other: Any, op: str, snapshot: bool) -> tuple[P, Any]:
+    """Two containers that meet: the left one as large as both, the right one as it is now where its objects matter."""
+    mine, theirs = self._batch_size, other._batch_size
+    if mine != theirs and not broadcasts_to(theirs, mine):
+        try:
+            size = torch.broadcast_shapes(mine, theirs)
+        except RuntimeError:
+            raise unaligned(mine, theirs, op) from None
+        self = operation(self, "expand")(self, size)
+    if not self._stacked:
+        self = _met_below(self, other, op)
+    return self, other._open([], VALUES) if snapshot else other
+
+
+def _met_below(self: P, other: Any, op: str) -> P:
+    """A container whose nested ones are as large as those of both."""
+    twin: Any = None
+    for key, value in self._outline().items():
+        partner = other._outline().get(key) if isinstance(value, Pointwise) else None
+        if isinstance(partner, Pointwise):
+            larger, _ = as_large(value, partner, op, False)
+            if larger is not value:
+                twin = self._twin() if twin is None else twin
+                twin._put(key, larger)
+    return self if twin is None else twin  # type: ignore[no-any-return]  # a twin of self
+
+
 def _require_same_keys(self: Pointwise, other: Any, mine: Layout, theirs: Layout, op: str) -> None:
     left, right = set(mine), set(theirs)
     if left == right:
