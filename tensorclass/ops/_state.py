@@ -326,7 +326,7 @@ def _sort_out(
         shown: Any = entry._shown() if entry is not None and hasattr(kind, "_shown") else entry
         if isinstance(shown, Tensor) and not isinstance(value, Tensor):
             value = torch.as_tensor(value)
-        if _is_stack(entry) and (isinstance(value, list) or not entry.shape):
+        if _is_stack(entry) and (isinstance(value, list) or not shown.shape):
             value = _class_of(entry).of(value, sizes.get(path[:-1], shown.shape))
         nested = isinstance(shown, Tensor) and shown.is_nested and isinstance(value, Tensor) and value.is_nested
         if not assign and (nested or _side_by_side(entry, value)):
