@@ -45,7 +45,7 @@ def flags(made: T) -> T:
     Operations check their dims, which may be names.
 
     >>> @flags
-    ... def read(path, *, strict: "bool" = True): ...
+    ... def read(path, *, strict: bool = True): ...
     >>> read("a", strict="no")
     Traceback (most recent call last):
     tensorclass.errors.ArgumentError: `strict` is True or False, got 'no'

@@ -191,7 +191,7 @@ def _met_below(self: P, other: Any, op: str) -> P:
             if larger is not value:
                 twin = self._twin() if twin is None else twin
                 twin._put(key, larger)
-    return self if twin is None else twin  # type: ignore[no-any-return]  # a twin of self
+    return self if twin is None else twin
 
 
 def _require_same_keys(self: Pointwise, other: Any, mine: Layout, theirs: Layout, op: str) -> None:
