@@ -98,7 +98,7 @@ def test_construction():
     with pytest.raises(ModuleError, match="takes a function or a module, got int 3"):
         CudaGraphModule(3)
     for warmup in (0, -1, "2"):
-        with pytest.raises(ValueError, match="the number of the call that records|`warmup` is a whole number"):
+        with pytest.raises(ValueError, match=r"the number of the call that records|`warmup` is a whole number"):
             CudaGraphModule(keyed(), warmup=warmup)
     with pytest.warns(UserWarning, match="the module has its own in_keys"):
         assert CudaGraphModule(keyed(), in_keys=["z"]).in_keys == ["x"]
