@@ -22,7 +22,7 @@ from tests.contract._invariants import check
 from tests.contract._lazy_kinds import LAZY, MACHINE_KINDS
 from tests.contract._model import Model, as_list, assert_same, mask_path, trimmed
 from tests.contract._operations import OPS, Op, at
-from tests.contract._pointwise import expected, overlaps, spans_batch
+from tests.contract._pointwise import expected, overlaps, shares_elements, spans_batch
 
 Step: TypeAlias = "tuple[str, int]"
 Change: TypeAlias = "Callable[[random.Random, Any, Model], tuple[Any, Model]]"
@@ -116,6 +116,8 @@ def listed(op: Op) -> Change:
         if isinstance(given, Exception):
             none = 0 in model.size or any(0 in part.size for part in as_list(wanted))
             beyond = model.lazy and none and isinstance(given, BatchIndexError)
+            if op.writes and shares_elements(container) and "is expanded" in str(given):
+                return container, model  # docs/ragged.md; a tensor of the table is padded, where torch sees no overlap
             if beyond:  # positions of members are looked up also where there are no elements (docs/lazy-stacks.md)
                 return container, model
             if not (model.uneven and op.name.split("(")[0] in DENSE and isinstance(given, TensorClassError)):
@@ -148,7 +150,12 @@ def pointwise(row: Row, in_place: bool) -> Change:
         if refused or (in_place and (overlaps(container) or changes_dtype(model, wanted))):
             must_refuse(lambda: method(*others))
             return container, model
-        result = method(*others)
+        shared = in_place and shares_elements(container)
+        result = attempt(lambda: method(*others))
+        if isinstance(result, Exception):
+            if shared and "is expanded" in str(result):
+                return container, model  # as above
+            raise result
         wanted = in_dtypes_of(model, wanted) if in_place else wanted
         assert_same(result, replace(wanted, lazy=model.lazy), exact=False)
         return result, replace(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tensorclass.core import VALUES, TensorCollection
+from tensorclass.core import BATCHED, VALUES, TensorCollection
 from tensorclass.ops._table import Row
 from tests.contract._model import ROLES, Model, Path
 
@@ -74,7 +74,19 @@ def spans_batch(others: list[Any]) -> bool:
 def overlaps(container: Any) -> bool:
     """Whether several elements share memory, or autograd guards a leaf."""
     leaves = container._leaves(VALUES)
-    shared = any(
+    return _expanded(leaves) or any(leaf.requires_grad for leaf in leaves)
+
+
+def shares_elements(container: Any) -> bool:
+    """Whether elements of ragged entries, or of objects, stand for each other: an expanded batch."""
+    leaves = container._leaves(BATCHED)
+    stacks = [leaf for leaf in leaves if isinstance(leaf, TensorCollection)]
+    return _expanded([leaf for leaf in leaves if isinstance(leaf, Tensor)]) or any(
+        shares_elements(member) for stack in stacks for member in stack._members
+    )
+
+
+def _expanded(leaves: list[Tensor]) -> bool:
+    return any(
         s == 0 and n > 1 and leaf.numel() for leaf in leaves for s, n in zip(leaf.stride(), leaf.shape, strict=True)
     )
-    return shared or any(leaf.requires_grad for leaf in leaves)

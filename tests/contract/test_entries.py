@@ -332,6 +332,8 @@ def assert_near(container: Any, wanted: dict[Place, Payload]) -> None:
 @pytest.mark.parametrize("kind", ROW_KINDS)
 def test_pointwise(kind: str, holder: str, size: Size, record_property: Callable[[str, object], None]):
     """Every row of the table does to each element what torch does to its tensors; in place it reaches the members."""
+    if (kind, holder) == ("jagged", "class"):
+        size = size[:1]  # a field of torch's nested tensors has one batch dim
 
     def attempt(row: Row, which: str) -> None:
         container = make(kind, holder, size)
