@@ -24,10 +24,10 @@ FUNCTION_LINES = 60
 # In exchange `nn` lost its layout engine, `typecheck` a second reader of annotations, `_schema` a second set of checks.
 # The design asks for 37,000 in all with what `parallel` will hold: the next savings come from `io/exchange` and `ops`.
 ROOM_LINES = {
-    "core": 1_630, "_schema": 3_640, "ops": 6_830, "store": 5_670, "classes": 3_100, "nn": 7_800, "typecheck": 3_450,
+    "core": 1_630, "_schema": 3_640, "ops": 6_830, "store": 5_700, "classes": 3_100, "nn": 7_800, "typecheck": 3_450,
     "io": 6_700, "cli": 630, "testing": 300, "the root": 660,
 }  # fmt: skip
-WHOLE_LINES = 40_200
+WHOLE_LINES = 40_400
 MEDIAN_LINES = 200
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

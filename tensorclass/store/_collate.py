@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, overload
 
-from torch.utils.data._utils.collate import default_collate_fn_map
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data._utils.collate import default_collate, default_collate_fn_map
 
-from ..core import TensorCollection
+from ..core import Path, TensorCollection, join_path, unravel_key_to_tuple
+from ..core._keys import Key
+from ..errors import ArgumentError
 from ..ops import stack
+from ._dict import TensorDict
 
 C = TypeVar("C", bound=TensorCollection)
 
@@ -21,16 +26,83 @@ def collate_containers(batch: Sequence[Any] | TensorCollection, *, collate_fn_ma
 @overload
 def collate(batch: Sequence[C]) -> C: ...
 @overload
-def collate(batch: Sequence[Any]) -> Any: ...
-def collate(batch: Sequence[Any]) -> Any:
+def collate(
+    batch: Sequence[Any], *, pad_keys: Mapping[Key, float] | None = None, nested_keys: Sequence[Key] | None = None,
+    mask_key: Key | None = None,
+) -> Any: ...  # fmt: skip
+def collate(
+    batch: Sequence[Any], *, pad_keys: Mapping[Key, float] | None = None, nested_keys: Sequence[Key] | None = None,
+    mask_key: Key | None = None,
+) -> Any:  # fmt: skip
     """Stack a list of containers; the `collate_fn` to give a DataLoader where its default is not used.
+
+    Args:
+        batch: containers, or tuples and dicts that hold some; anything but a sequence is a batch already.
+        pad_keys: entries that are padded along their first dim, and the number that fills each.
+        nested_keys: entries that become nested tensors with the jagged layout.
+        mask_key: where the masks of the padded entries go: a container with True at what is no padding.
+
+    A class that declares `field(join="pad")` needs no options.
+
+    Raises:
+        MissingKeyError: for a sample that lacks one of the entries.
+        ArgumentError: for masks without padding, an entry in both lists, a mask key that is an entry, or padding of
+            samples with batch dims.
+        StructureError: where the other entries do not stack.
 
     >>> import torch
     >>> from tensorclass import TensorDict, collate
     >>> collate([TensorDict(a=torch.zeros(3)), TensorDict(a=torch.ones(3))]).batch_size
     torch.Size([2])
+    >>> collate([TensorDict(a=torch.ones(n)) for n in (1, 2)], pad_keys={"a": 7})["a"]
+    tensor([[1., 7.],
+            [1., 1.]])
     """
-    return collate_containers(batch)
+    if not isinstance(batch, (list, tuple)) or not batch:
+        return batch
+    pads = {unravel_key_to_tuple(key): value for key, value in (pad_keys or {}).items()}
+    nests = [unravel_key_to_tuple(key) for key in nested_keys or ()]
+    mask = None if mask_key is None else unravel_key_to_tuple(mask_key)
+    if mask is not None and not pads:
+        raise ArgumentError("collate: `mask_key` names the masks of `pad_keys`, and there are none")
+    both = [path for path in nests if path in pads]
+    if both:
+        raise ArgumentError(f"collate: `{join_path(both[0])}` is in `pad_keys` and in `nested_keys`")
+    return _collated(batch, pads, nests, mask)
+
+
+def _collated(batch: Sequence[Any], pads: dict[Path, float], nests: list[Path], mask: Path | None) -> Any:
+    first = batch[0]
+    if isinstance(first, TensorCollection):
+        return _by_keys(batch, pads, nests, mask) if pads or nests else stack(batch)
+    if isinstance(first, Mapping):
+        return {key: _collated([sample[key] for sample in batch], pads, nests, mask) for key in first}
+    if isinstance(first, tuple):
+        parts = [_collated(list(column), pads, nests, mask) for column in zip(*batch, strict=True)]
+        return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
+    return default_collate(batch)
+
+
+def _by_keys(samples: Sequence[Any], pads: dict[Path, float], nests: list[Path], mask: Path | None) -> Any:
+    """Containers stacked, but for the entries that are padded or nested."""
+    if pads and any([sample._batch_size for sample in samples]):
+        raise ArgumentError("collate: `pad_keys` pads samples without batch dims; call `pad_sequence` for others")
+    named = [*pads, *nests]
+    if mask is not None and any([mask in sample.keys(include_nested=True) for sample in samples]):
+        raise ArgumentError(f"collate: `{join_path(mask)}` is an entry of the samples; give another `mask_key`")
+    columns = {path: [sample[path] for sample in samples] for path in named}
+    found: Any = stack([sample.exclude(*named) for sample in samples])
+    masks: Any = TensorDict({}, found.batch_size)
+    for path, value in pads.items():
+        found[path] = pad_sequence(columns[path], batch_first=True, padding_value=value)
+        lengths = torch.tensor([len(row) for row in columns[path]], device=found[path].device)
+        masks[path] = torch.arange(found[path].shape[1], device=lengths.device) < lengths[:, None]
+    for path in nests:
+        found[path] = torch.nested.as_nested_tensor(columns[path], layout=torch.jagged)
+    if mask is not None:
+        found[mask] = masks
+    kind: Any = type(samples[0])
+    return kind.from_tensordict(found) if samples[0]._layered else found
 
 
 default_collate_fn_map[TensorCollection] = collate_containers

@@ -43,7 +43,6 @@ DIFFERENT = {
     "NonTensorData": ({"_metadata", "_is_non_tensor"}, PRIVATE),
     "NonTensorDataBase": ({"_metadata", "_is_non_tensor"}, PRIVATE),
     "TensorAttrs": ({"batch_size", "device", "names"}, "a plain frozen dataclass"),
-    "collate": ({"pad_keys", "nested_keys", "mask_key"}, "the field says how it joins"),
 }  # fmt: skip
 
 
