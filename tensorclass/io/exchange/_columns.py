@@ -271,7 +271,16 @@ def _array(values: Any) -> Tensor | None:
     rounded = (
         found.dtype == np.float64 and found.size and np.nanmax(np.abs(found), initial=0) > 2**53 and _holds(values, int)
     )
-    return None if rounded else torch.from_numpy(found)
+    if rounded:  # numpy takes integers on both sides of 2**63 for floats
+        return None if _holds(values, float) else _unsigned(values)
+    return torch.from_numpy(found.view(found.dtype.str))  # one name for each number of bits
+
+
+def _unsigned(values: Any) -> Tensor | None:
+    try:
+        return torch.from_numpy(np.array(values, dtype=np.uint64))
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 def _holds(values: Any, kind: type) -> bool:

@@ -86,9 +86,9 @@ def _cells(column: Column, rows: int, path: str) -> list[str]:
         numbers = stored(value, path)[0].numpy()
         return [str(number) for number in numbers] if numbers.dtype.kind == "f" else [str(n) for n in numbers.tolist()]
     if isinstance(value, NonTensorStack) and native_type(column.spec, value) is str:
-        if None in value._table and "" in value._table:
+        if "" in value._table and (None in value._table or _may_lack(column.spec)):
             raise UnsupportedOperationError(
-                f"to_csv: field `{path}` has both None and an empty text, which CSV can't tell apart"
+                f"to_csv: field `{path}` has an empty text, which CSV can't tell from an absent one; use JSON lines"
             )
         return ["" if text is None else text for text in value.tolist()]
     return ["" if entry is None else json_text(entry).decode() for entry in json_rows(column, rows, path)]
@@ -212,9 +212,13 @@ def _values(texts: Sequence[str], spec: FieldSpec | None) -> list[Any]:
 def _parser(spec: FieldSpec | None) -> Callable[[str], Any]:
     native = None if spec is None or spec.kind not in ("value", "per_element") else native_type(spec, NonTensorStack())
     if native is str and spec is not None:
-        optional = (spec.kind == "per_element" and spec.adapter_accepts(None)) or spec.optional
-        return (lambda text: text or None) if optional else str
+        return (lambda text: text or None) if _may_lack(spec) else str
     return _number if spec is None or native in NATIVE or spec.dtype is not None else _loose
+
+
+def _may_lack(spec: FieldSpec | None) -> bool:
+    """Whether an empty text of a field stands for None."""
+    return spec is not None and (spec.optional or (spec.kind == "per_element" and spec.adapter_accepts(None)))
 
 
 def _number(text: str) -> Any:
