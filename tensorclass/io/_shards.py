@@ -186,12 +186,13 @@ class Shelf:
             opened[number] = batch, take_apart(batch)
         self._used[numbers] = self._now
         if opened:
-            here = np.array([*table.held], np.int64)
+            here = np.array([number for number in table.held if number not in numbers], np.int64)
             here = here[np.argsort(self._used[here], kind="stable")]
-            self._table = table.having(opened, here[: max(0, len(here) + len(opened) - self._limit)].tolist())
-            table = self._table
+            over = max(0, len(table.held) + len(opened) - self._limit)
+            # Other threads replace the table too: this call goes on with the one that it made.
+            self._table = table = table.having(opened, here[:over].tolist())
             if self._remotes is not None:
-                self._remotes = {number: self._remotes[number] for number in table.held}
+                self._remotes = {number: one for number, one in self._remotes.items() if number in table.held}
         return table
 
     def _fetch(self, numbers: IntArray, rows: IntArray) -> None:

@@ -351,7 +351,8 @@ class MappingOps(ReadingOps):
             merges = isinstance(mine, MappingOps) and isinstance(value, (Mapping, TensorCollection))
             if merges and not (is_leaf is not None and is_leaf(type(value))):
                 mine._plan_update(value, (*prefix, key), wanted, inplace, is_leaf, plan, in_place)  # type: ignore[union-attr]  # merges says so
-            elif inplace and (isinstance(mine, Tensor) or getattr(mine, "_batch_shape", None) is not None):
+            elif inplace and (isinstance(mine, Tensor) or getattr(mine, "_batch_shape", None) is not None
+                              or isinstance(getattr(mine, "tensor", None), Tensor)):  # fmt: skip
                 in_place[prefix + (key,)] = value  # noqa: RUF005  # a starred index is syntax of Python 3.11
             else:
                 values[key] = value

@@ -15,7 +15,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.contract._lazy_kinds import LAZY
+from tests.contract._lazy_kinds import LAZY, MACHINE_KINDS
 from tests.contract._machine import NAMES, STEPS, Sequence, draw, fails, maker, run, shrink
 from tests.contract._model import Model
 
@@ -78,3 +78,10 @@ def test_divergence_is_found():
         assert [name for name, _ in shrink(sequence).steps] == ["flip(0)"]
     finally:
         STEPS["flip(0)"] = original
+
+
+@pytest.mark.parametrize("kind", sorted(MACHINE_KINDS))
+def test_a_locked_container_is_written_in_place(kind: str):
+    """What has memory of its own takes `update(inplace=True)`, tensors of the whole batch included."""
+    for seed in range(3):
+        assert run(Sequence(kind, seed, (("lock", seed), ("update(inplace)", seed)))) == 2
