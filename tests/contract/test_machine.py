@@ -8,6 +8,7 @@ are left of it.
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +24,8 @@ LENGTH = 10
 BLOCKS = 8
 """Blocks run side by side where there are several workers."""
 MANY = 80
+TOTAL = int(os.environ.get("FUZZ_SEQUENCES", "8000"))
+"""How many sequences the slow run carries out; `FUZZ_SEQUENCES=200000 make slow` for a long one."""
 
 
 def sequences(first: int, count: int, record_property: Callable[[str, object], None]) -> None:
@@ -46,8 +49,8 @@ def test_sequences(block: int, record_property: Callable[[str, object], None]):
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(MANY))
 def test_many_sequences(block: int, record_property: Callable[[str, object], None]):
-    """Two hundred thousand sequences."""
-    each = 200_000 // MANY
+    """Thousands of sequences, in blocks."""
+    each = TOTAL // MANY
     sequences(each * block, each, record_property)
 
 
