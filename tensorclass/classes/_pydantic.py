@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, overload
 
 from pydantic import GetCoreSchemaHandler, SerializationInfo, TypeAdapter, ValidationError, ValidationInfo
@@ -13,7 +12,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, to_json
 from typing_extensions import Self
 
-from .._content import MAX_BYTES, read_content
+from .._content import MAX_BYTES, read_content, write_content
 from .._flags import flags
 from .._schema import FieldSpec, Schema
 from .._schema._json_keys import unique
@@ -63,7 +62,7 @@ class JsonMethods:
         """The batch as JSON text, or in a file.
 
         Args:
-            path: where to write; without it the text is returned.
+            path: where to write, whole or not at all; without it the text is returned.
             mode: "base64" gives one object with the bytes of each tensor, its dtype and shape; "lists" the same with
                 nested lists; "records" a list with one object for each element, as tables have rows. By default
                 "base64", and "records" in a file.
@@ -94,7 +93,7 @@ class JsonMethods:
             text = "\n".join(to_json(row).decode() for row in rows)
         if path is None:
             return text
-        Path(path).write_text(text, "utf-8")
+        write_content(path, text)
         return None
 
     @classmethod

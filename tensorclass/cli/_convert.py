@@ -42,5 +42,5 @@ def _class_of(target: str) -> type:
     except Exception as error:  # whatever the user's module raises
         raise failed(target, error) from None
     if not is_tensorclass(found):
-        raise CommandError(f"{target} is no tensorclass; write --class MODULE:CLASS")
+        raise CommandError(f"{target} is not a tensorclass; write --class MODULE:CLASS")
     return found  # type: ignore[no-any-return]  # a class

@@ -303,7 +303,7 @@ class _Builder:
         if "_tensordict" in listed and "shape" not in about:
             return {**self.node((*where, "_tensordict"), key), "cls": self.cls(kind)}
         if not isinstance(about.get("shape"), list):
-            raise self.wrong(where, f"a {kind!r:.80} is no container that is known")
+            raise self.wrong(where, f"a {kind!r:.80} is not a known container")
         entries = self.entries(where, key, about, listed)
         names, device = about.get("_names"), about.get("device")
         return {"kind": "node", "size": about["shape"], "names": names, "device": device, "entries": entries}
@@ -475,13 +475,13 @@ def _listed(part: dict[str, Any]) -> list[Any]:
 def _dtype(text: str) -> torch.dtype:
     found = getattr(torch, text.removeprefix("torch."), None)
     if not isinstance(found, torch.dtype):
-        raise ArgumentError(f"{text!r:.40} is no dtype of torch")
+        raise ArgumentError(f"{text!r:.40} is not a dtype of torch")
     return found
 
 
 def _shape(given: Any) -> list[int]:
     if type(given) is not list or any([type(n) is not int or not 0 <= n < 1 << 63 for n in given]):
-        raise ArgumentError(f"{given!r:.80} is no shape")
+        raise ArgumentError(f"{given!r:.80} is not a shape")
     total = 1
     for n in given:
         total *= n

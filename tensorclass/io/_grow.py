@@ -238,7 +238,7 @@ def append_memmap(prefix: StrPath, rows: TensorCollection, *, allow_pickle: bool
         home, key = to_read(folder)
         if key or home not in (file, home_of(file, folder)):
             what = "an archive does not grow: `unpack_memmap` makes a folder of it"
-            raise StructureError(f"append_memmap: {folder} is no folder that this library wrote; {what}")
+            raise StructureError(f"append_memmap: {folder} is not a folder that this library wrote; {what}")
         before = _stamp(home)
         packed, fill = _joined(_rows_of(folder, home, bool(allow_pickle)), rows, bool(allow_pickle))
         index = None if home == file else listed(packed)

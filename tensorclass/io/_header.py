@@ -94,9 +94,9 @@ def load_json(raw: bytes | str, path: str, what: str, offset: int) -> Any:
         text = raw if isinstance(raw, str) else raw.decode("utf-8")
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"{what} is no UTF-8: {error.reason}", path, offset + error.start) from None
+        raise FileFormatError(f"{what} is not UTF-8: {error.reason}", path, offset + error.start) from None
     except json.JSONDecodeError as error:
-        raise FileFormatError(f"{what} is no JSON: {error.msg}", path, offset + error.pos) from None
+        raise FileFormatError(f"{what} is not JSON: {error.msg}", path, offset + error.pos) from None
     except (ValueError, OverflowError) as error:  # a repeated key, a number of very many digits
         raise FileFormatError(f"{what} is refused: {error}", path, offset) from None
     except RecursionError:

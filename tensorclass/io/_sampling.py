@@ -122,7 +122,7 @@ class Order:
         """
         known = {"version", "epoch", "base", "step", *self.facts}
         if not isinstance(state, Mapping) or set(state) != known or state["version"] != 1:
-            raise ArgumentError(f"this is no state of batches: {state!r:.120}")
+            raise ArgumentError(f"this is not the state of batches: {state!r:.120}")
         free = {"rank", "world_size"} if reshard else set()
         for name, mine in self.facts.items():
             if name not in free and (state[name] != mine or type(state[name]) is not type(mine)):
@@ -130,7 +130,7 @@ class Order:
                 raise ArgumentError(f"the state has {name}={state[name]!r:.60}, this has {name}={mine!r:.200}{more}")
         for name in ("epoch", "base", "step", "world_size"):
             if type(state[name]) is not int or not 0 <= state[name] < 2**62:
-                raise ArgumentError(f"the state has {name}={state[name]!r:.60}, which is no number from 0")
+                raise ArgumentError(f"the state has {name}={state[name]!r:.60}, which is not a number from 0")
         self.epoch, self.base, self.step = state["epoch"], state["base"], state["step"]
         if reshard:
             self.base, self.step = self.base + self.step * state["world_size"], 0

@@ -173,7 +173,7 @@ def _read_array(held: Any) -> np.ndarray[Any, Any]:
     dtype, data = _plain_dtype(text), bytearray(_unbase64(raw))
     count = math.prod(shape)
     if dtype.itemsize * count != len(data) or not all([type(n) is int and n >= 0 for n in shape]):
-        raise ArgumentError(f"{len(data)} bytes are no array of {dtype} and shape {shape!r:.80}")
+        raise ArgumentError(f"{len(data)} bytes are not an array of {dtype} and shape {shape!r:.80}")
     if not data:
         return np.empty(shape, dtype)
     found: np.ndarray[Any, Any] = np.frombuffer(data, dtype).reshape(shape)
@@ -193,7 +193,7 @@ def _read_tensor(held: Any) -> Tensor:
 def _read_dtype(text: Any) -> torch.dtype:
     found = DTYPES[text] if text in DTYPES else getattr(torch, str(text), None)
     if not isinstance(found, torch.dtype):
-        raise ArgumentError(f"{text!r:.40} is no dtype of torch")
+        raise ArgumentError(f"{text!r:.40} is not a dtype of torch")
     return found
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 
 from tensorclass import TensorClass, _content, schema
@@ -179,3 +180,21 @@ def test_sizes_that_are_none(size: object, tmp_path: Path) -> None:
     (tmp_path / "point.json").write_text(TEXT)
     with pytest.raises(ArgumentError, match="`max_bytes` is a whole number"):
         Point.from_json(tmp_path / "point.json", max_bytes=size)  # type: ignore[arg-type]
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    """A write that fails leaves the old file, and nothing beside it."""
+    path = tmp_path / "rows.json"
+    path.write_text("old")
+    batch = Point(x=torch.zeros(3, 2))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="No space"):
+            batch.to_json(path)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("rows.json", "old")]
+    batch.to_json(path)
+    assert Point.from_json(path=path).batch_size == (3,)

@@ -462,7 +462,7 @@ def test_refused_places(tmp_path):
         ("x.tdz", StructureError, "unpack_memmap"),
         ("theirs", StructureError, "wrote"),
         ("scalar", StructureError, "batch dim"),
-        ("nested/b", StructureError, "no folder"),
+        ("nested/b", StructureError, "not a folder"),
         ("gone", StructureError, "Gone; import that class first"),
         ("data", OSError, "no folder with"),
         ("absent", OSError, "no folder with"),

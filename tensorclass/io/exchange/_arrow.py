@@ -228,7 +228,7 @@ def _about(raw: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise FileFormatError("the metadata `tensorclass` of the table is damaged: it is no JSON object")
+        raise FileFormatError("the metadata `tensorclass` of the table is damaged: it is not a JSON object")
     return found
 
 

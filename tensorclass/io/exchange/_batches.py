@@ -293,7 +293,7 @@ class _Fields:
         if spec.spec.dtype.accepts(numbers.dtype) and not decimal:
             return value
         if column.decimal and numbers.dtype is torch.bool and cast != "cast":
-            return self._note(spec, column, path, 'booleans are no numbers; `field(coerce="cast")` converts them')
+            return self._note(spec, column, path, 'booleans are not numbers; `field(coerce="cast")` converts them')
         try:
             if decimal:
                 found: Tensor | None = _rounded(

@@ -150,7 +150,7 @@ def _lines(name: str) -> Iterator[str]:
             try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
-                raise FileFormatError(f"line {number} is no UTF-8: {error.reason}", name) from None
+                raise FileFormatError(f"line {number} is not UTF-8: {error.reason}", name) from None
 
 
 def _rows(reader: Any, name: str, names: Sequence[str] = ()) -> Iterator[list[str]]:
@@ -162,7 +162,7 @@ def _rows(reader: Any, name: str, names: Sequence[str] = ()) -> Iterator[list[st
             return
         except csv.Error as error:
             hint = "; `csv.field_size_limit(...)` sets the limit" if "larger" in str(error) else ""
-            raise FileFormatError(f"line {reader.line_num} is no CSV: {error}{hint}", name) from None
+            raise FileFormatError(f"line {reader.line_num} is not CSV: {error}{hint}", name) from None
         if not row and len(names) != 1:
             continue
         if names and len(row or [""]) != len(names):
@@ -272,9 +272,9 @@ def _object(text: str | bytes, name: str, where: str) -> Any:
     try:
         found = parse_json(text, allow_inf_nan=False)
     except ValueError as error:
-        raise FileFormatError(f"{where} is no JSON: {error}", name) from None
+        raise FileFormatError(f"{where} is not JSON: {error}", name) from None
     if not isinstance(found, dict):
-        raise FileFormatError(f"{where} is no object: {short(found)}", name)
+        raise FileFormatError(f"{where} is not an object: {short(found)}", name)
     return found
 
 
@@ -290,7 +290,7 @@ def read_records(path: StrPath, cls: Any, separator: str | None, **options: Unpa
     try:
         found = parse_json(read_content(Path(name), MAX_BYTES), allow_inf_nan=False)
     except ValueError as error:
-        raise FileFormatError(f"it is no JSON: {error}", name) from None
+        raise FileFormatError(f"it is not JSON: {error}", name) from None
     if not isinstance(found, list) or not all([isinstance(row, dict) for row in found]):
         raise FileFormatError("it holds no list of objects; `load` and `from_dict` read single objects", name)
     return batch_of_records(found, TensorDict if cls is None else cls, separator, **options)

@@ -262,10 +262,10 @@ class Large(TensorClass):
 
 
 CSV = {
-    "no UTF-8": (b"n\n1\n\xff\n", "line 3 is no UTF-8"),
+    "no UTF-8": (b"n\n1\n\xff\n", "line 3 is not UTF-8"),
     "too many": (b"n\n1\n2,3\n", "line 3 has 2 values"),
     "too few": (b"n,m\n1\n", "line 2 has 1 values"),
-    "quote": (b'n\n"1\n2', "no CSV"),
+    "quote": (b'n\n"1\n2', "not CSV"),
     "word": (b"n\n1\nx\n", "line 3: 'x' in the column `n`"),
     "underscore": (b"n\n1_000\n", "line 2"),
     "other digits": ("n\n٣\n".encode(), "line 2"),
@@ -274,7 +274,7 @@ CSV = {
     "empty": (b"", "is empty"),
     "twice": (b"n,n\n1,2\n", "twice"),
     "fraction": (b"n\n1.5\n", "would change values"),
-    "boolean": (b"n\ntrue\n", "booleans are no numbers"),
+    "boolean": (b"n\ntrue\n", "booleans are not numbers"),
     "null": (b"n,m\n1,1\n,2\n", "the first in row 1|no such field"),
     "unknown": (b"n,m\n1,2\n", "no such field"),
     "NUL": (b"n\n\x00\n", "line 2"),
@@ -294,9 +294,9 @@ def test_hostile_csv(case, tmp_path):
 
 LINES = {
     "no UTF-8": (b'{"n":1}\n\xff\n', "line 2"),
-    "no JSON": (b'{"n":1}\n{"n":\n', "line 2 is no JSON"),
-    "no object": (b"[1]\n", "line 1 is no object"),
-    "literal": (b'{"n":NaN}\n', "line 1 is no JSON"),
+    "no JSON": (b'{"n":1}\n{"n":\n', "line 2 is not JSON"),
+    "no object": (b"[1]\n", "line 1 is not an object"),
+    "literal": (b'{"n":NaN}\n', "line 1 is not JSON"),
     "deep": (b'{"n":' + b"[" * 5000 + b"]" * 5000 + b"}\n", "line 1"),
     "word": (b'{"n":"x"}\n', "numbers are declared"),
     "mixed": (b'{"n":1}\n{"n":true}\n', "numbers are declared"),

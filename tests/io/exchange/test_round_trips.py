@@ -158,6 +158,12 @@ def test_generated(trip, data, names):
     check(MEMORY[trip], cls, batch, None)
 
 
+def holds_empty_text(batch: Any, name: str) -> bool:
+    """Whether a field of texts holds an empty one, which CSV can't tell from an absent one."""
+    value = getattr(batch, f"a_{name}")
+    return value is not None and "" in ([value] if isinstance(value, str) else value.tolist())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("trip", [t for t in TRIPS if t not in MEMORY])
 @given(data=st.data(), names=NAMES)
@@ -165,8 +171,7 @@ def test_generated(trip, data, names):
 def test_generated_files(trip, data, names, tmp_path_factory):
     """The same through files."""
     cls, batch = draw_batch(data, names, st.integers(1, 4))
-    texts = getattr(batch, "a_texts", None) if "texts?" in names else None
-    if trip == "csv" and texts is not None and "" in texts.tolist():
+    if trip == "csv" and any(holds_empty_text(batch, name) for name in ("texts", "source") if f"{name}?" in names):
         with pytest.raises(UnsupportedOperationError, match="an empty text"):
             batch.to_csv(tmp_path_factory.mktemp("trip") / "x.csv")
         return
