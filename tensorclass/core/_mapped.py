@@ -40,8 +40,26 @@ class Placed(NamedTuple):
     """The mapped dim of what lies in memory; None for a tensor that does not depend on it."""
 
 
-class Seen:
-    """What a container was when it was flattened; no part of the structure that contexts are compared for."""
+class Outside:
+    """That a container was not inside of vmap when compiled code flattened it, whose sizes are symbols.
+
+    No part of the structure that contexts are compared for.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, Outside)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+class Seen(Outside):
+    """What a container was when it was flattened."""
 
     __slots__ = ("batch_size", "container", "jacobian", "level", "ndim", "placed")
 
@@ -52,15 +70,6 @@ class Seen:
         self.container = isinstance(sizer, TensorCollection)
         self.level: int = _functorch.maybe_current_level() or 0
         self.placed = _placed(_leaf(sizer), self.level) if self.level else None
-
-    def __eq__(self, other: object) -> bool:
-        return other is None or isinstance(other, Seen)
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __repr__(self) -> str:
-        return "..."
 
 
 class Resized(NamedTuple):
@@ -74,9 +83,14 @@ class Resized(NamedTuple):
     """Whether entries are still what a class declares."""
 
 
-def seen(batch_size: torch.Size, sizer: Any, names: Names) -> Seen | None:
-    """A note of the batch dims; none in compiled code, whose sizes are symbols."""
-    return None if torch.compiler.is_compiling() else Seen(batch_size, sizer, names)
+OUTSIDE: Final = Outside()
+
+
+def seen(batch_size: torch.Size, sizer: Any, names: Names) -> Seen | Outside | None:
+    """A note of the batch dims."""
+    if torch.compiler.is_compiling():
+        return None if any([_functorch.is_batchedtensor(leaf) for leaf in _tensors(sizer)]) else OUTSIDE
+    return Seen(batch_size, sizer, names)
 
 
 def resized(cls: type, values: Mapping[str, Any], sizer: Any, before: Seen, names: Names) -> Resized:
@@ -308,6 +322,26 @@ def refuse_compiled(children: Mapping[str, Any]) -> None:
             f"vmap: in compiled code `{own[0]}`, which does not have the batch dims of its container, would be mapped "
             "over its own dims; give vmap the container without it (`exclude`), or call vmap outside of `torch.compile`"
         )
+
+
+def refuse_event_dims(cls: type, children: Mapping[str, Any], sizer: Any, event_ndim: int) -> None:
+    """Refuse an event dim that vmap maps in compiled code, where it shows by what a class declares."""
+    schema: Any = getattr(cls, "__tensorclass_schema__", None)
+    for key, value in children.items() if schema is not None else ():
+        if type(value) is not Tensor or not _functorch.is_batchedtensor(value) or key not in schema.fields:
+            continue
+        if schema.fields[key].dims is None:
+            continue
+        texts = str(schema.fields[key].dims).split()
+        after = [n + 1 for n, text in enumerate(texts) if text.startswith(("*", "..."))]
+        ends = texts[after[-1] if after else 0 :]
+        sizes = value.shape[max(0, value.ndim - len(ends)) :]
+        lacks = len(sizes) < len(ends) or (value is sizer and value.ndim < event_ndim)
+        if lacks or any([e.isdigit() and int(e) != n for e, n in zip(ends, sizes, strict=True)]):
+            raise UnsupportedOperationError(
+                f"vmap: in_dims would map a dim of `{key}` in a {cls.__name__} that is no batch dim: inside its event "
+                f"shape would be {list(sizes)}, declared '{' '.join(texts)}'. Give in_dims of a batch dim"
+            )
 
 
 def _tensors(value: Any) -> list[Tensor]:

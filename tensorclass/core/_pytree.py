@@ -17,7 +17,20 @@ from torch.torch_version import TorchVersion
 from ._base import Names, TensorCollection
 from ._batch import as_jagged
 from ._exported import dumped, keyed, restored
-from ._mapped import Resized, Seen, aside, by_vmap, following, has_lengths, refuse_compiled, resized, seen, stand_in
+from ._mapped import (
+    Outside,
+    Resized,
+    Seen,
+    aside,
+    by_vmap,
+    following,
+    has_lengths,
+    refuse_compiled,
+    refuse_event_dims,
+    resized,
+    seen,
+    stand_in,
+)
 
 T = TypeVar("T", bound=Callable[..., Any])
 new_object: Any = copyreg.__newobj__  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # what pickle writes as an opcode
@@ -40,7 +53,7 @@ class Context(NamedTuple):
     batch_size: tuple[int, ...]
     device: torch.device | None
     names: Names
-    seen: Seen | None = None
+    seen: Seen | Outside | None = None
 
 
 _BATCHED = (Tensor, TensorCollection)
@@ -93,16 +106,22 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
     """A twin around new children, which tree_map may have made anything at all: nothing is validated here."""
     values = list(children)
     cls, keys, order, statics, sizer, event_ndim, batch_size, device, names, before = context
-    if before is None and 0 <= sizer < len(keys) and any([not isinstance(value, _BATCHED) for value in values]):
+    if (
+        type(before) is not Seen
+        and 0 <= sizer < len(keys)
+        and any([not isinstance(value, _BATCHED) for value in values])
+    ):
         refuse_compiled(dict(zip(keys, values, strict=False)))
     sizing = values.pop() if sizer == len(keys) else values[sizer] if sizer >= 0 else None
     found: dict[str, Any] = dict(zip(keys, values, strict=True))
+    if type(before) is Outside:
+        refuse_event_dims(cls, found, sizing, event_ndim)
     if type(sizing) is Tensor and sizing.is_nested:
         found = as_jagged(found.items()) or found
         sizing = found[keys[sizer]] if sizer < len(keys) else sizing
     shape = getattr(sizing, "shape", None)
     sized = isinstance(shape, torch.Size)
-    if sized and before is not None:
+    if sized and type(before) is Seen:
         made = resized(cls, found, sizing, before, names)
         if made.added is not None:
             found.update({key: following(value, made) for key, value in found.items() if has_lengths(value)})

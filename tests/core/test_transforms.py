@@ -320,3 +320,51 @@ def test_compiled_vmap_maps_no_dims_of_shared_entries(fn: Any, fullgraph: bool):
     fn(data)
     with pytest.raises((torch._dynamo.exc.Unsupported, UnsupportedOperationError), match=r"vmap: in compiled code `u`"):
         torch.compile(fn, backend="eager", fullgraph=fullgraph)(data)
+
+
+class Rows(TensorClass):
+    """Three numbers an element."""
+
+    x: Float32[Tensor, "3"]
+
+
+class Open(TensorClass):
+    """Any dims, then three."""
+
+    x: Float32[Tensor, "... 3"]
+
+
+class Holds(TensorClass):
+    """A nested class and an object."""
+
+    rows: Rows
+    name: str = "a"
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize(("data", "dim"), [
+    (Rows(x=torch.zeros(2, 3)), 1), (Open(x=torch.zeros(2, 4, 3), batch_size=[2]), 2),
+    (Open(x=torch.zeros(2, 3), batch_size=[]), 0), (Holds(rows=Rows(x=torch.zeros(2, 3))), 1),
+], ids=repr)  # fmt: skip
+def test_compiled_vmap_keeps_declared_dims(data: Any, dim: int, fullgraph: bool):
+    """An event dim that vmap would map shows by what a class declares."""
+    torch.compiler.reset()
+
+    def fn(data: Any) -> Any:
+        return vmap(lambda b: b + 1, in_dims=dim)(data)
+
+    with pytest.raises(UnsupportedOperationError, match="vmap: in_dims would map"):
+        fn(data)
+    with pytest.raises((torch._dynamo.exc.Unsupported, UnsupportedOperationError), match=r"vmap: in_dims would map"):
+        torch.compile(fn, backend="eager", fullgraph=fullgraph)(data)
+
+
+def test_compiled_vmap_of_functions_that_change_dims():
+    """What a function does with event dims inside of vmap is its own affair, compiled or not."""
+    torch.compiler.reset()
+    data = Rows(x=torch.arange(6.0).view(2, 3))
+
+    def fn(data: Any) -> Any:
+        return vmap(lambda b: pytree.tree_map(lambda t: t[:2] * 2, b))(data)
+
+    assert torch.equal(torch.compile(fn, backend="eager", fullgraph=True)(data).x, fn(data).x)
