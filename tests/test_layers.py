@@ -22,22 +22,26 @@ COLUMNS = (
     ("io", "parallel"),
     ("typecheck", "cli"),
 )
-# Folders of a room, in the same form; the files beside them come after all of them, but for the shared ones.
+# Folders of a room, and files between them, in the same form; the other files of the room come after all of them.
+# Files of one column make up one thing and know each other.
 FOLDERS = {
     "nn": (("parts", "functional"), ("check", "distributions"), ("probe",), ("typed",), ("keyed",)),
-    "typecheck": (("plugin", "stubs"),),
+    "store": (
+        ("entries",),
+        ("_fitting", "_values", "_consolidate", "_pad", "_bridges", "_tables", "_relaid", "_dict"),
+        ("lazy",),
+    ),
+    "typecheck": (("_rules", "_stub_types"), ("plugin", "stubs")),
 }
-SHARED = {"typecheck": {"_rules", "_stub_types"}}
-"""Files of a room that its folders may import."""
 LATE = {
     "classes/_dataclass.py": ["ConversionOps._dataclass_as_class"],
     "store/_dict.py": ["PackLayout._dense"],
-    "store/_lazy_functions.py": [
+    "store/lazy/_functions.py": [
         "LazyOps._lazy_stack", "LazyOps._maybe_dense_stack", "LazyOps._densified", "LazyOps._unnested",
         "LazyOps._value_as",
     ],
-    "store/_nested.py": ["Ragged.node", "Ragged.held", "Ragged.over"],
-    "store/_non_tensor.py": ["View.object_type"],
+    "store/entries/_nested.py": ["Ragged.node", "Ragged.held", "Ragged.over"],
+    "store/entries/_non_tensor.py": ["View.object_type"],
 }  # fmt: skip
 """What a file gives to a class of another file when it is imported: each is a hidden arrow to the right."""
 BRIDGES = "store/_bridges.py"  # thin container methods whose work lives to the right
@@ -119,16 +123,18 @@ def wrong_layers(source: Source) -> list[str]:
 def wrong_folders(source: Source) -> list[str]:
     """Imports of a folder of a room that point to a folder on its right, or to the room's own files."""
     room, *rest = source.name.split("/")
-    if room not in FOLDERS or len(rest) < 2:
+    if room not in FOLDERS or not rest:
         return []
     columns = FOLDERS[room]
-    here = next((n for n, column in enumerate(columns) if rest[0] in column), None)
+    part = rest[0].removesuffix(".py")
+    here = next((n for n, column in enumerate(columns) if part in column), None)
     if here is None:
-        return [f"{source.name}: `{rest[0]}` is no folder of `{room}`; see docs/internals.md"]
-    allowed = {rest[0], *SHARED.get(room, ()), *(name for column in columns[:here] for name in column)}
+        return [f"{source.name}: `{part}` is no folder of `{room}`; see docs/internals.md"] if len(rest) > 1 else []
+    allowed = {part, *(name for column in columns[:here] for name in column)}
+    allowed.update(name for name in columns[here] if part.startswith("_") and name.startswith("_"))
     targets = [(node.lineno, t) for node in ast.walk(source.tree) for t in _targets(node, source.name)]
     inside = [(line, t[2] if len(t) > 2 else "") for line, t in targets if t[:2] == ["tensorclass", room]]
-    return [f"{source.name}:{line}: `{rest[0]}` imports `{name}`" for line, name in inside if name not in allowed]
+    return [f"{source.name}:{line}: `{part}` imports `{name}`" for line, name in inside if name not in allowed]
 
 
 def late_assignments(source: Source) -> list[str]:
@@ -267,7 +273,11 @@ def test_right_layers_pass(name, code):
         ("nn/common.py", "from .keyed._b import x as x", 0),
         ("typecheck/plugin/_a.py", "from .. import _rules", 0),
         ("typecheck/plugin/_a.py", "from ..stubs._b import x", 1),
-        ("store/lazy/_a.py", "from .._dict import x", 0),
+        ("store/lazy/_a.py", "from .._dict import x\nfrom ..entries._b import y", 0),
+        ("store/lazy/_a.py", "from .._params import x", 1),
+        ("store/entries/_a.py", "from .._dict import x", 1),
+        ("store/_dict.py", "from .lazy._stack import x", 1),
+        ("store/_params.py", "from .lazy._stack import x", 0),
     ],
 )
 def test_wrong_folders_are_found(name, code, count):

@@ -22,7 +22,7 @@ from ..ops import UNSET, Container, Join
 from ..ops._nesting import as_entries
 from ..ops._operands import Layout
 from ..store import Relaid, TensorDict
-from ..store._agreement import require_planned
+from ..store.entries._agreement import require_planned
 from . import _build, _checks, _convert, _joins, _relation
 from ._algebra import AlgebraMethods
 from ._example import ExampleMethods

@@ -35,7 +35,7 @@ from ..core._device import as_device
 from ..core._pytree import register
 from ..errors import ArgumentError, Problem, SchemaError
 from ..store import Relaid
-from ..store._agreement import shares_lengths
+from ..store.entries._agreement import shares_lengths
 from ._access import assign, is_checked, like, make_deleter, make_getter, make_setter
 from ._checks import check_all, check_many, free_casts, new_store, readable
 from ._errors import clashes

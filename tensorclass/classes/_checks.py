@@ -14,7 +14,7 @@ from ..core._base import Names
 from ..core._batch import as_jagged, jagged
 from ..errors import CastError, Problem, SchemaError
 from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched
-from ..store._agreement import require_agreement
+from ..store.entries._agreement import require_agreement
 from ._access import like
 from ._errors import cannot_drop, unknown_field
 from ._validators import run_checks

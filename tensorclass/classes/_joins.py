@@ -13,7 +13,7 @@ from ..core._base import Names
 from ..errors import StructureError
 from ..ops import Join
 from ..ops._compare import same_object
-from ..store._agreement import require_agreement
+from ..store.entries._agreement import require_agreement
 
 
 def join(cls: Any, items: Sequence[Any], dim: int, size: torch.Size, names: Names, how: Join) -> Any:

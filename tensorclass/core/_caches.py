@@ -105,8 +105,8 @@ KEPT = MappingProxyType({
     "io._remote._trace": "one check of the answers of http servers",
     "core._pytree: torch.serialization.add_safe_globals": "what `trusted` marks",
     "store._bridges._ROOMS": "one function of the package",
-    "store._lazy: pytree.register_pytree_node": "one class",
-    "store._nodes: pytree.register_pytree_node": "two classes",
-    "store._ragged: pytree.register_pytree_node": "one class",
+    "store.lazy._stack: pytree.register_pytree_node": "one class",
+    "store.entries._nodes: pytree.register_pytree_node": "two classes",
+    "store.entries._ragged: pytree.register_pytree_node": "one class",
 })  # fmt: skip
 """Everything in the package that outlives a call, and when it goes; `tests/test_lifetimes.py` looks for more."""

@@ -18,8 +18,8 @@ from torch import Tensor
 from ..core import TensorCollection
 from ..ops._compare import ATOMS, same_object
 from ..store import NonTensorStack, RaggedTensor, TensorDict, Unbatched
-from ..store._nodes import Node
-from ..store._non_tensor import NonTensorDataBase
+from ..store.entries._nodes import Node
+from ..store.entries._non_tensor import NonTensorDataBase
 from ._advice import AHEAD, IntArray, fetch, is_here
 from ._memory import blank, over_address
 

@@ -28,7 +28,7 @@ from ..store import (
     Unbatched,
     UnbatchedTensor,
 )  # fmt: skip
-from ..store._rows import spans_of
+from ..store.entries._rows import spans_of
 from ._classes import digest_of, find_class, typed
 from ._format import (
     ClassPart,

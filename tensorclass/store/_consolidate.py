@@ -19,7 +19,7 @@ from ..core._keys import Key, Path
 from ..core._pytree import trusted
 from ..core._repr import is_typed
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, StructureError, UnsupportedOperationError
-from ._non_tensor import NonTensorOps
+from .entries._non_tensor import NonTensorOps
 
 Shape: TypeAlias = "tuple[torch.dtype, torch.Size]"
 

@@ -30,11 +30,11 @@ from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
 from ._consolidate import PackLayout, block_of, hollow, restore
 from ._fitting import Replaced, at_once, below, fits, mismatch, missing, named_like, within
-from ._nested import has_rows, held, only_tensors, over
-from ._nodes import Node, NonTensorStack, Unbatched
-from ._non_tensor import NonTensorData, UnbatchedTensor, presented, same_entry, stays_one
 from ._relaid import Relaid as Relaid
 from ._values import as_tensor, deepcopied, holds, stacked
+from .entries._nested import has_rows, held, only_tensors, over
+from .entries._nodes import Node, NonTensorStack, Unbatched
+from .entries._non_tensor import NonTensorData, UnbatchedTensor, presented, same_entry, stays_one
 
 _ABSENT: Any = object()
 _CHANGED = "another thread added or removed keys during the operation; lock the container first"

@@ -19,10 +19,10 @@ from ..ops._inplace import _scalar_like
 from ..ops._lengths import Ragged, has_lengths
 from ..ops._writable import takes
 from ._consolidate import PackOps
-from ._nodes import NonTensorStack, Unbatched
-from ._non_tensor import MetaData
-from ._rows import pack
-from ._slots import compact
+from .entries._nodes import NonTensorStack, Unbatched
+from .entries._non_tensor import MetaData
+from .entries._rows import pack
+from .entries._slots import compact
 
 C = TypeVar("C", bound=TensorCollection)
 Fill = Callable[[Path, Tensor], Any]

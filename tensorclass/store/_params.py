@@ -22,7 +22,7 @@ from ..ops._device import DeviceOps
 from ..ops._mapping import MappingOps
 from ..ops._operands import Layout
 from ._dict import TensorDict, TensorDictBase
-from ._lazy import LazyStackedTensorDict
+from .lazy._stack import LazyStackedTensorDict
 
 Hook: TypeAlias = "Callable[[TensorDictParams, Any], Any]"
 _TRAINABLE = (torch.float16, torch.float32, torch.float64)

@@ -15,9 +15,9 @@ from ..errors import ArgumentError, BatchIndexError, MissingKeyError, StructureE
 from ..ops import stack
 from ..ops._inplace import _scalar_like
 from ._dict import TensorDict
-from ._lazy_functions import lazy_stack
 from ._pad import Fill, pad_leaf
 from ._pad import padded as pad_batch
+from .lazy._functions import lazy_stack
 
 C = TypeVar("C", bound=TensorCollection)
 

@@ -27,10 +27,10 @@ from ..errors import (
     UnsupportedOperationError,
     did_you_mean,
 )
-from ._agreement import require_planned, shares_lengths
 from ._dict import TensorDict
-from ._nodes import Node
-from ._ragged import RaggedTensor
+from .entries._agreement import require_planned, shares_lengths
+from .entries._nodes import Node
+from .entries._ragged import RaggedTensor
 
 _OPTIONS = ("frozen", "shadow")
 _NOT_REQUIRED = re.compile(r"(?:\w+\.)*NotRequired\[(.*)\]", re.DOTALL)

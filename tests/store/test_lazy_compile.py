@@ -134,7 +134,7 @@ def test_vmap_of_members_that_differ_is_refused() -> None:
     with pytest.raises(UnsupportedOperationError, match="densify"):
         torch.vmap(lambda row: row["a"].sum())(stack)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tensorclass.store._lazy._VMAP", "renamed")
+        patch.setattr("tensorclass.store.lazy._stack._VMAP", "renamed")
         with pytest.raises(UnsupportedOperationError, match="densify"):
             torch.vmap(lambda row: row["a"].sum())(even())
 

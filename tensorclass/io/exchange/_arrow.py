@@ -23,7 +23,7 @@ from ...core._device import Device
 from ...core._keys import Key
 from ...errors import ArgumentError, FileFormatError, Problem, SchemaError, UnsupportedOperationError
 from ...store import NonTensorStack, RaggedTensor, TensorDict
-from ...store._rows import spans_of
+from ...store.entries._rows import spans_of
 from .._classes import find_class
 from .._format import ClassPart
 from .._manifest import class_part

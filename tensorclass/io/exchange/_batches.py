@@ -24,7 +24,7 @@ from ...core._device import Device
 from ...core._keys import Key
 from ...errors import ArgumentError, Problem, SchemaError
 from ...store import NonTensorStack, RaggedTensor, TensorDict
-from ...store._rows import spans_of
+from ...store.entries._rows import spans_of
 from ._columns import Column, Columns, all_null, finite, native_type, numbers_of, restored
 
 Nulls = Literal["raise", "fill", "mask"]

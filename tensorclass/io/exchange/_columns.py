@@ -22,7 +22,7 @@ from ..._schema._json import DTYPES, NAMES, NUMPY, WORDS, spell
 from ...core import TensorCollection
 from ...errors import ArgumentError, BatchDimError, Problem, SchemaError, StructureError, UnsupportedOperationError
 from ...store import NonTensorStack, RaggedTensor, Unbatched
-from ...store._rows import spans_of
+from ...store.entries._rows import spans_of
 
 NATIVE: tuple[Any, ...] = (str, int, float, bool)
 """Types of Python values that every format holds as they are."""

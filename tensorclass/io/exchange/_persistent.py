@@ -33,8 +33,8 @@ from ...errors import (
     did_you_mean,
 )
 from ...store import NonTensorData, NonTensorStack, RaggedTensor, TensorDict, TensorDictBase, Unbatched
-from ...store._non_tensor import presented
-from ...store._rows import spans_of
+from ...store.entries._non_tensor import presented
+from ...store.entries._rows import spans_of
 from .._classes import find_class
 from .._format import ClassPart
 from .._manifest import class_part

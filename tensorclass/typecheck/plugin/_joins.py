@@ -24,7 +24,7 @@ _SAME = {
     "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like",
 }  # fmt: skip
 FUNCTIONS = _JOINS | _TUPLES | _SAME | {"equal"}
-OWN_JOINS = ("tensorclass.ops._join.stack", "tensorclass.ops._join.cat", "tensorclass.store._lazy_functions.lazy_stack")
+OWN_JOINS = ("tensorclass.ops._join.stack", "tensorclass.ops._join.cat", "tensorclass.store.lazy._functions.lazy_stack")
 _TAKES = ("input", "tensors", "tensor", "self", "other", "dataset")
 
 

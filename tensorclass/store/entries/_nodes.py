@@ -15,18 +15,18 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 from typing_extensions import Self
 
-from .._flags import flags
-from ..core import BATCHED, STORAGE, VALUES, VIEWS, Path, join_path
-from ..core._base import Kind, Names
-from ..core._batch import broadcasts_to, over_events
-from ..core._exported import dumped, restored, single
-from ..core._pytree import trusted
-from ..core._repr import describe_entry
-from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
-from ..ops import Join, LinkedList
-from ..ops._compare import same_object, same_tensor
-from ..ops._index import is_plain, near
-from ..ops._writable import expanded
+from ..._flags import flags
+from ...core import BATCHED, STORAGE, VALUES, VIEWS, Path, join_path
+from ...core._base import Kind, Names
+from ...core._batch import broadcasts_to, over_events
+from ...core._exported import dumped, restored, single
+from ...core._pytree import trusted
+from ...core._repr import describe_entry
+from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
+from ...ops import Join, LinkedList
+from ...ops._compare import same_object, same_tensor
+from ...ops._index import is_plain, near
+from ...ops._writable import expanded
 from ._follow import Follower
 from ._slots import Slots, check_nesting, compact, is_view, tabulate
 

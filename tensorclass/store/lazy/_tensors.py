@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import TensorCollection
-from ..core._repr import is_typed
-from ..errors import ArgumentError, StructureError, UnsupportedOperationError
-from . import _lazy_entries as entries
-from ._dict import TensorDict
+from ...core import TensorCollection
+from ...core._repr import is_typed
+from ...errors import ArgumentError, StructureError, UnsupportedOperationError
+from .._dict import TensorDict
+from . import _entries as entries
 
 
 def as_padded(values: Sequence[Any], dim: int, side: str, fill: float, key: str) -> Tensor:

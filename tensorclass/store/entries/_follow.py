@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from .._flags import flags
-from ..errors import ArgumentError, BatchSizeError, UnsupportedOperationError
+from ..._flags import flags
+from ...errors import ArgumentError, BatchSizeError, UnsupportedOperationError
 
 
 def on_batch(name: str, doc: str) -> Callable[..., Any]:

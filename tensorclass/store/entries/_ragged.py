@@ -17,17 +17,17 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import BATCHED, STORAGE, Path, join_path
-from ..core._base import Kind, Names
-from ..core._batch import broadcasts_to, over_events
-from ..core._exported import keyed
-from ..core._pytree import trusted
-from ..core._repr import short_dtype
-from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
-from ..ops import Join
-from ..ops._index import is_plain, normalise
-from ..ops._inplace import _as_source
-from ..ops._writable import rank, same_storage, unwritable
+from ...core import BATCHED, STORAGE, Path, join_path
+from ...core._base import Kind, Names
+from ...core._batch import broadcasts_to, over_events
+from ...core._exported import keyed
+from ...core._pytree import trusted
+from ...core._repr import short_dtype
+from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
+from ...ops import Join
+from ...ops._index import is_plain, normalise
+from ...ops._inplace import _as_source
+from ...ops._writable import rank, same_storage, unwritable
 from ._nodes import Node
 from ._rows import (
     Held,

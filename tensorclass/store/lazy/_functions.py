@@ -11,16 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._flags import flags
-from ..core import TensorCollection
-from ..core._device import Device
-from ..core._keys import Path
-from ..errors import ArgumentError, BatchSizeError, StructureError, defined_again
-from ..ops._join import JoinOps
-from ..ops._mapping import MappingOps
-from ..ops._stacks import LazyOps
-from ._lazy import LazyStackedTensorDict
-from ._lazy_tensors import as_nested, as_padded, densified, unnested
+from ..._flags import flags
+from ...core import TensorCollection
+from ...core._device import Device
+from ...core._keys import Path
+from ...errors import ArgumentError, BatchSizeError, StructureError, defined_again
+from ...ops._join import JoinOps
+from ...ops._mapping import MappingOps
+from ...ops._stacks import LazyOps
+from ._stack import LazyStackedTensorDict
+from ._tensors import as_nested, as_padded, densified, unnested
 
 
 @flags

@@ -11,19 +11,19 @@ from typing import Any
 
 import torch
 
-from .._flags import flags
-from ..core import as_batch_size
-from ..core._batch import Sizes, as_int, infer_shape
-from ..core._device import as_device
-from ..errors import BatchSizeError, StructureError
-from ..ops._apply import ApplyOps, Mapper
-from ..ops._attrs import CastFilter
-from ..ops._join import JoinOps
-from ..ops._mapping import UNSET, MappingOps
-from ..ops._shape import Dims, ShapeOps, _expanded, _sizes, one_of
-from ..ops._undo import FLIPPED, PERMUTED, RESHAPED
-from ._dict import TensorDict
-from ._lazy_index import LazyIndex
+from ..._flags import flags
+from ...core import as_batch_size
+from ...core._batch import Sizes, as_int, infer_shape
+from ...core._device import as_device
+from ...errors import BatchSizeError, StructureError
+from ...ops._apply import ApplyOps, Mapper
+from ...ops._attrs import CastFilter
+from ...ops._join import JoinOps
+from ...ops._mapping import UNSET, MappingOps
+from ...ops._shape import Dims, ShapeOps, _expanded, _sizes, one_of
+from ...ops._undo import FLIPPED, PERMUTED, RESHAPED
+from .._dict import TensorDict
+from ._index import LazyIndex
 
 _RAGGED = 1_000_003  # stands in for a size that differs from member to member, where a rule is asked with real sizes
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from .._schema import Dim, Schema, dims_problems
-from ..errors import SchemaError
+from ..._schema import Dim, Schema, dims_problems
+from ...errors import SchemaError
 from ._nodes import Unbatched
 from ._ragged import RaggedTensor
 

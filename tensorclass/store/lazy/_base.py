@@ -13,16 +13,16 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import BATCHED, TensorCollection, as_batch_size, batch_dim
-from ..core._base import Kind, Names, check_names
-from ..core._device import Device, as_device
-from ..core._locks import Owners, acquire, refuse, release
-from ..core._pytree import new_object
-from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
-from ..ops._operands import Layout
-from . import _lazy_entries as entries
-from ._dict import TensorDict, TensorDictBase
-from ._nodes import Node
+from ...core import BATCHED, TensorCollection, as_batch_size, batch_dim
+from ...core._base import Kind, Names, check_names
+from ...core._device import Device, as_device
+from ...core._locks import Owners, acquire, refuse, release
+from ...core._pytree import new_object
+from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
+from ...ops._operands import Layout
+from .._dict import TensorDict, TensorDictBase
+from ..entries._nodes import Node
+from . import _entries as entries
 
 Hook: TypeAlias = "Callable[[Any], Any] | None"
 

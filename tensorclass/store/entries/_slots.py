@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import BatchSizeError, too_deep
-from ..ops._index import is_plain
-from ..ops._writable import same_storage
+from ...errors import BatchSizeError, too_deep
+from ...ops._index import is_plain
+from ...ops._writable import same_storage
 from ._grown import grown
 
 _WRITING = RLock()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .._flags import flags
-from ..core._modes import Mode, Setting
-from ..errors import UnsupportedOperationError
+from ..._flags import flags
+from ...core._modes import Mode, Setting
+from ...errors import UnsupportedOperationError
 
 
 @flags

@@ -13,22 +13,22 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from .._flags import flags
-from ..core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
-from ..core._keys import Path
-from ..errors import BatchSizeError, KeyThroughLeafError, UnsupportedOperationError
-from ..ops._inplace import InplaceOps, _scalar_like
-from ..ops._join import JoinOps
-from ..ops._lengths import Ragged, has_lengths
-from ..ops._mapping import MappingOps
-from ..ops._steps import Copy, Later, copied_alike
-from ..ops._writable import require_writable, takes
-from . import _lazy_entries as entries
-from ._dict import TensorDict
-from ._fitting import mismatch
-from ._lazy_base import LazyBase
-from ._nodes import Node, NonTensorStack, Unbatched
-from ._non_tensor import UnbatchedTensor
+from ..._flags import flags
+from ...core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
+from ...core._keys import Path
+from ...errors import BatchSizeError, KeyThroughLeafError, UnsupportedOperationError
+from ...ops._inplace import InplaceOps, _scalar_like
+from ...ops._join import JoinOps
+from ...ops._lengths import Ragged, has_lengths
+from ...ops._mapping import MappingOps
+from ...ops._steps import Copy, Later, copied_alike
+from ...ops._writable import require_writable, takes
+from .._dict import TensorDict
+from .._fitting import mismatch
+from ..entries._nodes import Node, NonTensorStack, Unbatched
+from ..entries._non_tensor import UnbatchedTensor
+from . import _entries as entries
+from ._base import LazyBase
 
 
 class Shares(list[Any]):

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import TensorCollection
-from ..core._keys import Path
-from ..errors import ArgumentError, BatchIndexError, BatchSizeError
-from ..ops._index import normalise
-from ..ops._mapping import MappingOps
-from ..ops._steps import Copy, Later
-from ._dict import TensorDict
-from ._lazy_write import LazyWrites
+from ...core import TensorCollection
+from ...core._keys import Path
+from ...errors import ArgumentError, BatchIndexError, BatchSizeError
+from ...ops._index import normalise
+from ...ops._mapping import MappingOps
+from ...ops._steps import Copy, Later
+from .._dict import TensorDict
+from ._write import LazyWrites
 
 _ALL = slice(None)
 

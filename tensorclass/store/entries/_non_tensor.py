@@ -14,18 +14,18 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from .._flags import flags
-from ..core import TensorCollection, as_batch_size, join_path, unravel_key_to_tuple
-from ..core._base import Kind, Names, check_names
-from ..core._device import Device, as_device
-from ..core._keys import Key, Path
-from ..core._pytree import trusted
-from ..core._repr import is_typed
-from ..core._views import View
-from ..errors import ArgumentError, BatchSizeError, MissingKeyError, StructureError
-from ..ops import UNSET, Container, Join, capture_non_tensor_stack
-from ..ops._compare import same_object
-from ..ops._mapping import MappingOps
+from ..._flags import flags
+from ...core import TensorCollection, as_batch_size, join_path, unravel_key_to_tuple
+from ...core._base import Kind, Names, check_names
+from ...core._device import Device, as_device
+from ...core._keys import Key, Path
+from ...core._pytree import trusted
+from ...core._repr import is_typed
+from ...core._views import View
+from ...errors import ArgumentError, BatchSizeError, MissingKeyError, StructureError
+from ...ops import UNSET, Container, Join, capture_non_tensor_stack
+from ...ops._compare import same_object
+from ...ops._mapping import MappingOps
 from ._follow import Follower
 from ._nodes import Node, NonTensorStack, Unbatched
 

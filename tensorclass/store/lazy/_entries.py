@@ -8,15 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import TensorCollection
-from ..core._keys import later
-from ..core._repr import short_dtype
-from ..errors import BatchSizeError, MissingKeyError, StructureError
-from ..ops import Join
-from ..ops._compare import same_object
-from ..ops._lengths import Ragged
-from ._dict import TensorDict
-from ._fitting import missing
+from ...core import TensorCollection
+from ...core._keys import later
+from ...core._repr import short_dtype
+from ...errors import BatchSizeError, MissingKeyError, StructureError
+from ...ops import Join
+from ...ops._compare import same_object
+from ...ops._lengths import Ragged
+from .._dict import TensorDict
+from .._fitting import missing
 
 
 class Entries(Mapping[str, Any]):

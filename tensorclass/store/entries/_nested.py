@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ..core import BATCHED, Path
-from ..ops._lengths import Ragged
+from ...core import BATCHED, Path
+from ...ops._lengths import Ragged
 from ._ragged import RaggedTensor
 from ._rows import Held, Rows
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import ArgumentError, BatchSizeError, StructureError
-from ..ops._writable import rank, same_storage, unwritable
+from ...errors import ArgumentError, BatchSizeError, StructureError
+from ...ops._writable import rank, same_storage, unwritable
 
 Held: TypeAlias = "tuple[Tensor, Tensor, bool]"
 """A table, the spans `[*batch, 2]` of starts and lengths, and whether the table is exactly the spans in order."""

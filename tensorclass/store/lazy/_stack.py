@@ -11,26 +11,26 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 from typing_extensions import Self
 
-from .._flags import flags
-from ..core import STORAGE, TensorCollection, unravel_key_to_tuple
-from ..core._base import Names
-from ..core._device import Device
-from ..core._exported import dumped, restored
-from ..core._keys import Key
-from ..core._pytree import trusted
-from ..core._views import KeysView, LeafTest
-from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
-from ..ops import Join
-from ..ops._join import JoinOps
-from ..ops._keys import KeyOps
-from ..ops._mapping import UNSET, MappingOps
-from ..ops._operands import Pointwise
-from ..ops._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
-from . import _lazy_entries as entries
-from ._dict import TensorDict
-from ._lazy_base import Hook, check_members, empty_template, fixed_size, new_dim, require_alike
-from ._lazy_shape import LazyShapes
-from ._lazy_tensors import as_nested, densified
+from ..._flags import flags
+from ...core import STORAGE, TensorCollection, unravel_key_to_tuple
+from ...core._base import Names
+from ...core._device import Device
+from ...core._exported import dumped, restored
+from ...core._keys import Key
+from ...core._pytree import trusted
+from ...core._views import KeysView, LeafTest
+from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
+from ...ops import Join
+from ...ops._join import JoinOps
+from ...ops._keys import KeyOps
+from ...ops._mapping import UNSET, MappingOps
+from ...ops._operands import Pointwise
+from ...ops._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
+from .._dict import TensorDict
+from . import _entries as entries
+from ._base import Hook, check_members, empty_template, fixed_size, new_dim, require_alike
+from ._shape import LazyShapes
+from ._tensors import as_nested, densified
 
 
 @flags

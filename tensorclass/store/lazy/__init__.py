@@ -1,0 +1,1 @@
+"""Lazy stacks: containers kept apart along one dim, which answer as one."""
