@@ -16,6 +16,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from tensorclass import TensorDict, lazy_stack
+from tensorclass.errors import UnsupportedOperationError
 from tests.contract._lazy_kinds import LAZY, MACHINE_KINDS
 from tests.contract._machine import NAMES, STEPS, Sequence, draw, fails, maker, run, shrink
 from tests.contract._model import Model
@@ -24,7 +26,7 @@ LENGTH = 10
 BLOCKS = 8
 """Blocks run side by side where there are several workers."""
 MANY = 80
-TOTAL = int(os.environ.get("FUZZ_SEQUENCES", "8000"))
+TOTAL = int(os.environ.get("FUZZ_SEQUENCES", "40000"))
 """How many sequences the slow run carries out; `FUZZ_SEQUENCES=200000 make slow` for a long one."""
 
 
@@ -88,3 +90,31 @@ def test_a_locked_container_is_written_in_place(kind: str):
     """What has memory of its own takes `update(inplace=True)`, tensors of the whole batch included."""
     for seed in range(3):
         assert run(Sequence(kind, seed, (("lock", seed), ("update(inplace)", seed)))) == 2
+
+
+DIVERGED = [
+    Sequence("entry_keys", 18620, (("expand(2, ...)", 738949), ("reshape(reversed)", 562468), ("sub_", 656377))),
+    Sequence("entry_keys", 99509, (
+        ("to(torch.bfloat16)", 759370), ("expand(2, -1...)", 998723), ("flatten", 947193), ("sin_", 707229),
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sequence", DIVERGED, ids=lambda sequence: f"{sequence.kind}-{sequence.seed}")
+def test_sequences_that_once_diverged(sequence: Sequence):
+    """A reshaped expanded lazy stack copies its elements, as torch copies those of a tensor."""
+    assert run(sequence) == len(sequence.steps)
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (6,), (1, 6)])
+def test_reshapes_of_expanded_stacks_copy(shape: tuple[int, ...]):
+    """Members with keys of their own can't be joined; the elements are copies, and a `view` is refused."""
+    members = [TensorDict({"a": torch.full((4,), float(i)), f"only{i}": torch.zeros(())}) for i in range(3)]
+    wide = lazy_stack(members).expand(2, 3)
+    narrow = wide.reshape(shape)
+    expected = torch.arange(3.0).expand(2, 3).reshape(shape)
+    narrow.sub_(1)
+    assert torch.equal(narrow.get("a")[..., 0], expected - 1)
+    assert [member["a"][0].item() for member in members] == [0.0, 1.0, 2.0]
+    with pytest.raises(UnsupportedOperationError, match="expanded"):
+        wide.view(shape)

@@ -169,7 +169,7 @@ def pack(table: Tensor, spans: Tensor, copy: bool = False) -> tuple[Tensor, Tens
     offset, total = (int(starts[0]), int(lengths.sum())) if len(starts) else (0, 0)
     if not copy and torch.equal(starts, packed.reshape(-1, 2)[:, 0] + offset):
         return table if not offset and total == len(table) else table[offset : offset + total], packed
-    return table.index_select(0, rows_of(spans)), packed
+    return torch.index_select(table, 0, rows_of(spans)), packed
 
 
 def rows_of(spans: Tensor) -> Tensor:

@@ -12,16 +12,17 @@ from typing import Any
 import torch
 
 from ..._flags import flags
-from ...core import as_batch_size
+from ...core import VALUES, as_batch_size
 from ...core._batch import Sizes, as_int, infer_shape
 from ...core._device import as_device
-from ...errors import BatchSizeError, StructureError
+from ...errors import BatchSizeError, StructureError, UnsupportedOperationError
 from ...ops._apply import ApplyOps, Mapper
 from ...ops._attrs import CastFilter
 from ...ops._join import JoinOps
 from ...ops._mapping import UNSET, MappingOps
 from ...ops._shape import Dims, ShapeOps, _expanded, _sizes, one_of
 from ...ops._undo import FLIPPED, PERMUTED, RESHAPED
+from ...ops._writable import expanded
 from .._dict import TensorDict
 from ._index import LazyIndex
 
@@ -234,13 +235,25 @@ class LazyShapes(LazyIndex):
                 return getattr(ShapeOps, op)(dense, new)
         if not total:
             return getattr(ShapeOps, op)(self._unstacked(), new)
-        return self._nest(elements(self), new, 0) if new else elements(self)[0]
+        found = self._apart(elements(self), op)
+        return self._nest(found, new, 0) if new else found[0]
+
+    def _apart(self, found: list[Any], op: str) -> list[Any]:
+        """Elements of which none shares memory with another: where members are expanded, copies, as torch gives."""
+        if not any([expanded(leaf) for leaf in self._leaves(VALUES)]):
+            return found
+        if op == "view":
+            raise UnsupportedOperationError(
+                "view: the stack is expanded, so several elements share memory; `reshape` copies them"
+            )
+        return [ApplyOps.clone(part) for part in found]
 
     def _reshaped_head(self, shape: list[int], size: torch.Size, op: str) -> Any:
         """Another shape of the dims before the first whose size differs from member to member."""
         found = [self._index(row) for row in product(*map(range, size))]
         new = infer_shape(shape, len(found), op=op)
-        return self._nest([_own(part) for part in found], new, 0) if new else _own(found[0])
+        found = self._apart([_own(part) for part in found], op)
+        return self._nest(found, new, 0) if new else found[0]
 
     def _dense_or_none(self) -> Any:
         """The dense container of the same entries, where there is one."""
