@@ -69,8 +69,8 @@ class Drawing(_t.Declared, TensorClass):
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
-        place: RaggedTensor,
-        ink: RaggedTensor,
+        place: _t.RaggedGiven,
+        ink: _t.RaggedGiven,
         summary: Summary,
         label: Tensor,
         name: _t.PerElementGiven[str],
@@ -85,14 +85,14 @@ class Drawing(_t.Declared, TensorClass):
         _changes: _Any = ...,
         /,
         *,
-        place: RaggedTensor = ...,
-        ink: RaggedTensor = ...,
+        place: _t.RaggedGiven = ...,
+        ink: _t.RaggedGiven = ...,
         summary: Summary = ...,
         label: Tensor = ...,
         name: _t.PerElementGiven[str] = ...,
     ) -> Drawing: ...
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __getitem__(self, index: _Literal["place", "ink"]) -> RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["place", "ink"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload
     def __getitem__(self, index: _Literal["summary"]) -> Summary: ...
     @_overload
@@ -104,7 +104,7 @@ class Drawing(_t.Declared, TensorClass):
     @_overload
     def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def get(self, key: _Literal["place", "ink"]) -> RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["place", "ink"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload
     def get(self, key: _Literal["summary"]) -> Summary: ...
     @_overload

@@ -49,7 +49,18 @@ class Has(Protocol[N_contra]):
     def __delattr__(self, name: N_contra, /) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # narrower than that of `object`
 
 
-class TensorCollection:
+if TYPE_CHECKING:
+    from torch.utils.data import Dataset
+
+    class Items(Dataset[Any]):
+        """What a container is to checkers, so that `DataLoader(batch)` takes it."""
+
+        def __add__(self, other: Any) -> Any: ...
+else:
+    Items = object
+
+
+class TensorCollection(Items):
     """What every container is: leaves in order, a batch size, and a way to make a twin around new leaves.
 
     Not meant to be instantiated. `isinstance(x, TensorCollection)` holds for every container, typed or not.

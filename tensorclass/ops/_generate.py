@@ -203,7 +203,9 @@ _SHAPES = {
 
 def operators(row: Row) -> Iterator[str]:
     """The operator methods of a row."""
-    ignore = "  # type: ignore[override]  # a container of bools, as for tensors" if row.name in ("eq", "ne") else ""
+    why = {"add": "to a checker a container is a dataset"}
+    why |= dict.fromkeys(("eq", "ne"), "a container of bools, as for tensors")
+    ignore = f"  # type: ignore[override]  # {why[row.name]}" if row.name in why else ""
     if row.forward and row.arity == 0:
         yield f"def {row.forward}(self) -> Self:\n    return unary(self, {_constant(row)})"
     elif row.forward:
@@ -215,7 +217,7 @@ def operators(row: Row) -> Iterator[str]:
         yield f"def {row.reflected}(self, other: Operand) -> Self:\n    return dunder(self, other, {kernel})"
     if row.augmented:
         body = f"return write_dunder(self, other, {_constant(row)})"
-        yield f"def {row.augmented}(self, other: Operand) -> Self:\n    {body}"
+        yield f"def {row.augmented}(self, other: Operand) -> Self:{ignore}\n    {body}"
 
 
 def constants() -> Iterator[str]:

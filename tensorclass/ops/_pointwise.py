@@ -889,13 +889,13 @@ class PointwiseOps(Pointwise):
         """
         return write(self, _ADD, other, alpha=alpha, default=default)
 
-    def __add__(self, other: Operand) -> Self:
+    def __add__(self, other: Operand) -> Self:  # type: ignore[override]  # to a checker a container is a dataset
         return dunder(self, other, _ADD)
 
     def __radd__(self, other: Operand) -> Self:
         return dunder(self, other, _ADD)
 
-    def __iadd__(self, other: Operand) -> Self:
+    def __iadd__(self, other: Operand) -> Self:  # type: ignore[override]  # to a checker a container is a dataset
         return write_dunder(self, other, _ADD)
 
     def sub(self, other: Operand, *, alpha: complex | None = None, default: Default = None) -> Self:

@@ -161,6 +161,14 @@ def hides(name: str, members: Container[str], shadow: bool) -> str:
     )
 
 
+def differs(name: str, one: str, first: Declared, other: str, second: Declared) -> str:
+    """A field that two classes declare differently, which can't be merged."""
+    said = [(f.kind, f.dtype, None if f.dims is None else f.dims.split(), f.optional, f.type) for f in (first, second)]
+    if said[0] == said[1] or "other" in (first.kind, second.kind) or first.open or second.open:
+        return ""
+    return f'"{name}" is declared {first} in {one} and {second} in {other}; omit it from one of them'
+
+
 def out_of_order(name: str, before: str) -> str:
     """A required field behind one that may be omitted."""
     return (

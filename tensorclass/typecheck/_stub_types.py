@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
+import numpy as np
 import torch
 from torch import Tensor as Tensor
 from typing_extensions import Never as Never
+from typing_extensions import Self
 from typing_extensions import Unpack as Unpack
 
 from .._schema._markers import PerElementValues as PerElementValues
@@ -17,6 +19,9 @@ from ..core._keys import FieldPath
 from ..core._keys import Key as Key
 from ..core._keys import Subscript as Subscript
 from ..ops._reading import BatchIndex as BatchIndex
+from ..store import TensorDictBase
+from ..store._ragged import Elements
+from ..store._ragged import RaggedTensor as RaggedTensor
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -27,6 +32,10 @@ PerElementGiven: TypeAlias = (
     "T | Sequence[T] | Sequence[Sequence[T]] | Sequence[Sequence[Sequence[T]]] | PerElementValues[T]"
 )
 """What a `PerElement[T]` field takes."""
+RaggedGiven: TypeAlias = "RaggedTensor | Elements | Tensor"
+"""What a ragged field takes."""
+Untyped: TypeAlias = "TensorDictBase | Tensor | complex | np.number[Any] | np.bool_ | Mapping[str, Any]"
+"""What meets an instance besides those of its class."""
 OtherKey: TypeAlias = "FieldPath | Tensor"
 """A key that is no string and no path of strings; a checker sees `Digits.image` as a tensor."""
 OtherSubscript: TypeAlias = "FieldPath"
@@ -55,6 +64,13 @@ class Declared(TensorClass):
     def __exactly__(self) -> None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Fits no `Exactly`."""
 
+    def _met(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[empty-body]
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _met  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
+    __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = _met  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
+    __and__ = __or__ = __xor__ = __lt__ = __le__ = __gt__ = __ge__ = _met  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
+    __eq__ = __ne__ = _met  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
+
 
 class Ref(Tensor, Generic[N_co]):
     """A field of a class, `Digits.image`, with its name."""
@@ -63,8 +79,8 @@ class Ref(Tensor, Generic[N_co]):
         raise NotImplementedError
 
 
-class Field(Generic[T, N_co]):
-    """A field: what it holds in an instance, and a reference in the class."""
+class Field(Tensor, Generic[T, N_co]):
+    """A field: what it holds in an instance, and a reference in the class; a tensor to a Protocol with its name."""
 
     @overload
     def __get__(self, instance: None, owner: Any) -> Ref[N_co]: ...

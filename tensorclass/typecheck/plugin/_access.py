@@ -12,9 +12,10 @@ from mypy.typeops import make_simplified_union, try_getting_str_literals
 from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, get_proper_type
 
 from ..._dims import FAMILY_DTYPES
-from ._codes import CAST, FROZEN, UNKNOWN_KEY, VALUE
+from ._codes import CAST, FROZEN, UNKNOWN_KEY
 from ._facts import EXTRAS, MADE_OF, Found, NoField, at_path, batch_instance, field_type, fields_of, option, parameters
-from ._given import GivenCheck
+from ._given import GivenCheck, device, named, type_of, written
+from ._meet import BETWEEN, compared, extended, moved
 from ._refs import reference
 from ._shapes import tensor_facts, torch_name
 from ._source import source_of
@@ -32,8 +33,8 @@ _DIVISIONS = ("__truediv__", "__rtruediv__", "div", "true_divide")
 _FLOATING = ("exp", "sqrt", "rsqrt", "log", "sin", "cos", "tanh", "sigmoid", "mean", "reciprocal")
 _SCALED = ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "add", "sub", "mul")
 _TO = {"double": "float64", "half": "float16", "bfloat16": "bfloat16", "float": "float32"}
-_OTHERS = ("to", "replace", "stack", "cat", "pick", "merge")
-METHODS = {*KEYED, *UPDATES, *_IN_PLACE, *_DIVISIONS, *_FLOATING, *_SCALED, *_TO, *ALWAYS_WRITE, *_OTHERS}
+_OTHERS = ("to", "replace", "stack", "cat", "pick", "merge", "extend")
+METHODS = {*KEYED, *UPDATES, *_IN_PLACE, *_DIVISIONS, *_FLOATING, *_SCALED, *_TO, *ALWAYS_WRITE, *_OTHERS, *BETWEEN}
 
 
 def wants(name: str) -> bool:
@@ -49,6 +50,8 @@ def called(ctx: MethodContext, name: str) -> Type:
     writes = name in ALWAYS_WRITE or name in _IN_PLACE
     if writes or (name.endswith("_") and not name.startswith("_") and name not in NO_WRITES):
         refuse_frozen(ctx.api, owner, name, ctx.context)
+    if name in BETWEEN:
+        compared(ctx, owner, name)
     if name in KEYED:
         return _keyed(ctx, owner, name)
     if name in UPDATES:
@@ -56,7 +59,11 @@ def called(ctx: MethodContext, name: str) -> Type:
     elif name == "replace":
         given = zip(ctx.callee_arg_names, ctx.args, strict=True)
         GivenCheck(ctx.api, owner.type).check({name: values[0] for name, values in given if name and len(values) == 1})
+    elif name == "extend":
+        extended(ctx, owner)
     else:
+        if name == "to":
+            moved(ctx)
         _cast(ctx, owner, name)
     return ctx.default_return_type
 
@@ -83,6 +90,9 @@ def attribute(ctx: AttributeContext, name: str) -> Type:
             text = f'"{name}" of {owner.type.name} is required and can\'t be deleted'
             ctx.api.fail(text, ctx.context, code=UNKNOWN_KEY)
     elif ctx.is_lvalue and name in EXTRAS:
+        value = source_of(ctx.api).assigned.get(ctx.context)  # type: ignore[call-overload]  # a node
+        if value is not None and name == "device":
+            device(ctx.api, value)
         refuse_frozen(ctx.api, owner, f"setting {name}", ctx.context)
     return ctx.default_attr_type
 
@@ -123,7 +133,8 @@ def _keyed(ctx: MethodContext, owner: Instance, name: str) -> Type:
                 place = None
             found.append(place)
             if place is not None and name in ("__setitem__", "set") and len(ctx.args) > 1 and ctx.args[1]:
-                _written(ctx, owner, path, place, ctx.args[1][0], ctx.arg_types[1][0])
+                value = source_of(ctx.api).assigned.get(ctx.context, ctx.args[1][0])  # type: ignore[call-overload]  # a node
+                written(ctx.api, owner, path, place, value, ctx.arg_types[1][0], ctx.context)
     if name not in READS or not found or (name == "pop") or any(ctx.args[2:]):
         return ctx.default_return_type
     places = [place for place in found if place is not None]
@@ -147,31 +158,6 @@ def _paths(api: Any, key: nodes.Expression, typ: Type) -> list[tuple[str, ...]]:
     return [(literal,) for literal in literals or ()]
 
 
-def _written(
-    ctx: MethodContext, owner: Instance, path: tuple[str, ...], place: Found, value: nodes.Expression, typ: Type
-) -> None:
-    value = source_of(ctx.api).assigned.get(ctx.context, value)  # type: ignore[call-overload]  # a node
-    if is_certainly_wrong(place, typ):
-        text = f'"{".".join(path)}" of {owner.type.name} is declared {place.type}, given is {typ}'
-        ctx.api.fail(text.replace("torch._tensor.Tensor", "Tensor").replace("builtins.", ""), ctx.context, code=VALUE)
-    elif len(path) == 1:
-        GivenCheck(ctx.api, owner.type).check({path[0]: value})
-
-
-def is_certainly_wrong(place: Found, typ: Type) -> bool:
-    """Whether a value raises: the run time converts numbers and text, and makes tensors of numbers and arrays."""
-    given = get_proper_type(typ)
-    if place.declared.kind in ("per_element", "ragged") or is_subtype(given, place.type):
-        return False
-    if isinstance(given, NoneType):
-        return True
-    if not isinstance(given, Instance):
-        return False
-    tensor = place.declared.kind in ("tensor", "shared")
-    wrong = ("builtins.str", "builtins.dict") if tensor else ("torch._tensor.Tensor",)
-    return given.type.fullname in wrong or batch_instance(given) is not None
-
-
 def _updated(ctx: MethodContext, owner: Instance) -> None:
     """The keys of `update({...})` and `update(label=...)`."""
     pairs: list[tuple[str, nodes.Expression]] = []
@@ -184,11 +170,7 @@ def _updated(ctx: MethodContext, owner: Instance) -> None:
         literal = None if key is None else source.follow(key)
         if isinstance(literal, nodes.StrExpr):
             pairs.append((literal.value, value))
-    for name, value in pairs:
-        place = at_path(owner, (name,))
-        if isinstance(place, NoField):
-            ctx.api.fail(str(place), value, code=UNKNOWN_KEY)
-    GivenCheck(ctx.api, owner.type).check(dict(pairs))
+    named(ctx.api, owner, [(name, value, type_of(ctx.api, value)) for name, value in pairs])
 
 
 # ---- dtypes ----------------------------------------------------------------------------------------------------------

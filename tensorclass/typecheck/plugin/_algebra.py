@@ -7,13 +7,15 @@ classes that they are made of later than these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from mypy import nodes
 from mypy.mro import calculate_mro
 from mypy.plugin import DynamicClassDefContext, FunctionContext, MethodContext
 from mypy.plugins.common import add_method_to_class
+from mypy.subtypes import is_same_type
 from mypy.typeops import type_object_type
 from mypy.types import (
     AnyType,
@@ -28,8 +30,8 @@ from mypy.types import (
     get_proper_type,
 )
 
-from .._rules import OPTIONS
-from ._codes import UNKNOWN_KEY
+from .._rules import OPTIONS, differs
+from ._codes import DECLARATION, UNKNOWN_KEY
 from ._definitions import DIGEST
 from ._facts import MADE_OF, ROOT, NoField, at_path, batch_instance, field_type, fields_of, option, record, with_fields
 from ._refs import class_of
@@ -90,7 +92,7 @@ def made(ctx: FunctionContext, kind: str) -> Type:
         return ctx.default_return_type
     sources = [class_of(source_of(ctx.api).follow(expr)) for expr in _classes(kind, call.args)]
     request = _request(kind, sources, call.args[len(sources) :], call)
-    if request is None or not _known(ctx.api, request) or _is_taken(ctx.api, call):
+    if request is None or not _known(ctx.api, request, call) or _is_taken(ctx.api, call):
         return ctx.default_return_type
     info = _unnamed(ctx.api, request)
     typ = type_object_type(info)
@@ -107,7 +109,7 @@ def part(ctx: MethodContext, kind: str) -> Type:
         request = _request(kind, [own, *map(batch_instance, others)], [], call)
     else:
         request = _request(kind, [own], call.args, call)
-    if request is None or not _known(ctx.api, request) or _is_taken(ctx.api, call):
+    if request is None or not _known(ctx.api, request, call) or _is_taken(ctx.api, call):
         return ctx.default_return_type
     return Instance(_unnamed(ctx.api, request), [])
 
@@ -145,12 +147,27 @@ def _name(field: nodes.Expression) -> str | None:
     return field.name if isinstance(field, nodes.MemberExpr) and class_of(field.expr) is not None else None
 
 
-def _known(api: Any, request: Request) -> bool:
+def _conflicts(one: Instance, other: Instance) -> Iterator[str]:
+    """The fields that two classes declare differently."""
+    first, second = fields_of(one.type), fields_of(other.type)
+    for name in first.keys() & second.keys():
+        types = field_type(one, name), field_type(other, name)
+        same = types[0] is None or types[1] is None or is_same_type(types[0], types[1])
+        text = differs(name, one.type.name, first[name], other.type.name, second[name])
+        if text or not same:
+            yield text or f'"{name}" is {types[0]} in {one.type.name} and {types[1]} in {other.type.name}'
+
+
+def _known(api: Any, request: Request, where: nodes.Context) -> bool:
     """Whether all names are fields; what is none is reported."""
     places = {name: at_path(request.sources[0], (name,)) for name in request.given}
     for name, place in places.items():
         if isinstance(place, NoField) and isinstance(request.given[name], nodes.StrExpr):
             api.fail(str(place), request.given[name], code=UNKNOWN_KEY)
+    if request.kind == "merge":
+        for one, other in combinations(request.sources, 2):
+            for text in _conflicts(one, other):
+                api.fail(text, where, code=DECLARATION)
     return bool(request.kept) and not any(isinstance(place, NoField) for place in places.values())
 
 

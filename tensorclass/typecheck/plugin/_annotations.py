@@ -60,7 +60,11 @@ class AnnotationReader:
     def _first(self, annotation: UnboundType, kind: str | None) -> Declared:
         found = self.read(annotation.args[0]) if annotation.args else Declared()
         marked = len(annotation.args) > 1 and (found.dtype is None or found.dims is None)
-        return Declared("ragged") if kind is not None else replace(found, open=found.open or marked)
+        if kind is not None:
+            text = _literal(annotation.args[1]) if len(annotation.args) == 2 else None
+            dims = text if isinstance(text, str) else None
+            return replace(found, kind="ragged", dims=dims if found.dims is None else found.dims)
+        return replace(found, open=found.open or marked)
 
     def _union(self, items: Iterable[Type]) -> Declared:
         members = [item for item in items if not (isinstance(item, UnboundType) and item.name == "None")]
@@ -72,8 +76,11 @@ class AnnotationReader:
             return Declared()  # a name for a shape
         dims = shape_of(family, len(args), text)
         array = args[0]
-        plain = isinstance(array, UnboundType) and self._name(array)[1] == "torch._tensor.Tensor"
-        return Declared("tensor", family, dims) if plain else Declared()
+        name, fullname = self._name(array) if isinstance(array, UnboundType) else ("", "")
+        ragged = name == "RaggedTensor" and fullname.startswith("tensorclass.")
+        if fullname != "torch._tensor.Tensor" and not ragged:
+            return Declared()
+        return Declared("ragged" if ragged else "tensor", family, dims)
 
     def _alias(self, name: str) -> Declared:
         """What an alias at the top of the same file stands for."""

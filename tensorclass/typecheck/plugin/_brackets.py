@@ -1,4 +1,7 @@
-"""Options between brackets, `class Digits(TensorClass["nocast", "shadow"])`: to mypy, brackets hold type arguments."""
+"""Options between brackets, `class Digits(TensorClass["nocast", "shadow"])`, and `Ragged[...]`.
+
+To mypy, brackets hold type arguments.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Any
 
 from mypy import nodes
 from mypy.plugin import AnalyzeTypeContext, ClassDefContext
-from mypy.types import AnyType, Type, TypeOfAny, UnboundType
+from mypy.types import AnyType, Instance, Type, TypeOfAny, UnboundType
 
 from ._codes import DECLARATION
 
@@ -18,6 +21,14 @@ def base(ctx: AnalyzeTypeContext, root: str) -> Type:
             text = f'{ctx.type.name}[...] takes options in quotes, such as {ctx.type.name}["shadow"]'
             ctx.api.fail(text, ctx.context, code=DECLARATION)
     return ctx.api.named_type(root, [])
+
+
+def annotated(ctx: AnalyzeTypeContext, ragged: nodes.TypeInfo | None) -> Type:
+    """`Ragged[Tensor, "t d"]`, another name of `Annotated`, reads as a `RaggedTensor`."""
+    api: Any = ctx.api
+    found: Type = api.try_analyze_special_unbound_type(ctx.type, "typing.Annotated")
+    named = ctx.type.name.rpartition(".")[2] == "Ragged" and len(ctx.type.args) == 2
+    return Instance(ragged, []) if named and ragged is not None else found
 
 
 def unknown(ctx: AnalyzeTypeContext) -> Type:

@@ -13,7 +13,7 @@ DECLARATION = _code("declaration", "A class declares a field or an option that m
 DTYPE = _code("dtype", "A tensor has another dtype than its field declares")
 SHAPE = _code("shape", "A tensor has another shape than its field declares, or dims of one name differ")
 BATCH = _code("batch-size", "Fields, batch size and dim names do not agree about the batch dims")
-UNKNOWN_KEY = _code("key", "A string key names no field of the class")
+UNKNOWN_KEY = _code("key", "A name or a string key is no field of the class, or a field that is needed is not given")
 VALUE = _code("value", "A value written by key is not of the type of its field")
 FROZEN = _code("frozen", "A frozen instance is written")
 JOIN = _code("join", "Instances of different classes are joined")
@@ -21,6 +21,7 @@ CAST = _code("cast", "An operation gives fields a dtype that the class does not 
 REFERENCE = _code("reference", "in_fields or out_fields are given something that is no field of a class")
 CALLABLE = _code("callable", "A wrapped callable does not take the in fields, or does not return the out fields")
 FLOW = _code("flow", "A pipeline reads what nothing provides, leaves an output unwritten, or writes a field twice")
+DEVICE = _code("device", "A string names no device")
 CODES = (
-    DECLARATION, DTYPE, SHAPE, BATCH, UNKNOWN_KEY, VALUE, FROZEN, JOIN, CAST, REFERENCE, CALLABLE, FLOW,
+    DECLARATION, DTYPE, SHAPE, BATCH, UNKNOWN_KEY, VALUE, FROZEN, JOIN, CAST, REFERENCE, CALLABLE, FLOW, DEVICE,
 )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import replace
 from mypy import nodes
 from mypy.mro import calculate_mro
 from mypy.plugin import ClassDefContext
-from mypy.types import LiteralType
+from mypy.types import AnyType, LiteralType, TypeOfAny
 
 from ..._dims import DimMap
 from .._rules import (
@@ -133,6 +133,10 @@ def _check_field(ctx: ClassDefContext, name: str, field: Declared, table: DimMap
     cls, symbol, statement = ctx.cls, ctx.cls.info.names.get(name), _statement(ctx.cls, name)
     if option(cls.info, "shadow") and symbol is not None and isinstance(symbol.node, nodes.Var):
         symbol.node.allow_incompatible_override = True
+    plain = not isinstance(statement.rvalue, nodes.TempNode | nodes.CallExpr | nodes.CastExpr)
+    if field.kind == "per_element" and plain:
+        # A checker compares a default with the descriptor and not with what it takes.
+        statement.rvalue = nodes.CastExpr(statement.rvalue, AnyType(TypeOfAny.special_form))
     if option(cls.info, "tensor_only"):
         _fail(ctx, no_tensor(name, field), statement)
     if isinstance(_default(statement.rvalue), nodes.ListExpr | nodes.DictExpr | nodes.SetExpr):

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mypy import nodes
 from mypy.expandtype import expand_type_by_instance
 from mypy.plugin import AttributeContext, FunctionContext, FunctionSigContext
-from mypy.types import CallableType, FunctionLike, Instance, Type, UnionType, get_proper_type
+from mypy.subtypes import is_subtype
+from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, UnionType, get_proper_type
 
 from ..._dims import AnyDim, Bindings, Dims
-from ._codes import BATCH, DTYPE, SHAPE
+from ...errors import did_you_mean
+from ._codes import BATCH, DEVICE, DTYPE, SHAPE, UNKNOWN_KEY, VALUE
 from ._facts import (
     EXTRAS,
     MADE_OF,
     Declared,
+    Found,
+    NoField,
+    at_path,
     attributes,
     batch_instance,
     fields_of,
@@ -23,7 +30,7 @@ from ._facts import (
     option,
     with_fields,
 )
-from ._shapes import Shape, TensorFacts, sizes_of, tensor_facts
+from ._shapes import Shape, TensorFacts, sizes_of, tensor_facts, torch_name
 from ._source import Source, call_arguments, source_of
 
 
@@ -53,9 +60,11 @@ class GivenCheck:
         if batch is None and whole:
             batch = self.infer(known)
         for name, fact in facts.items():
-            if fact is not None and fields[name].kind in ("tensor", "shared"):
+            if fields[name].kind == "ragged":
+                self._ragged(name, fields[name], fact, batch, known[name])
+            elif fact is not None and fields[name].kind in ("tensor", "shared"):
                 self._tensor(name, fields[name], fact, batch, known[name])
-            elif batch is not None:
+            if batch is not None and (fact is None or fields[name].kind not in ("tensor", "shared")):
                 self._other(name, fields[name], batch, known[name])
 
     def infer(self, values: Mapping[str, nodes.Expression]) -> Batch | None:
@@ -98,6 +107,22 @@ class GivenCheck:
         else:
             self._event(name, field, dims, shape[count:], where)
 
+    def _ragged(
+        self, name: str, field: Declared, fact: TensorFacts | None, batch: Batch | None, where: nodes.Expression
+    ) -> None:  # fmt: skip
+        """One padded tensor, which is right as one element only, or the elements of a list that is written out."""
+        rank = None if field.shape is None else field.shape.rank
+        batched = fact is not None and fact.shape is not None and rank is not None and len(fact.shape) > rank
+        if batched or (fact is not None and batch is not None and batch.sizes):
+            text = f'"{name}" is declared Ragged[{field}], and of a padded tensor it is not known what counts'
+            self._fail(f"{text}; give a list of tensors, or RaggedTensor.unpad(tensor, lengths)", where, SHAPE)
+        for item in self.source.items(where) or ():
+            element = tensor_facts(self.source, item)
+            tokens = None if field.shape is None else field.shape.tokens
+            if element is not None and tokens:
+                own = replace(field, dims=" ".join(["_", *map(str, tokens[1:])]))
+                self._tensor(name, own, element, Batch((), ""), item)
+
     def _rank(self, name: str, field: Declared, fact: TensorFacts, batch: Batch | None) -> str:
         behind = "" if batch is None else f" behind the batch dims {_text(batch.sizes)}{batch.source}"
         return f'"{name}" is declared {field}{behind}, given is {fact}'
@@ -112,7 +137,7 @@ class GivenCheck:
 
     def _other(self, name: str, field: Declared, batch: Batch, where: nodes.Expression) -> None:
         value = self.source.follow(where)
-        if field.kind == "per_element" and isinstance(value, nodes.ListExpr) and batch.sizes:
+        if field.kind in ("per_element", "ragged") and isinstance(value, nodes.ListExpr) and batch.sizes:
             count, size = len(value.items), batch.sizes[0]
             if size is not None and count != size and not any(isinstance(item, nodes.StarExpr) for item in value.items):
                 text = f'"{name}" is given {count} values, and the batch size is {_text(batch.sizes)}{batch.source}'
@@ -143,12 +168,93 @@ def _text(sizes: Shape) -> str:
     return f"[{', '.join('?' if size is None else str(size) for size in sizes)}]"
 
 
+# ---- values by name --------------------------------------------------------------------------------------------------
+
+
+def named(api: Any, owner: Instance, rows: Iterable[tuple[str, nodes.Expression, Type | None]]) -> None:
+    """Values by the names of fields: that there are such fields, their types, and all of them together."""
+    rows = list(rows)
+    for name, value, typ in rows:
+        place = at_path(owner, (name,))
+        if isinstance(place, NoField):
+            api.fail(str(place), value, code=UNKNOWN_KEY)
+        elif place is not None and typ is not None and is_certainly_wrong(place, typ):
+            _fail_type(api, owner, (name,), place, typ, value)
+    GivenCheck(api, owner.type).check({name: value for name, value, _ in rows})
+
+
+def written(
+    api: Any, owner: Instance, path: tuple[str, ...], place: Found, value: nodes.Expression, typ: Type,
+    where: nodes.Context,
+) -> None:  # fmt: skip
+    """A value at a path."""
+    if is_certainly_wrong(place, typ):
+        _fail_type(api, owner, path, place, typ, where)
+    elif len(path) == 1:
+        GivenCheck(api, owner.type).check({path[0]: value})
+
+
+def type_of(api: Any, expr: nodes.Expression) -> Type | None:
+    """The type that mypy has found for an expression."""
+    lookup = getattr(api, "lookup_type_or_none", None)
+    found: Type | None = lookup(expr) if lookup is not None else None
+    return found
+
+
+def _fail_type(
+    api: Any, owner: Instance, path: tuple[str, ...], place: Found, typ: Type, where: nodes.Context
+) -> None:  # fmt: skip
+    text = f'"{".".join(path)}" of {owner.type.name} is declared {place.type}, given is {typ}'
+    api.fail(text.replace("torch._tensor.Tensor", "Tensor").replace("builtins.", ""), where, code=VALUE)
+
+
+def is_certainly_wrong(place: Found, typ: Type) -> bool:
+    """Whether a value raises: the run time converts numbers and text, and makes tensors of numbers and arrays."""
+    given = get_proper_type(typ)
+    if place.declared.kind in ("per_element", "ragged") or is_subtype(given, place.type):
+        return False
+    if isinstance(given, NoneType):
+        return True
+    if not isinstance(given, Instance):
+        return False
+    tensor = place.declared.kind in ("tensor", "shared")
+    wrong = ("builtins.str", "builtins.dict") if tensor else ("torch._tensor.Tensor",)
+    return given.type.fullname in wrong or batch_instance(given) is not None
+
+
+# ---- devices ---------------------------------------------------------------------------------------------------------
+
+DEVICES = (
+    "cpu", "cuda", "mps", "xpu", "xla", "meta", "hpu", "mtia", "ipu", "vulkan", "hip", "ve", "fpga", "maia", "lazy",
+    "mkldnn", "opengl", "opencl", "ideep", "privateuseone", "npu", "mlu", "musa", "gcu", "sdaa", "dml",
+)  # fmt: skip
+"""The device types of torch, and the names under which private backends are known."""
+_DEVICE = re.compile(r"(?P<type>[a-z_]+)(:(0|[1-9]\d*))?")
+
+
+def device(api: Any, expr: nodes.Expression) -> None:
+    """The name of a device that is written out."""
+    source = source_of(api)
+    value = source.follow(expr)
+    if isinstance(value, nodes.CallExpr) and torch_name(value.callee) == "device":
+        value = source.follow((call_arguments(value, ("type", "index")) or {}).get("type", value))
+    if not isinstance(value, nodes.StrExpr):
+        return
+    found = _DEVICE.fullmatch(value.value)
+    if found is None or found["type"] not in DEVICES:
+        near = did_you_mean(value.value.partition(":")[0], DEVICES[:7])
+        api.fail(f'"{value.value}" names no device; names are "cpu", "cuda", "cuda:1"{near}', expr, code=DEVICE)
+
+
+# ---- constructors ----------------------------------------------------------------------------------------------------
+
+
 def taken(ctx: FunctionSigContext) -> FunctionLike:
     """A constructor: that of a class made of classes; `PerElement[str] | None` takes what `PerElement[str]` does."""
     signature, made = ctx.default_signature, batch_instance(ctx.default_signature.ret_type)
     if made is not None and any(MADE_OF in base.names for base in made.type.mro):
         signature = with_fields(signature, made)
-    if made is None or not any(field.kind == "per_element" for field in fields_of(made.type).values()):
+    if made is None or not any(field.kind in ("per_element", "ragged") for field in fields_of(made.type).values()):
         return signature
     types: list[Type] = [_set_type(typ) for typ in signature.arg_types]
     return signature.copy_modified(arg_types=types)
@@ -188,6 +294,8 @@ def constructed(ctx: FunctionContext) -> Type:
     }
     checker = GivenCheck(ctx.api, info)
     batch = _batch_argument(checker.source, given)
+    if "device" in given:
+        device(ctx.api, given["device"])
     fields = {name: value for name, value in given.items() if name not in EXTRAS}
     checker.check(fields, batch, whole=True)
     known = batch or checker.infer(fields)

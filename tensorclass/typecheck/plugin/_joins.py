@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 from mypy import nodes
 from mypy.plugin import FunctionContext, FunctionSigContext, MethodContext
-from mypy.types import CallableType, FunctionLike, Instance, Type, UnionType, get_proper_type
+from mypy.types import (
+    AnyType,
+    CallableType,
+    FunctionLike,
+    Instance,
+    Type,
+    TypeOfAny,
+    UnionType,
+    get_proper_type,
+)
 
 from ._codes import JOIN
+from ._given import type_of
 from ._source import source_of
 
 COLLECTION = "tensorclass.core._base.TensorCollection"
 LOADER = "torch.utils.data.dataloader.DataLoader"
+ITERATED = {"iter": "typing.Iterator", "enumerate": "builtins.enumerate"}
+"""Functions over a loader, and what they give."""
 _MODULES = ("torch._C._VariableFunctions.", "torch.functional.")
 _JOINS = {"stack", "cat", "concat", "concatenate"}
 _TUPLES = {"split", "tensor_split", "chunk", "unbind"}
@@ -89,7 +100,7 @@ def same_class(ctx: FunctionContext | MethodContext) -> Type:
     values = source_of(ctx.api).items(ctx.args[0][0]) if ctx.args and ctx.args[0] else None
     kinds: list[nodes.TypeInfo] = []
     for value in values or ():
-        found = get_proper_type(_type_of(ctx.api, value))
+        found = get_proper_type(type_of(ctx.api, value))
         if isinstance(found, Instance) and _is_container(found):
             kinds.append(found.type)
     for one, other in pairwise(kinds):
@@ -99,22 +110,36 @@ def same_class(ctx: FunctionContext | MethodContext) -> Type:
     return ctx.default_return_type
 
 
-def _type_of(api: Any, expr: nodes.Expression) -> Type | None:
-    lookup = getattr(api, "lookup_type_or_none", None)
-    found: Type | None = lookup(expr) if lookup is not None else None
-    return found
-
-
 def loader(ctx: FunctionSigContext) -> CallableType:
     """`DataLoader(batch)` takes a container, which is a sequence of its elements."""
     if len(ctx.args[0]) != 1:
         return ctx.default_signature
     given = get_proper_type(ctx.api.get_expression_type(ctx.args[0][0]))
-    if not isinstance(given, Instance) or not _is_container(given):
-        return ctx.default_signature
     made = get_proper_type(ctx.default_signature.ret_type)
-    if not isinstance(made, Instance):
+    if not isinstance(given, Instance) or not isinstance(made, Instance) or not _is_container(given):
         return ctx.default_signature
     return ctx.default_signature.copy_modified(
         arg_types=[given, *ctx.default_signature.arg_types[1:]], ret_type=made.copy_modified(args=[given]), variables=[]
     )
+
+
+def loaded(ctx: FunctionContext) -> Type:
+    """What a `DataLoader` of instances gives is known where this package puts them together."""
+    made = get_proper_type(ctx.default_return_type)
+    collates = dict(zip(ctx.callee_arg_names, ctx.args, strict=True)).get("collate_fn") or ()
+    if not isinstance(made, Instance) or all(
+        isinstance(fn, nodes.RefExpr) and (fn.fullname.startswith("tensorclass.") or fn.fullname == "builtins.None")
+        for fn in collates
+    ):
+        return ctx.default_return_type
+    return made.copy_modified(args=[AnyType(TypeOfAny.special_form)])
+
+
+def iterated(ctx: FunctionContext | MethodContext, kind: str) -> Type:
+    """Batches of a loader of instances: in `for`, `iter(...)` and `enumerate(...)`."""
+    typ = ctx.type if isinstance(ctx, MethodContext) else ctx.arg_types[0][0] if ctx.arg_types[0] else None
+    given = get_proper_type(typ)
+    item = given.args[0] if isinstance(given, Instance) and given.type.fullname == LOADER and given.args else None
+    if item is None or not _is_container(get_proper_type(item)):
+        return ctx.default_return_type
+    return ctx.api.named_generic_type(kind, [item])

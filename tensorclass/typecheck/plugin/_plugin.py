@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from hashlib import sha1
+from pathlib import Path
 from typing import Any, TypeVar
 
 from mypy.nodes import TypeAlias, TypeInfo
@@ -17,16 +19,20 @@ from mypy.plugin import (
     MethodContext,
     MethodSigContext,
     Plugin,
+    ReportConfigContext,
 )
 from mypy.types import FunctionLike, Instance, Type, get_proper_type
 
+from .._rules import ANNOTATED
 from . import _access as access
 from . import _algebra as algebra
 from . import _brackets as brackets
+from . import _defaults as defaults
 from . import _definitions as classes
 from . import _flow as flow
 from . import _given as values
 from . import _joins as torch
+from . import _meet as meet
 from . import _members as members
 from . import _refs as refs
 from . import _stages as stages
@@ -70,7 +76,17 @@ def _attribute_type(ctx: AttributeContext) -> Type:
     return ctx.default_attr_type
 
 
+RAGGED = "tensorclass.store._ragged.RaggedTensor"
+TENSOR = "torch._tensor.Tensor"
 FIELD = "tensorclass.typecheck._stub_types.Field"
+
+
+@cache
+def _digest() -> str:
+    """The sources that decide what the plugin says."""
+    here = Path(__file__).parent
+    files = sorted([*here.glob("*.py"), *here.parent.glob("*.py"), *(here.parent.parent / "_dims").glob("*.py")])
+    return sha1(b"".join(file.read_bytes() for file in files), usedforsecurity=False).hexdigest()
 
 
 class TensorClassPlugin(Plugin):
@@ -82,6 +98,10 @@ class TensorClassPlugin(Plugin):
         if isinstance(node, TypeAlias) and isinstance(target := get_proper_type(node.target), Instance):
             return target.type
         return node if isinstance(node, TypeInfo) else None
+
+    def report_config_data(self, ctx: ReportConfigContext) -> object:
+        """What mypy keeps beside its cache: after an update of the plugin files are checked again."""
+        return _digest()
 
     def get_class_decorator_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         """`@tensorclass` adds the base class."""
@@ -101,6 +121,8 @@ class TensorClassPlugin(Plugin):
         """`TensorClass["shadow"]` is the class itself; in stubs, a reference is what the plugin makes of the type."""
         if fullname == FIELD:
             return lambda ctx: ctx.api.analyze_type(ctx.type.args[0])
+        if fullname in ANNOTATED:
+            return guarded(partial(brackets.annotated, ragged=self._class(RAGGED)), brackets.unknown)
         if fullname not in (ROOT, FROZEN_ROOT):
             return None
         return guarded(partial(brackets.base, root=fullname), brackets.unknown)
@@ -136,6 +158,8 @@ class TensorClassPlugin(Plugin):
         """Methods of typed classes, by the class of the instance."""
         if fullname == TYPED_CALL:
             return guarded(members.decorated, _return_type)
+        if fullname == f"{torch.LOADER}.__iter__":
+            return guarded(partial(torch.iterated, kind="typing.Iterator"), _return_type)
         owner, _, name = fullname.rpartition(".")
         if not access.wants(name) or not is_batch_class(self._class(owner)):
             return None
@@ -146,10 +170,14 @@ class TensorClassPlugin(Plugin):
         return guarded(partial(access.called, name=name), _return_type)
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
-        """`replace` takes the fields."""
+        """`replace` takes the fields; the function of `apply` takes tensors."""
         owner, _, name = fullname.rpartition(".")
-        ours = name == "replace" and is_batch_class(self._class(owner))
-        return guarded(access.replaced, _signature) if ours else None
+        if name not in ("replace", "apply", "apply_") or not is_batch_class(self._class(owner)):
+            return None
+        tensor = self._class(TENSOR)
+        if name == "replace" or tensor is None:
+            return guarded(access.replaced, _signature) if name == "replace" else None
+        return guarded(partial(meet.applied, tensor=tensor), _signature)
 
     def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
         """Assignments to fields."""
@@ -182,6 +210,9 @@ _FUNCTIONS: dict[str, Callable[[FunctionContext], Type]] = {
     stages.MODULE: _wrapped,
     stages.TWO_STEP: stages.two_step,
     members.SEQUENTIAL: flow.pipeline,
+    defaults.FIELD: defaults.checked,
+    torch.LOADER: torch.loaded,
+    **{f"builtins.{name}": partial(torch.iterated, kind=kind) for name, kind in torch.ITERATED.items()},
     **dict.fromkeys(torch.OWN_JOINS, torch.same_class),
     **{name: partial(algebra.made, kind=kind) for name, kind in algebra.FUNCTIONS.items()},
 }

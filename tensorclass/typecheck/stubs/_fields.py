@@ -12,7 +12,8 @@ from ._project import Project, SourceFile
 ROOTS = ("tensorclass.TensorClass", "tensorclass.FrozenTensorClass")
 DECORATOR = "tensorclass.tensorclass"
 SPECIFIERS = ("tensorclass.field", "tensorclass.produced", "dataclasses.field")
-WRAPPERS = ("tensorclass.Shared", "tensorclass.Ragged", "typing.Annotated", "typing_extensions.Annotated")
+RAGGED = "tensorclass.RaggedTensor"
+WRAPPERS = ("tensorclass.Shared", "typing.Annotated", "typing_extensions.Annotated")
 FAMILIES = ("tensorclass.typing", "jaxtyping")
 NO_PARENTS = ("Generic", "ABC", "object")
 """Parents that declare nothing."""
@@ -54,9 +55,12 @@ class Types(NamedTuple):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             return f"{self.read(node.left, given)} | {self.read(node.right, given)}"
         if not isinstance(node, ast.Subscript):
-            return self.file.text_of(node)
+            ragged = self.file.full_name(node) == RAGGED
+            return f"{self.helper}.{'RaggedGiven' if given else 'RaggedTensor'}" if ragged else self.file.text_of(node)
         name = self.file.full_name(node.value)
         inner = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
+        if name == "tensorclass.Ragged":
+            return f"{self.helper}.{'RaggedGiven' if given else 'RaggedTensor'}"
         if name in WRAPPERS or name.rpartition(".")[0] in FAMILIES or name.rpartition(".")[2] == "InitVar":
             return self.read(inner, given)
         if name == "tensorclass.PerElement":

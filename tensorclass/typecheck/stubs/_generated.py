@@ -22,7 +22,9 @@ IMPORTS = (
 )
 """What the generated lines name, under names that hide nothing."""
 TENSORS = {"Tensor", "torch.Tensor"}
-LEAVES = {*TENSORS, "_t.PerElementValues", "None", "str", "int", "float", "bool", "dict", "list", "tuple"}
+LEAVES = {
+    *TENSORS, "_t.PerElementValues", "_t.RaggedTensor", "None", "str", "int", "float", "bool", "dict", "list", "tuple",
+}  # fmt: skip
 """Of what is none of these there may be keys below."""
 DEEPEST = 3
 EXTRAS = ("batch_size: _t.BatchSize = ...", "device: _t.Device = ...", "names: _t.Names = ...")
@@ -44,11 +46,13 @@ SET = (
 SETITEM = (
     "def __setitem__(self, index: {key}, value: {takes}) -> None: ...",
     "def __setitem__(self, index: _t.{other}, value: _Any) -> None: ...",
-    "def __setitem__(self, index: _t.BatchIndex, value: _Any) -> None: ...",
+    "def __setitem__(self, index: _t.BatchIndex, value: {written}) -> None: ...",
 )
 WRITES = ("set", "__setitem__")
 KEYED = {"__getitem__": GETITEM, "get": GET, "set": SET, "__setitem__": SETITEM}
 """A method by key: the overload for the fields of one type, then what the base class has."""
+WRITTEN = "_Self | _t.Untyped"
+"""What an index assignment takes."""
 OTHER = {"__getitem__": "Subscript", "get": "Key", "set": "Key", "__setitem__": "Subscript"}
 STRICT = {name: f"Other{key}" for name, key in OTHER.items()}
 """What else is a key; with strict keys no string and no path."""
@@ -115,6 +119,15 @@ def declared(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> str:
         name = file.text_of(line.target)
         row = f'{name}: _t.Field[{file.text_of(line.annotation)}, _Literal["{name}"]]'
         return row if value is None else f"{row} = {file.text_of(value)}"
+    inside = [part for part in ast.walk(line.annotation) if isinstance(part, ast.Subscript)]
+    if "tensorclass.Ragged" in map(file.full_name, inside):  # to Python a name of `Annotated`
+        module.need(*IMPORTS[0])
+        row = f"{file.text_of(line.target)}: {module.types.read(line.annotation)}"
+        given = "" if value is None else f" = {file.text_of(value) if kept else '...'}"
+        return f"{row}{given}{mark}"
+    kept = kept and not (
+        isinstance(value, ast.Constant) and file.full_name(line.annotation) == "tensorclass.PerElement"
+    )
     if value is None or kept:
         return f"{file.text_of(line)}{mark}" if mark else file.statement(line)
     return f"{file.text_of(line.target)}: {file.text_of(line.annotation)} = ...{mark}"
@@ -211,7 +224,8 @@ def _keyed(name: str, keys: Iterable[tuple[str, FieldLine]], strict: bool) -> It
     rows = [
         first.format(key=" | ".join(alike).replace('"] | _Literal["', '", "'), reads=reads, takes=takes)
         for (reads, takes), alike in groups.items()
-    ] + [template.format(other=(STRICT if strict else OTHER)[name]) for template in others]
+    ]
+    rows += [template.format(other=(STRICT if strict else OTHER)[name], written=WRITTEN) for template in others]
     for position, row in enumerate(rows):
         # Checkers compare overloads in their order with those of the base, and say so on one of these lines.
         yield f"@_overload{'' if position else OVERRIDES}"

@@ -5,7 +5,6 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 from typing_extensions import assert_type
 
 from tensorclass import FrozenTensorClass, PerElement, TensorClass, field, tensorclass
@@ -31,7 +30,6 @@ torch.stack([batch, batch])  # E: list-item | reportArgumentType | - | mypy+plug
 torch.cat([batch, batch])  # E: list-item | reportArgumentType | - | mypy+plugin: - | ty: invalid-argument-type | pyrefly: bad-argument-type
 torch.clone(batch)  # E: arg-type | reportArgumentType | - | mypy+plugin: - | ty: invalid-argument-type | pyrefly: bad-argument-type
 torch.equal(batch, batch)  # E: arg-type | reportArgumentType | - | mypy+plugin: - | ty: invalid-argument-type | pyrefly: bad-argument-type
-DataLoader(batch, batch_size=2)  # E: arg-type | reportArgumentType | - | mypy+plugin: - | ty: invalid-argument-type | pyrefly: bad-argument-type
 
 
 # ---- fields that take the name of an operation on purpose

@@ -21,9 +21,6 @@ class State(TensorClass):
 x, y = torch.zeros(4, 64), torch.zeros(4, dtype=torch.int64)
 batch, state = Digits(x, y), State(x)
 
-# ---- devices
-Digits(x, y, device="gpu")  # E: - | - | RuntimeError
-
 # ---- index and dim arguments
 print(batch[9])  # E: - | - | BatchIndexError
 print(batch[:, 0])  # E: - | - | BatchIndexError

@@ -96,6 +96,6 @@ print(batch["inputs", "imgae"])  # E: - | - | MissingKeyError | mypy+plugin: ten
 # ---- wrong: a key that is not there is written
 batch["lable"] = label  # E: - | - | MissingKeyError | mypy+plugin: tensorclass-key | mypy+stubs: index | pyright+stubs: reportArgumentType, reportCallIssue
 # ---- wrong: a text written under the key of a tensor
-batch["label"] = "three"  # E: - | - | SchemaError | mypy+plugin: tensorclass-value | mypy+stubs: index | pyright+stubs: reportArgumentType, reportCallIssue
+batch["label"] = "three"  # E: - | - | SchemaError | mypy+plugin: tensorclass-value | mypy+stubs: call-overload | pyright+stubs: reportArgumentType, reportCallIssue
 # ---- wrong: numbers in a field of texts
 batch.name = [3, 4]  # E: list-item | reportAttributeAccessIssue | SchemaError | ty: invalid-assignment | pyrefly: bad-argument-type
