@@ -6,6 +6,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorCollection, TensorDict, lazy_stack, tensorclass
+from tensorclass import RaggedTensor, TensorClass, TensorCollection, TensorDict, lazy_stack, tensorclass
 from tensorclass.errors import LockedError
 from tensorclass.typing import Float32
 from tests.contract._invariants import check
@@ -288,3 +289,17 @@ def test_fields_that_are_written_together_are_read_together(make, read):
         for _ in range(1500):
             found = read(shared)
             assert len({found[key][0].item() for key in "abc"}) == 1
+
+
+def test_writes_to_other_ragged_elements_are_all_kept():
+    """Each thread gives its own elements other lengths: the table that holds all of them keeps every write."""
+    count, rounds = 4, 60
+    data = TensorDict(r=RaggedTensor([torch.zeros(1) for _ in range(count)]), batch_size=[count])
+
+    def write(number: int) -> None:
+        for length in range(1, rounds):
+            data[number] = TensorDict(r=torch.full((length,), float(number)))
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(write, range(count)))
+    assert [part.tolist() for part in data["r"]] == [[float(n)] * (rounds - 1) for n in range(count)]

@@ -9,6 +9,7 @@ both. Where torch copies the numbers, the elements are copied.
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast, overload
 
@@ -45,6 +46,7 @@ from ._rows import (
 from ._slots import is_view
 
 NUMBERS = (bool, int, float, complex)
+_COMMITS = threading.Lock()
 Elements: TypeAlias = "Sequence[Tensor] | Sequence[Sequence[Tensor]] | Sequence[Sequence[Sequence[Tensor]]]"
 
 
@@ -535,7 +537,10 @@ class RaggedTensor(Node):
         return self._of(table, flat[self._at])
 
     def _commit(self, plan: Any) -> None:
-        value, at = plan
+        with _COMMITS:  # the table is read and replaced: of two threads that write other elements one would be lost
+            self._replace(*plan)
+
+    def _replace(self, value: Any, at: Tensor) -> None:
         (table, spans, _), (new, new_spans) = self._rows.held, value._packed()
         flat, wide = spans.reshape(-1, 2), new_spans.to(spans.device).expand(*at.shape, 2)
         if not spans.is_meta and torch.equal(flat[at][..., 1], wide[..., 1]):
