@@ -31,18 +31,8 @@ from ...ops._inplace import _as_source
 from ...ops._writable import rank, same_storage, unwritable
 from ._nodes import Node
 from ._rows import (
-    Held,
-    Rows,
-    holds,
-    leaves_of,
-    nesting,
-    pack,
-    padded_rows,
-    rows_of,
-    spans_of,
-    table_of,
-    write_rows,
-)
+    Held, Rows, holds, leaves_of, nesting, pack, padded_rows, rows_of, spans_of, table_of, write_rows,
+)  # fmt: skip
 from ._slots import is_view
 
 NUMBERS = (bool, int, float, complex)
