@@ -9,7 +9,6 @@ both. Where torch copies the numbers, the elements are copied.
 from __future__ import annotations
 
 import operator
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast, overload
 
@@ -31,12 +30,20 @@ from ...ops._inplace import _as_source
 from ...ops._writable import rank, same_storage, unwritable
 from ._nodes import Node
 from ._rows import (
-    Held, Rows, holds, leaves_of, nesting, pack, padded_rows, rows_of, spans_of, table_of, write_rows,
+    Held,
+    Rows,
+    holds,
+    leaves_of,
+    nesting,
+    pack,
+    padded_rows,
+    spans_of,
+    table_of,
+    write_rows,
 )  # fmt: skip
 from ._slots import is_view
 
 NUMBERS = (bool, int, float, complex)
-_COMMITS = threading.Lock()
 Elements: TypeAlias = "Sequence[Tensor] | Sequence[Sequence[Tensor]] | Sequence[Sequence[Sequence[Tensor]]]"
 
 
@@ -527,20 +534,8 @@ class RaggedTensor(Node):
         return self._of(table, flat[self._at])
 
     def _commit(self, plan: Any) -> None:
-        with _COMMITS:  # the table is read and replaced: of two threads that write other elements one would be lost
-            self._replace(*plan)
-
-    def _replace(self, value: Any, at: Tensor) -> None:
-        (table, spans, _), (new, new_spans) = self._rows.held, value._packed()
-        flat, wide = spans.reshape(-1, 2), new_spans.to(spans.device).expand(*at.shape, 2)
-        if not spans.is_meta and torch.equal(flat[at][..., 1], wide[..., 1]):
-            write_rows(table, flat[at], new.index_select(0, rows_of(wide)).to(table))
-            return
-        changed = flat.clone()
-        changed[at] = wide + spans.new_tensor([len(table), 0])
-        if len(new) or new.shape[1:] == table.shape[1:]:
-            table = torch.cat([table, new.to(table)])
-        self._rows.held = (*pack(table, changed.reshape(spans.shape)), True)
+        value, at = plan
+        self._rows.put(at, *value._packed())
 
     def _lent(self, leaf: Tensor) -> bool:
         """Whether a `VALUES` leaf is a copy, as the rows are apart in memory."""

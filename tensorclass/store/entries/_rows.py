@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
@@ -14,6 +15,8 @@ from ...ops._writable import rank, same_storage, unwritable
 
 Held: TypeAlias = "tuple[Tensor, Tensor, bool]"
 """A table, the spans `[*batch, 2]` of starts and lengths, and whether the table is exactly the spans in order."""
+
+_PUTS: Final = threading.Lock()
 
 
 class Rows:
@@ -31,6 +34,20 @@ class Rows:
     def twin(self, held: Held, base: tuple[Rows, Held] | None) -> Rows:
         """Rows of the same number of elements."""
         return Rows(held, base)
+
+    def put(self, at: Tensor, new: Tensor, spans: Tensor) -> None:
+        """Give the elements of these numbers other values: in place where their lengths stay."""
+        with _PUTS:  # the table is read and replaced: of two threads that write other elements one would be lost
+            table, old, _ = self.held
+            flat, wide = old.reshape(-1, 2), spans.to(old.device).expand(*at.shape, 2)
+            if not old.is_meta and torch.equal(flat[at][..., 1], wide[..., 1]):
+                write_rows(table, flat[at], new.index_select(0, rows_of(wide)).to(table))
+                return
+            changed = flat.clone()
+            changed[at] = wide + old.new_tensor([len(table), 0])
+            if len(new) or new.shape[1:] == table.shape[1:]:
+                table = torch.cat([table, new.to(table)])
+            self.held = (*pack(table, changed.reshape(old.shape)), True)
 
     def fixed(self, same: bool) -> str:
         """Why elements of the same lengths, or of others, can't be written; empty when they can."""
