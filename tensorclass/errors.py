@@ -238,6 +238,10 @@ class ModuleError(TensorClassError, RuntimeError, ValueError, TypeError):
     """A keyed module whose keys, arguments or outputs don't fit."""
 
 
+class WorkerError(TensorClassError, RuntimeError):
+    """Another process died, or did not answer in time; says at what it worked."""
+
+
 class UnsupportedOperationError(TensorClassError, TypeError, NotImplementedError):
     """An operation that this container does not have, on purpose."""
 

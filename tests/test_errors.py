@@ -44,6 +44,7 @@ BUILTINS = {
     "FileFormatError": (ValueError, RuntimeError),
     "ChecksumError": (errors.FileFormatError,),
     "ModuleError": (RuntimeError, ValueError, TypeError),
+    "WorkerError": (RuntimeError,),
     "UnsupportedOperationError": (TypeError, NotImplementedError),
     "BuildError": (TypeError, ValueError),
     "MissingExtraError": (ImportError,),

@@ -19,7 +19,8 @@ COLUMNS = (
     ("store",),
     ("classes",),
     ("nn",),
-    ("io", "parallel"),
+    ("io",),
+    ("parallel",),
     ("typecheck", "cli"),
 )
 # Folders of a room, and files between them, in the same form; the other files of the room come after all of them.

@@ -35,6 +35,11 @@ LATER = {
     "Named dims": "names refine_names rename rename_",
     "Non-tensor data": "set_non_tensor get_non_tensor is_non_tensor non_tensor_items",
     "Repr": "__repr__",
+    "Shared memory, multiprocessing, map": "share_memory_ is_shared map map_iter",
+    "Distributed": """
+        send recv isend irecv asend arecv broadcast scatter all_gather all_reduce reduce gather_and_stack init_remote
+        from_remote_init
+    """,
     "Helpers": "pad",
 }
 METHODS = [name for names in (*EARLIER.values(), *LATER.values()) for name in names.split()]
@@ -158,6 +163,8 @@ DECIDED = {
     ("addcdiv_", "value"): "None stands for 1",
     ("addcmul", "value"): "None stands for 1",
     ("addcmul_", "value"): "None stands for 1",
+    ("broadcast", "_tensorclass_type"): "its own",
+    ("init_remote", "_tensorclass_type"): "its own",
     ("__exit__", "exc_type"): "nothing is done with the exception",
     ("__exit__", "exc_val"): "nothing is done with the exception",
     ("__exit__", "exc_tb"): "nothing is done with the exception",

@@ -63,6 +63,15 @@ def tables() -> Any:
     return _ROOMS["tables"]
 
 
+def scaling() -> Any:
+    """What the methods for workers and ranks call."""
+    if "scaling" not in _ROOMS:
+        from ..parallel import _methods as room
+
+        _ROOMS["scaling"] = room
+    return _ROOMS["scaling"]
+
+
 @flags
 def from_module(
     module: nn.Module, as_module: bool = False, lock: bool = True, use_state_dict: bool = False,

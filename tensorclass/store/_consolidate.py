@@ -43,7 +43,7 @@ class PackOps(NonTensorOps):
         if PackOps._is_block(self) and leaves[0].device == target and not (share_memory or pin_memory):
             return self
         shapes = [(leaf.dtype, leaf.shape) for leaf in leaves]
-        block = torch.empty(_length(shapes), dtype=torch.uint8, device=target, pin_memory=pin_memory)
+        block = torch.empty(length(shapes), dtype=torch.uint8, device=target, pin_memory=pin_memory)
         if share_memory:
             block.share_memory_()
         views = cut(block, shapes)
@@ -248,7 +248,8 @@ def _starts(shapes: Sequence[Shape]) -> list[int]:
     return starts
 
 
-def _length(shapes: Sequence[Shape]) -> int:
+def length(shapes: Sequence[Shape]) -> int:
+    """The bytes of a block."""
     return _starts(shapes)[-1] + _TRAILER
 
 
@@ -266,7 +267,7 @@ def block_of(leaves: Sequence[Tensor]) -> Tensor | None:
         return None
     storage = leaves[0].untyped_storage()
     shapes = [(leaf.dtype, leaf.shape) for leaf in leaves]
-    if storage.nbytes() != _length(shapes):
+    if storage.nbytes() != length(shapes):
         return None
     for start, leaf in zip(_starts(shapes), leaves, strict=False):
         elsewhere = leaf.untyped_storage().data_ptr() != storage.data_ptr()

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from ..core._keys import Key
 from ..core._views import LeafTest
-from ._tables import TableOps
+from ._scale import ScaleOps
 
 if TYPE_CHECKING:
     from ._dict import TensorDict
 
-    class Relaid(TableOps):
+    class Relaid(ScaleOps):
         """What checkers know of operations that change keys: of every container the result is untyped."""
 
         def select(
@@ -32,4 +32,4 @@ if TYPE_CHECKING:
             """Nested keys."""
             raise NotImplementedError
 else:
-    Relaid = TableOps
+    Relaid = ScaleOps

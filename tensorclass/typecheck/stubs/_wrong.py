@@ -19,7 +19,7 @@ from ._project import SourceFile
 from ._reader import Class, SourceReader, is_for_checkers, items_of
 
 CODE = "tensorclass-declaration"
-CONTAINER = "tensorclass.store._tables.TableOps"
+CONTAINER = "tensorclass.store._scale.ScaleOps"
 PRODUCED = "tensorclass.produced"
 NO_PARENTS = (*ROOTS, "typing.Generic", "typing_extensions.Generic", "typing.Protocol", "builtins.object")
 """Bases that declare no fields and take the options of a class."""

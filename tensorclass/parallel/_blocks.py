@@ -1,0 +1,99 @@
+"""Leaves as one block of bytes, those of one dtype beside each other, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..errors import UnsupportedOperationError
+from ..ops._writable import unwritable
+
+_ALIGN = 64
+
+
+class Run(NamedTuple):
+    """The leaves of one dtype."""
+
+    dtype: torch.dtype
+    places: list[int]
+    sizes: list[int]
+
+    @property
+    def numel(self) -> int:
+        """Their elements."""
+        return sum(self.sizes)
+
+    @property
+    def room(self) -> int:
+        """Their bytes, rounded up."""
+        return -(-self.numel * self.dtype.itemsize // _ALIGN) * _ALIGN
+
+
+def runs_of(leaves: Sequence[Tensor]) -> list[Run]:
+    """The leaves by dtype, in the order of the names of dtypes: the same on every rank."""
+    found: dict[torch.dtype, Run] = {}
+    for place, leaf in enumerate(leaves):
+        run = found.get(leaf.dtype) or found.setdefault(leaf.dtype, Run(leaf.dtype, [], []))
+        run.places.append(place)
+        run.sizes.append(leaf.numel())
+    return sorted(found.values(), key=lambda run: str(run.dtype))
+
+
+@torch.no_grad()
+def joined(leaves: Sequence[Tensor], run: Run, device: torch.device, out: Tensor | None = None) -> Tensor:
+    """The leaves of a run as one tensor of one dim."""
+    flat = [leaves[place] for place in run.places]
+    flat = [leaf if leaf.ndim == 1 else leaf.reshape(-1) for leaf in flat]
+    if any([leaf.device != device for leaf in flat]):
+        flat = [leaf.to(device) for leaf in flat]
+    if out is None:
+        return torch.cat(flat)
+    if run.dtype.itemsize == 1 and run.dtype not in (torch.uint8, torch.int8, torch.bool):  # of 8 bits, with a point
+        torch.cat([leaf.view(torch.uint8) for leaf in flat], out=out.view(torch.uint8))
+    else:
+        torch.cat(flat, out=out)
+    return out
+
+
+def fill(block: Tensor, leaves: Sequence[Tensor], runs: Sequence[Run]) -> None:
+    """Copy leaves into a block: uint8."""
+    begin = 0
+    for run in runs:
+        end = begin + run.numel * run.dtype.itemsize
+        joined(leaves, run, block.device, block[begin:end].view(run.dtype))
+        begin += run.room
+
+
+def parted(block: Tensor, leaves: Sequence[Tensor], runs: Sequence[Run]) -> list[Tensor]:
+    """Values for leaves as views of a block."""
+    found: list[Tensor] = [block] * len(leaves)
+    begin = 0
+    for run in runs:
+        end = begin + run.numel * run.dtype.itemsize
+        for place, part in zip(run.places, block[begin:end].view(run.dtype).split(run.sizes), strict=True):
+            shape = leaves[place].shape
+            found[place] = part if len(shape) == 1 else part.view(shape)
+        begin += run.room
+    return found
+
+
+def check_writable(leaves: Sequence[Tensor], names: Sequence[str]) -> None:
+    """Refuse leaves that torch can't write in place, before anything is received.
+
+    Raises:
+        UnsupportedOperationError: with the name.
+    """
+    for leaf, name in zip(leaves, names, strict=True):
+        problem = unwritable(leaf, False)
+        if problem:
+            raise UnsupportedOperationError(f"in-place write: `{name}` {problem}; nothing was written")
+
+
+def write(leaves: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    """Write values into leaves in place."""
+    if leaves:
+        with torch.no_grad():
+            torch._foreach_copy_(list(leaves), list(values))

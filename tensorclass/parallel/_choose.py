@@ -1,0 +1,60 @@
+"""Which engine a map runs on: a name, an instance, a pool, or options that speak of processes."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from typing import Any
+
+from ..errors import ArgumentError
+from ._clusters import DaskEngine, RayEngine
+from ._engines import Engine, Inline, PoolEngine, ThreadEngine, unknown, wanted_workers
+from ._processes import ProcessEngine
+
+NAMES = {"processes": ProcessEngine, "threads": ThreadEngine, "ray": RayEngine, "dask": DaskEngine}
+
+
+def choose(engine: Any, workers: Any, pool: Any = None, **of_processes: Any) -> tuple[Engine, int | None]:
+    """The engine of a map, and the number of its workers.
+
+    Args:
+        engine: a name, an instance, or None for processes.
+        workers: `num_workers`; 0 runs the tasks in this thread.
+        pool: a pool of processes that is running.
+        of_processes: what only the engine of processes takes: `mp_start_method`, `worker_threads`,
+            `max_tasks_per_child`, each None where it was not given.
+
+    Raises:
+        ArgumentError: for what is no engine, and for options of another one.
+    """
+    count = wanted_workers(workers)
+    if pool is not None:
+        if engine is not None:
+            raise ArgumentError("map takes a pool or an engine, got both")
+        return PoolEngine(pool), None
+    given = {name: value for name, value in of_processes.items() if value is not None}
+    if given.get("worker_threads") == 1:  # what is done anyway
+        del given["worker_threads"]
+    if given and engine not in (None, "processes"):
+        raise ArgumentError(
+            f"{', '.join(given)}: an option of worker processes, got engine={engine!r:.60}; leave it out, or pass "
+            "an engine that is set up so"
+        )
+    if engine in (None, "processes"):
+        made = ProcessEngine(
+            given.get("mp_start_method"), given.get("worker_threads", 1), given.get("max_tasks_per_child")
+        )
+        return (made, count) if count != 0 else (Inline(), 1)
+    if isinstance(engine, str):
+        if engine not in NAMES:
+            raise unknown(engine, NAMES)
+        return (NAMES[engine](), count) if count != 0 else (Inline(), 1)
+    if isinstance(engine, Executor):
+        return ThreadEngine(engine), count
+    if isinstance(engine, type) or not isinstance(engine, Engine):
+        raise unknown(engine, NAMES)
+    return engine, count
+
+
+def runs_alone(engine: Engine) -> bool:
+    """Whether each of its tasks has a process for itself, so that global generators are its own."""
+    return isinstance(engine, (ProcessEngine, PoolEngine, RayEngine))

@@ -1,0 +1,226 @@
+"""`map` and `map_iter` of containers: a function over chunks, in workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .._flags import count
+from ..core import TensorCollection
+from ..errors import ArgumentError, BatchDimError, BatchSizeError
+from ..io._memmap import is_memmap
+from ..io._progress import progress
+from ..ops import cat, stack
+from ._choose import choose, runs_alone
+from ._engines import Engine, Failed, cores, ordered, placed
+from ._processes import ProcessEngine
+from ._seeds import base_seed, seed_of, seeded
+from ._share import is_shared
+
+
+class ChunkJob:
+    """Calls a function on one chunk after the other.
+
+    Args:
+        fn: takes a chunk.
+        source: the container.
+        dim: along which it is cut.
+        cuts: where each chunk begins and ends; begin alone for single elements.
+        seed: all seeds of chunks come from it; None leaves generators alone.
+        alone: whether each task has a process for itself.
+        order: which elements the chunks are made of, where they are shuffled.
+        out: what results are written to by the workers.
+    """
+
+    def __init__(
+        self, fn: Callable[[Any], Any], source: Any, dim: int, cuts: Cuts, seed: int | None, alone: bool,
+        order: Tensor | None = None, out: Any = None,
+    ) -> None:  # fmt: skip
+        self.fn = fn
+        self.source = source
+        self.dim = dim
+        self.cuts = cuts
+        self.seed = seed
+        self.alone_there = alone
+        self.order = order
+        self.out = out
+
+    def about(self, task: int) -> str:
+        """The chunk in words."""
+        return f"in elements {self.cuts.begin(task)} to {self.cuts.end(task) - 1} along dim {self.dim}"
+
+    def part(self, of: Any, task: int) -> Any:
+        """A chunk of a container: a view, or a copy of shuffled elements."""
+        begin, end = self.cuts.begin(task), self.cuts.end(task)
+        which: Any = slice(begin, end) if self.order is None else self.order[begin:end]
+        if self.cuts.single:
+            which = begin if self.order is None else self.order[begin]
+        index = (*[slice(None)] * self.dim, which)
+        return of[index]
+
+    def __call__(self, task: int) -> Any:
+        """What the function gives for a chunk."""
+        seed = None if self.seed is None else seed_of(self.seed, task)
+        out = None if self.out is None else self.part(self.out, task)
+        return _called(self.fn, self.part(self.source, task), seed, self.alone_there, self.about(task), out)
+
+    def alone(self, task: int) -> Any:
+        """One chunk, as a pool takes it."""
+        return _OneChunk(self.fn, self.part(self.source, task), self.about(task))
+
+
+class _OneChunk(NamedTuple):
+    fn: Callable[[Any], Any]
+    chunk: Any
+    about: str
+
+    def __call__(self) -> Any:
+        return _called(self.fn, self.chunk, None, True, self.about, None)
+
+
+def _called(fn: Callable[[Any], Any], chunk: Any, seed: int | None, alone: bool, about: str, out: Any) -> Any:
+    try:
+        if seed is None:
+            found = fn(chunk)
+        else:
+            with seeded(seed, alone):
+                found = fn(chunk)
+        if out is None or found is None:
+            return found
+        _write(out, found, about)
+        return True
+    except Exception as error:  # every one is raised again where the map was called
+        return Failed(placed(error, about))
+
+
+def _write(out: Any, result: Any, about: str) -> None:
+    if not isinstance(result, TensorCollection):
+        raise ArgumentError(f"map: out= takes containers, the function gave a {type(result).__name__} {about}")
+    if result.batch_size != out.batch_size:
+        size, room = list(result.batch_size), list(out.batch_size)
+        raise BatchSizeError(f"map: the function gave batch size {size}, out has {room} {about}")
+    with torch.no_grad():
+        out.update_(result)
+
+
+class Cuts(NamedTuple):
+    """How a dim of some size is cut."""
+
+    size: int
+    step: int
+    single: bool
+
+    def begin(self, task: int) -> int:
+        """Where a chunk begins."""
+        return task * self.step
+
+    def end(self, task: int) -> int:
+        """Where it ends."""
+        return min(self.size, (task + 1) * self.step)
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return -(-self.size // self.step)
+
+
+def cut_up(
+    batch: Any, dim: Any, chunksize: int | None, num_chunks: int | None, workers: int | None
+) -> tuple[int, Cuts]:
+    """The dim from 0, and the chunks.
+
+    Raises:
+        BatchDimError: for what is no batch dim.
+        ArgumentError: for numbers that make no chunks.
+    """
+    count(dim=dim)
+    ndim = batch.ndim
+    if not -ndim <= dim < ndim:
+        raise BatchDimError(f"map: dim {dim} is no batch dim of batch size {list(batch.batch_size)}")
+    if chunksize is not None and num_chunks is not None:
+        raise ArgumentError(f"map takes chunksize or num_chunks, got both: {chunksize} and {num_chunks}")
+    for name, value, least in (("chunksize", chunksize, 0), ("num_chunks", num_chunks, 1)):
+        if value is not None and value < least:
+            raise ArgumentError(f"{name} is a number from {least}, got {value!r:.40}")
+    size = batch.batch_size[dim]
+    if chunksize is None:
+        chunksize = max(1, -(-size // (num_chunks or workers or cores())))
+    return dim % ndim, Cuts(size, max(1, chunksize), chunksize == 0)
+
+
+class _Plan(NamedTuple):
+    engine: Engine
+    workers: int | None
+    job: ChunkJob
+    pbar: bool
+
+    def results(self) -> Iterator[Any]:
+        """What the function gave, chunk by chunk, in their order."""
+        total = self.job.cuts.number
+        with progress(self.pbar, total, "map", "chunks") as step:
+            for _, found in ordered(self.engine, self.job, range(total), self.workers):
+                step(1)
+                yield found
+
+
+def _planned(
+    batch: Any, fn: Any, dim: int, num_workers: Any, chunksize: int | None, num_chunks: int | None, pool: Any,
+    generator: torch.Generator | None, engine: Any, pbar: bool, shuffle: bool, of_processes: dict[str, Any],
+) -> _Plan:  # fmt: skip
+    if not callable(fn):
+        raise ArgumentError(f"map takes a function of a container, got {fn!r:.80}")
+    made, workers = choose(engine, num_workers, pool, **of_processes)
+    known = workers or getattr(pool, "_processes", None)
+    dim, cuts = cut_up(batch, dim, chunksize, num_chunks, known)
+    base = None if pool is not None and generator is None else base_seed(generator)
+    order = None
+    if shuffle:
+        drawn = torch.Generator().manual_seed(seed_of(base or 0, -1))
+        order = torch.randperm(cuts.size, generator=drawn, device="cpu")
+    return _Plan(made, workers, ChunkJob(fn, batch, dim, cuts, base, runs_alone(made), order), pbar)
+
+
+def map_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, out: Any, pbar: bool, **how: Any) -> Any:
+    """See `TensorDictBase.map`."""
+    plan = _planned(batch, fn, dim, num_workers, pbar=pbar, shuffle=False, **how)
+    job = plan.job
+    if out is None:
+        return _joined(list(plan.results()), job)
+    if not isinstance(out, TensorCollection):
+        raise ArgumentError(f"out is a container, got a {type(out).__name__}")
+    if out.batch_size[job.dim : job.dim + 1] != (job.cuts.size,):
+        raise BatchSizeError(f"map: out has batch size {list(out.batch_size)}, dim {job.dim} has {job.cuts.size}")
+    if isinstance(plan.engine, ProcessEngine) and (is_shared(out) or is_memmap(out)):
+        job.out = out  # workers write to the memory that is everybody's
+    for task, found in enumerate(plan.results()):
+        if found is not None and job.out is None:
+            _write(job.part(out, task), found, job.about(task))
+    return out
+
+
+def iterate_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, shuffle: bool, pbar: bool, **how: Any) -> Any:
+    """See `TensorDictBase.map_iter`; arguments are looked at before the first result is asked for."""
+    return _planned(batch, fn, dim, num_workers, pbar=pbar, shuffle=shuffle, **how).results()
+
+
+def _joined(results: list[Any], job: ChunkJob) -> Any:
+    """Results along the dim that was cut."""
+    given = [found for found in results if found is not None]
+    if not given:
+        return None
+    if len(given) != len(results):
+        first = next(task for task, found in enumerate(results) if found is None)
+        raise ArgumentError(
+            f"map: the function gave None {job.about(first)}, and results elsewhere; nothing is left out in silence: "
+            "give a result for every chunk, or use map_iter"
+        )
+    kinds = {isinstance(found, TensorCollection) for found in given}
+    if kinds == {True}:
+        return stack(given, job.dim) if job.cuts.single else cat(given, job.dim)
+    wrong = next((found for found in given if not isinstance(found, (Tensor, TensorCollection))), None)
+    if wrong is not None or len(kinds) > 1:
+        raise ArgumentError(f"map: the function gives containers, or tensors, or None; got {wrong!r:.80}")
+    return torch.stack(given, job.dim) if job.cuts.single else torch.cat(given, job.dim)

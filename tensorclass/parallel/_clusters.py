@@ -1,0 +1,216 @@
+"""Ray and Dask, on this machine or on many: they place tasks, and run those of dead workers again."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._flags import flags
+from ..errors import ArgumentError, WorkerError
+from ..io._optional import optional
+from ._engines import Failed, Job, cores
+from ._wire import Parcel, take_apart
+
+_JOBS: dict[Any, Job] = {}
+"""The job that this worker of Ray does; another one takes its place."""
+Sent = tuple[bytes, list[Any], Any]
+
+
+def _sent(value: Any, cloud: bool = False) -> Sent:
+    """An object as Ray and Dask move it: what they have shared memory for is an array."""
+    parcel = take_apart(value, _cloud_pickler() if cloud else pickle.Pickler)
+    return parcel.pickled, parcel.shapes, parcel.block().numpy() if parcel.shapes else None
+
+
+def _arrived(sent: Sent) -> Any:
+    pickled, shapes, array = sent
+    block = torch.empty(1, dtype=torch.uint8) if array is None else torch.from_numpy(np.array(array))
+    return Parcel(pickled, shapes, []).rebuilt(block)
+
+
+def _cloud_pickler() -> type[pickle.Pickler]:
+    """Functions that are written in a notebook or inside of others go by value."""
+    found: type[pickle.Pickler] = optional("cloudpickle", "Sending a function to a cluster", "dask").Pickler
+    return found
+
+
+def _replied(job: Job, task: Any) -> Sent:
+    try:
+        return _sent(job(task))
+    except ArgumentError as error:
+        return _sent(Failed(ArgumentError(f"the result of the function: {error}")))
+
+
+def _in_ray(key: str, box: list[Any], task: Any) -> Sent:
+    """A task, in a worker of Ray, which fetches the job once."""
+    if key not in _JOBS:
+        import_ray = optional("ray", 'engine="ray"', "ray")
+        job = _arrived(import_ray.get(box[0]))
+        _JOBS.clear()
+        _JOBS[key] = job
+    return _replied(_JOBS[key], task)
+
+
+def _in_dask(job: Job, task: Any) -> Sent:
+    return _replied(job, task)
+
+
+def _reachable(address: str, seconds: float, what: str) -> None:
+    """Refuse an address at which nobody answers."""
+    host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
+    if not host or not port.isdigit():
+        raise ArgumentError(f"the address of {what} is `host:port`, got {address!r:.120}")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), seconds).close()
+    except OSError as error:
+        raise WorkerError(f"{what} does not answer at {address!r:.120} within {seconds:g} s: {error}") from error
+
+
+@flags
+class RayEngine:
+    """Ray. A Ray that is running is used and stays up; otherwise one starts on this machine, and stops at the end.
+
+    The job is put into Ray's object store once, and each worker takes it out once. Results come through shared memory.
+
+    Args:
+        address: of a cluster, `host:port`; `"auto"` for the one of this machine.
+        num_cpus: cores of each task.
+        num_gpus: GPUs of each task; a part of one is allowed.
+        timeout: seconds to wait for the address.
+        retries: how often a task is run again whose worker has died.
+        options: more for `ray.init`.
+    """
+
+    def __init__(
+        self, address: str | None = None, *, num_cpus: float = 1, num_gpus: float = 0, timeout: float = 10.0,
+        retries: int = 3, **options: Any,
+    ) -> None:  # fmt: skip
+        self._address = address
+        self._resources = {"num_cpus": num_cpus, "num_gpus": num_gpus}
+        self._timeout = timeout
+        self._retries = retries
+        self._options = options
+
+    def start(self, job: Job, workers: int | None) -> int:
+        """Connect to Ray, and put the job there.
+
+        Raises:
+            MissingExtraError: when Ray is not installed.
+            WorkerError: when nobody answers at the address.
+        """
+        self._ray = optional("ray", 'engine="ray"', "ray")
+        self._job = job
+        sent = _sent(job, cloud=True)
+        self._owner = not self._ray.is_initialized()
+        if self._owner:
+            self._connect(workers)
+        count = workers or int(self._ray.cluster_resources().get("CPU", 1))
+        self._key = f"{id(self)}-{np.random.default_rng().integers(1 << 60)}"
+        self._box = [self._ray.put(sent)]
+        self._call = self._ray.remote(max_retries=self._retries, **self._resources)(_in_ray)
+        return max(1, count)
+
+    def _connect(self, workers: int | None) -> None:
+        options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **self._options}
+        if self._address is None:
+            options |= {"num_cpus": workers or cores()}
+        elif self._address != "auto":
+            _reachable(self._address, self._timeout, "Ray")
+        try:
+            self._ray.init(address=self._address, **options)
+        except (ConnectionError, RuntimeError, TimeoutError) as error:
+            raise WorkerError(f"Ray does not answer at {self._address!r:.120}: {error!s:.300}") from error
+
+    def submit(self, task: Any) -> Any:
+        """A reference."""
+        return task, self._call.remote(self._key, self._box, task)
+
+    def result(self, handle: Any) -> Any:
+        """Wait for it."""
+        task, reference = handle
+        try:
+            return _arrived(self._ray.get(reference))
+        except self._ray.exceptions.RayError as error:
+            about = getattr(self._job, "about", str)(task)
+            return Failed(WorkerError(f"Ray gave up {about}: {type(error).__name__}: {error!s:.600}"))
+
+    def close(self) -> None:
+        """Stop Ray where this engine has started it."""
+        self._box = []
+        if getattr(self, "_owner", False):
+            self._ray.shutdown()
+
+
+@flags
+class DaskEngine:
+    """Dask. A client that is given stays open; otherwise a cluster starts on this machine, and stops at the end.
+
+    The job is a task of its own, so that the scheduler makes it again where the only worker that has it dies.
+
+    Args:
+        client: a `distributed.Client`.
+        address: of a scheduler, `host:port` or `tcp://host:port`.
+        timeout: seconds to wait for the address.
+    """
+
+    def __init__(self, client: Any = None, *, address: str | None = None, timeout: float = 10.0) -> None:
+        if client is not None and not callable(getattr(client, "submit", None)):
+            raise ArgumentError(f"DaskEngine takes a distributed.Client, got {client!r:.80}")
+        self._given = client
+        self._address = address
+        self._timeout = timeout
+        self._cluster: Any = None
+
+    def start(self, job: Job, workers: int | None) -> int:
+        """Connect to Dask, and send the job to the scheduler.
+
+        Raises:
+            MissingExtraError: when `distributed` is not installed.
+            WorkerError: when nobody answers at the address.
+        """
+        dask = optional("distributed", 'engine="dask"', "dask")
+        self._job = job
+        payload = _sent(job, cloud=True)
+        self._client = self._given or self._connect(dask, workers)
+        self._sent = self._client.submit(_arrived, payload, pure=False)
+        self._tasks = 0
+        return workers or max(1, sum(self._client.nthreads().values()))
+
+    def _connect(self, dask: Any, workers: int | None) -> Any:
+        if self._address is not None:
+            _reachable(self._address, self._timeout, "Dask")
+            try:
+                return dask.Client(self._address, timeout=self._timeout)
+            except (OSError, TimeoutError) as error:
+                raise WorkerError(f"Dask does not answer at {self._address!r:.120}: {error!s:.300}") from error
+        self._cluster = dask.LocalCluster(
+            n_workers=workers or cores(), threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+        )
+        return dask.Client(self._cluster)
+
+    def submit(self, task: Any) -> Any:
+        """A future."""
+        return task, self._client.submit(_in_dask, self._sent, task, pure=False)
+
+    def result(self, handle: Any) -> Any:
+        """Wait for it."""
+        task, future = handle
+        try:
+            return _arrived(future.result())
+        except Exception as error:  # what the scheduler says, of many classes; the job's own errors are results
+            about = getattr(self._job, "about", str)(task)
+            return Failed(WorkerError(f"Dask gave up {about}: {type(error).__name__}: {error!s:.600}"))
+        finally:
+            future.release()
+
+    def close(self) -> None:
+        """Stop the cluster where this engine has started it."""
+        self._sent = None
+        if self._given is None and hasattr(self, "_client"):
+            self._client.close()
+            if self._cluster is not None:
+                self._cluster.close()

@@ -1,0 +1,240 @@
+"""Engines: what runs the tasks of a map. Four are built in; an instance of another class serves as well."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+
+from .._flags import count
+from ..errors import ArgumentError, TensorClassError, WorkerError, did_you_mean
+
+Job = Callable[[Any], Any]
+"""What is done for each task. It is sent to a worker once; tasks are small."""
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Runs tasks somewhere. A task may be run again, by another worker, when the first one has died.
+
+    `map` calls `start`, then `submit` and `result` in turn, and `close` at the end, also after an error. An instance
+    serves one map at a time.
+
+    >>> from tensorclass.parallel import Engine
+    >>> class Inline:
+    ...     def start(self, job, workers):
+    ...         self.job = job
+    ...         return 1
+    ...     def submit(self, task):
+    ...         return self.job(task)
+    ...     def result(self, handle):
+    ...         return handle
+    ...     def close(self):
+    ...         pass
+    >>> isinstance(Inline(), Engine)
+    True
+    """
+
+    def start(self, job: Job, workers: int | None) -> int:
+        """Send what is done for each task to the workers, once for each.
+
+        Args:
+            job: a function of a task.
+            workers: how many; None for as many as the engine has, or the machine has cores.
+
+        Returns:
+            How many workers there are.
+        """
+        ...
+
+    def submit(self, task: Any) -> Any:
+        """Begin a task; gives what `result` takes."""
+        ...
+
+    def result(self, handle: Any) -> Any:
+        """Wait for a task, and give what the job gave for it.
+
+        Raises:
+            WorkerError: when its workers died, time after time.
+        """
+        ...
+
+    def close(self) -> None:
+        """Stop what was started; tasks that run are given up."""
+        ...
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Inline:
+    """Runs tasks in this thread, when their results are asked for: `num_workers=0`."""
+
+    def start(self, job: Job, workers: int | None) -> int:
+        """Keep the job."""
+        self._job = job
+        return 1
+
+    def submit(self, task: Any) -> Any:
+        """The task itself."""
+        return task
+
+    def result(self, handle: Any) -> Any:
+        """Run the task."""
+        with torch.random.fork_rng(devices=()):
+            return self._job(handle)
+
+    def close(self) -> None:
+        """Let the job go."""
+        self._job = None  # type: ignore[assignment]  # it is over
+
+
+class ThreadEngine:
+    """Threads of this process. Nothing is copied or pickled, and one killed is all killed.
+
+    Args:
+        executor: an executor that is running, which stays up; its workers must be threads.
+    """
+
+    def __init__(self, executor: Executor | None = None) -> None:
+        self._given = executor
+
+    def start(self, job: Job, workers: int | None) -> int:
+        """Start threads."""
+        self._job = job
+        self._workers = workers or cores()
+        self._executor = self._given or ThreadPoolExecutor(self._workers, "tensorclass-map")
+        return self._workers
+
+    def submit(self, task: Any) -> Any:
+        """A future."""
+        return self._executor.submit(self._job, task)
+
+    def result(self, handle: Any) -> Any:
+        """Wait for a future."""
+        return handle.result()
+
+    def close(self) -> None:
+        """End the threads when their tasks have ended; those that have not begun are given up."""
+        if self._given is None:
+            self._executor.shutdown(cancel_futures=True)
+
+
+class PoolEngine:
+    """A pool of processes that is running, as `multiprocessing.Pool`; each task brings what it needs.
+
+    Args:
+        pool: it stays up.
+    """
+
+    def __init__(self, pool: Any) -> None:
+        if not callable(getattr(pool, "apply_async", None)):
+            raise ArgumentError(f"pool is a multiprocessing.Pool, got {pool!r:.80}")
+        self._pool = pool
+
+    def start(self, job: Job, workers: int | None) -> int:
+        """Keep the job."""
+        self._job: Any = job
+        return int(getattr(self._pool, "_processes", None) or cores())
+
+    def submit(self, task: Any) -> Any:
+        """A result to come."""
+        return self._pool.apply_async(self._job.alone(task))
+
+    def result(self, handle: Any) -> Any:
+        """Wait for it."""
+        return handle.get()
+
+    def close(self) -> None:
+        """The pool is another's."""
+
+
+def ordered(
+    engine: Engine, job: Job, tasks: Iterable[Any], workers: int | None, ahead: int = 4
+) -> Iterator[tuple[Any, Any]]:
+    """Each task with its result, in the order of the tasks; at most `ahead` of them for each worker are begun.
+
+    Raises:
+        Exception: what a task raised.
+    """
+    waiting: deque[tuple[Any, Any]] = deque()
+    try:
+        room = max(1, engine.start(job, workers)) * ahead
+        for task in tasks:
+            waiting.append((task, engine.submit(task)))
+            if len(waiting) >= room:
+                first, handle = waiting.popleft()
+                yield first, opened(engine.result(handle))
+        while waiting:
+            first, handle = waiting.popleft()
+            yield first, opened(engine.result(handle))
+    finally:
+        engine.close()
+
+
+class Failed:
+    """What a job gives for a task that raised an exception, so that its class survives every engine."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __reduce__(self) -> Any:
+        text = f"{type(self.error).__name__}: {self.error}"
+        try:
+            raw = pickle.dumps(self.error)
+            pickle.loads(raw)
+        except Exception:  # whatever its class does: the text of the error arrives
+            raw = b""
+        return _failed, (raw, text)
+
+
+def _failed(raw: bytes, text: str) -> Failed:
+    return Failed(pickle.loads(raw) if raw else WorkerError(text))
+
+
+def opened(result: Any) -> Any:
+    """A result; raises the error that it stands for."""
+    if isinstance(result, Failed):
+        raise result.error
+    return result
+
+
+def placed(error: Exception, where: str) -> Exception:
+    """An error that says where it happened, of the same class."""
+    text = error.args[0] if error.args else ""
+    if isinstance(text, str) and type(error).__str__ in (Exception.__str__, TensorClassError.__str__):
+        error.args = (f"{text}\n{where}" if text else where, *error.args[1:])
+    elif hasattr(error, "add_note"):
+        error.add_note(where)
+    return error
+
+
+def wanted_workers(workers: Any) -> int | None:
+    """The number of workers that a caller asks for.
+
+    Raises:
+        ArgumentError: for what is no number from 0.
+    """
+    if workers is None:
+        return None
+    count(num_workers=workers)
+    if workers < 0:
+        raise ArgumentError(f"num_workers is a number from 0, got {workers!r:.40}; 0 runs the tasks in this process")
+    return int(workers)
+
+
+def unknown(engine: Any, names: Iterable[str]) -> ArgumentError:
+    """The error for what is no engine."""
+    known = list(names)
+    near = did_you_mean(engine, known) if isinstance(engine, str) else ""
+    return ArgumentError(
+        f"engine is one of {', '.join(map(repr, known))}, or an instance with start, submit, result and close; got "
+        f"{engine!r:.80}{near}"
+    )

@@ -1,0 +1,128 @@
+"""A process group: whom a rank talks to, in blocks of memory, with the errors of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..errors import ArgumentError, UnsupportedOperationError, WorkerError
+
+BUCKET = 256 << 20
+"""The most bytes that move at once."""
+
+
+def group_of(group: Any) -> Any:
+    """The process group; the default one for None.
+
+    Raises:
+        ArgumentError: when there is none.
+    """
+    if not dist.is_available():
+        raise UnsupportedOperationError("this build of torch has no torch.distributed")
+    if group is not None:
+        return group
+    if not dist.is_initialized():
+        raise ArgumentError("there is no process group: call `torch.distributed.init_process_group` first, or pass one")
+    return dist.group.WORLD
+
+
+def peer_of(given: Any, group: Any, group_rank: Any, what: str) -> tuple[Any, int]:
+    """The group, and the other rank in it.
+
+    Raises:
+        ArgumentError: for both or none of the two ways to name it, for this rank itself, and one that is not there.
+    """
+    if (given is None) == (group_rank is None):
+        raise ArgumentError(f"pass {what}= or group_{what}=, one of them; got {given!r:.40} and {group_rank!r:.40}")
+    if group_rank is not None and group is None:
+        raise ArgumentError(f"group_{what}= needs group=, the process group that it counts in")
+    found = group_of(group)
+    for value in (given, group_rank):
+        if value is not None and (type(value) is not int or value < 0):
+            raise ArgumentError(f"{what} is a rank, a number from 0, got {value!r:.60}")
+    rank = group_rank
+    if rank is None:
+        rank = rank_in(found, given, what)
+    if not rank < found.size():
+        raise ArgumentError(f"{what}: rank {rank} is not there, the group has {found.size()}")
+    if rank == found.rank():
+        raise ArgumentError(f"{what} is this rank itself, {rank}")
+    return found, rank
+
+
+def rank_in(group: Any, rank: Any, what: str) -> int:
+    """A rank of the default group as one of this group.
+
+    Raises:
+        ArgumentError: for one that is not there.
+    """
+    if type(rank) is not int or rank < 0:
+        raise ArgumentError(f"{what} is a rank, a number from 0, got {rank!r:.60}")
+    if group is dist.group.WORLD or not dist.is_initialized():
+        if rank >= group.size():
+            raise ArgumentError(f"{what}: rank {rank} is not there, the group has {group.size()}")
+        return rank
+    try:
+        return dist.get_group_rank(group, rank)
+    except (ValueError, RuntimeError, KeyError):
+        ranks = dist.get_process_group_ranks(group)
+        raise ArgumentError(f"{what}: rank {rank} is not in the group, which has {ranks}") from None
+
+
+def device_of(group: Any) -> torch.device:
+    """Where blocks live that the backend of a group moves."""
+    types = [device.type for device in getattr(group, "_device_types", [torch.device("cpu")])]
+    if "cpu" in types or not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+def bytes_on(device: torch.device, size: int) -> Tensor:
+    """Memory to receive into: uint8 `[size]`."""
+    return torch.empty(size, dtype=torch.uint8, device=device)
+
+
+def pieces(block: Tensor) -> Sequence[Tensor]:
+    """A block in parts of which none is too large."""
+    return block.split(BUCKET) if len(block) > BUCKET else [block] if len(block) else []
+
+
+@contextmanager
+def talking(group: Any, doing: str) -> Iterator[None]:
+    """A block in which other ranks must answer.
+
+    Raises:
+        WorkerError: when one does not, within the time-out of the group, or has died.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error, (ArgumentError, WorkerError)) or hasattr(error, "problems"):
+            raise
+        raise WorkerError(
+            f"{doing} on rank {group.rank()} of {group.size()}: another rank died, or did not answer within the "
+            f"time-out of the group; nothing was written here ({error!s:.300})"
+        ) from error
+
+
+def gathered(group: Any, mine: Tensor) -> list[Tensor]:
+    """What each rank has, of the same size everywhere."""
+    found = [torch.empty_like(mine) for _ in range(group.size())]
+    group.allgather([found], [mine]).wait()
+    return found
+
+
+def all_bytes(group: Any, mine: Tensor) -> list[Tensor]:
+    """What each rank has, of whatever size: uint8 `[n]`."""
+    sizes = [int(one) for one in gathered(group, torch.tensor([len(mine)], device=mine.device))]
+    room = bytes_on(mine.device, max(sizes))
+    room[: len(mine)] = mine
+    parts = zip(*[gathered(group, piece) for piece in pieces(room)], strict=True)
+    return (
+        [torch.cat(part)[:size] for part, size in zip(parts, sizes, strict=True)] if max(sizes) else [room] * len(sizes)
+    )

@@ -1,0 +1,260 @@
+"""Worker processes of this machine, each at the end of a pipe of its own.
+
+A result comes as one block of memory, whose descriptor goes through the pipe: nobody has to live on for it, and nothing
+is left behind when a process is killed. A task whose worker dies is given to another one.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import signal
+import threading
+from collections import deque
+from contextlib import suppress
+from multiprocessing import connection, reduction
+from tempfile import TemporaryFile
+from typing import Any
+
+import torch
+import torch.multiprocessing as mp
+from torch import Tensor
+
+from .._flags import count, flags
+from ..errors import ArgumentError, WorkerError
+from ._engines import Failed, Job, cores
+from ._wire import Parcel, take_apart, unpicklable
+
+_INLINE = 1 << 16
+"""Bytes of a block that go through the pipe as they are."""
+_TRIES = 3
+
+
+class _Handle:
+    """A task that was submitted."""
+
+    def __init__(self, task: Any) -> None:
+        self.task = task
+        self.tries = 0
+        self.result: Any = self
+
+
+class _Worker:
+    """A process, this end of its pipe, and the task that it works at."""
+
+    def __init__(self, process: Any, pipe: Any) -> None:
+        self.process = process
+        self.pipe = pipe
+        self.handle: _Handle | None = None
+        self.done = 0
+
+
+@flags
+class ProcessEngine:
+    """Processes of this machine, which start for each map.
+
+    The job, with the functions and data that it holds, goes to each process once: it is inherited under "fork" and
+    pickled otherwise. A task whose process is killed is tried three times.
+
+    Args:
+        start_method: "fork", "forkserver" or "spawn"; that of `torch.multiprocessing` when omitted.
+        threads: torch threads of each process.
+        tasks_per_worker: a process is replaced after so many tasks.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict
+    >>> from tensorclass.parallel import ProcessEngine
+    >>> data = TensorDict(a=torch.arange(4), batch_size=[4])
+    >>> data.map(abs, num_workers=1, engine=ProcessEngine("fork"))["a"]
+    tensor([0, 1, 2, 3])
+    """
+
+    def __init__(
+        self, start_method: str | None = None, threads: int = 1, tasks_per_worker: int | None = None
+    ) -> None:  # fmt: skip
+        if start_method is not None and start_method not in mp.get_all_start_methods():
+            known = ", ".join(mp.get_all_start_methods())
+            raise ArgumentError(f"the start method of processes is one of {known}, got {start_method!r:.60}")
+        for name, value in (("worker_threads", threads), ("max_tasks_per_child", tasks_per_worker)):
+            if value is not None:
+                count(**{name: value})
+                if value < 1:
+                    raise ArgumentError(f"{name} is a number from 1, got {value!r:.40}")
+        self._context: Any = mp.get_context(start_method)
+        self._threads = threads
+        self._most = tasks_per_worker
+        self._workers: list[_Worker] = []
+        self._waiting: deque[_Handle] = deque()
+
+    def start(self, job: Job, workers: int | None) -> int:
+        """Remember the job; processes start with the first tasks."""
+        if self._workers:
+            raise ArgumentError("this engine runs another map; make one for each")
+        self._job = job
+        self._count = workers or cores()
+        return self._count
+
+    def submit(self, task: Any) -> _Handle:
+        """Give a task to a process that is idle, or to the next one."""
+        handle = _Handle(task)
+        self._waiting.append(handle)
+        self._feed()
+        return handle
+
+    def result(self, handle: _Handle) -> Any:
+        """Wait for a task."""
+        while handle.result is handle:
+            self._collect()
+        found, handle.result = handle.result, None
+        return found
+
+    def close(self) -> None:
+        """End the processes; those that work at a task are killed."""
+        workers, self._workers = self._workers, []
+        self._waiting.clear()
+        for worker in workers:
+            if worker.handle is not None:
+                worker.process.kill()
+            worker.pipe.close()  # an idle one ends
+        for worker in workers:
+            worker.process.join()
+            worker.process.close()
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+
+    def _feed(self) -> None:
+        while self._waiting:
+            idle = next((worker for worker in self._workers if worker.handle is None), None)
+            if idle is None:
+                if len(self._workers) >= self._count:
+                    return
+                idle = self._spawn()
+            handle = idle.handle = self._waiting.popleft()
+            try:
+                idle.pipe.send(handle.task)
+            except OSError:  # it was killed
+                self._bury(idle)
+
+    def _spawn(self) -> _Worker:
+        here, there = self._context.Pipe()
+        inherited = self._context.get_start_method() == "fork"
+        others = [*[worker.pipe for worker in self._workers], here] if inherited else []
+        process = self._context.Process(target=_work, args=(there, others, self._job, self._threads), daemon=True)
+        try:
+            process.start()
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            here.close()
+            raise ArgumentError(unpicklable(getattr(self._job, "fn", self._job), error)) from error
+        finally:
+            there.close()
+        worker = _Worker(process, here)
+        self._workers.append(worker)
+        return worker
+
+    def _collect(self) -> None:
+        """Wait until a worker has something to say, and hear all that do."""
+        busy = {worker.pipe: worker for worker in self._workers if worker.handle is not None}
+        for pipe in connection.wait(list(busy)):
+            worker = busy[pipe]
+            assert worker.handle is not None  # it is busy
+            try:
+                worker.handle.result = _received(worker.pipe)
+            except (EOFError, OSError):
+                self._bury(worker)
+                continue
+            worker.handle, worker.done = None, worker.done + 1
+            if worker.done == self._most:
+                self._end(worker)
+        self._feed()
+
+    def _end(self, worker: _Worker) -> None:
+        self._workers.remove(worker)
+        worker.pipe.close()
+        worker.process.join()
+        worker.process.close()
+
+    def _bury(self, worker: _Worker) -> None:
+        """A process has died: its task goes to another one, a few times."""
+        handle = worker.handle
+        worker.process.join(1)
+        code = worker.process.exitcode
+        worker.process.kill()
+        self._end(worker)
+        assert handle is not None  # only busy ones are heard
+        handle.tries += 1
+        if handle.tries < _TRIES:
+            self._waiting.appendleft(handle)
+            return
+        about = getattr(self._job, "about", str)(handle.task)
+        how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
+        handle.result = Failed(
+            WorkerError(f"{_TRIES} worker processes died one after the other ({how}) {about}; out of memory?")
+        )
+
+
+def _received(pipe: Any) -> Any:
+    pickled, shapes, size, inline = pickle.loads(pipe.recv_bytes())
+    if inline is not None or not size:
+        block = torch.frombuffer(bytearray(inline or b"0"), dtype=torch.uint8)
+    else:
+        fd = reduction.recv_handle(pipe)
+        try:
+            block = _mapped(fd, size)
+        finally:
+            os.close(fd)
+    return Parcel(pickled, shapes, []).rebuilt(block)
+
+
+def _mapped(fd: int, size: int) -> Tensor:
+    """The memory of a descriptor; the map does not need it afterwards, where the system has names for descriptors."""
+    path = f"/proc/self/fd/{fd}"
+    if os.path.exists(path):
+        return torch.from_file(path, shared=True, size=size, dtype=torch.uint8)
+    return torch.frombuffer(mmap.mmap(fd, size), dtype=torch.uint8)
+
+
+# ---- in a worker -----------------------------------------------------------------------------------------------------
+
+
+def _work(pipe: Any, others: list[Any], job: Job, threads: int) -> None:
+    """What a process does: tasks come from the pipe, results go into it; the end of the pipe is the end."""
+    for other in others:
+        other.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver says when to stop
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(threads)
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
+            _reply(pipe, job(pipe.recv()))
+
+
+def _end_with_parent() -> None:
+    parent = mp.parent_process() if hasattr(mp, "parent_process") else None
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _reply(pipe: Any, result: Any) -> None:
+    try:
+        parcel = take_apart(result)
+    except ArgumentError as error:
+        parcel = take_apart(Failed(ArgumentError(f"the result of the function: {error}")))
+    size = parcel.size
+    small = size <= _INLINE or not reduction.HAVE_SEND_HANDLE
+    inline = parcel.block().numpy().tobytes() if small and size else None
+    if small or not size:
+        pipe.send_bytes(pickle.dumps((parcel.pickled, parcel.shapes, size, inline)))
+        return
+    with (
+        TemporaryFile() if not hasattr(os, "memfd_create") else os.fdopen(os.memfd_create("tensorclass"), "w+b") as file
+    ):
+        os.ftruncate(file.fileno(), size)
+        with mmap.mmap(file.fileno(), size) as shared:
+            block = torch.frombuffer(shared, dtype=torch.uint8)
+            parcel.fill(block)
+            del block
+        pipe.send_bytes(pickle.dumps((parcel.pickled, parcel.shapes, size, None)))
+        reduction.send_handle(pipe, file.fileno(), None)

@@ -1,0 +1,358 @@
+"""One container from rank to rank: a frame of fixed size with the digest and the first bytes, then the others.
+
+Nothing waits before it has sent what it has to send, so that a ring of ranks does not wait for itself. The first time
+that a structure goes to a peer, the receiver answers whether it has the same one. Whoever can't send or take a
+container says so, instead of letting the other wait.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+import torch
+from torch import Tensor
+
+from .._flags import count
+from ..errors import ArgumentError, StructureError, TensorClassError, WorkerError
+from ._blocks import check_writable, fill, parted, runs_of, write
+from ._links import bytes_on, device_of, peer_of, pieces, talking
+from ._structure import Structure, difference
+from ._wire import Parcel, take_apart
+
+FRAME = 1 << 14
+"""Bytes of the first part of a message: small containers are one part."""
+_HEAD = 64
+_KEPT = 1 << 24
+"""Messages of so many bytes have their memory kept for the next one."""
+_MAGIC = 0x7463_0001
+_PLAIN, _WHOLE, _PROBLEM = 0, 1, 2
+
+
+class _Known:
+    """What this rank and a peer have told each other."""
+
+    def __init__(self) -> None:
+        self.agreed: set[tuple[int, int]] = set()
+        """Peers and digests that they have taken."""
+        self.heard: dict[tuple[int, int], Any] = {}
+        """Structures that peers have sent, by peer and digest."""
+        self.answers: list[tuple[Any, Tensor]] = []
+        """Answers that may still be on their way."""
+        self._spare: list[Tensor] = []
+
+    def lent(self, device: torch.device, size: int) -> Tensor:
+        """Memory for a message, at least so much: fresh pages take as long as a copy."""
+        for place, block in enumerate(self._spare):
+            if len(block) >= size and block.device == device:
+                return self._spare.pop(place)
+        return bytes_on(device, 1 << (size - 1).bit_length() if size <= _KEPT else size)
+
+    def returned(self, block: Tensor) -> None:
+        """Memory that nobody reads or writes any more."""
+        if len(block) <= _KEPT and len(self._spare) < 4:
+            self._spare.append(block)
+
+
+_KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
+_LAST: WeakValueDictionary[Any, Receiving] = WeakValueDictionary()
+"""By group, peer and tag the last transfer that was asked for: they end in their order."""
+
+
+def _known(group: Any) -> _Known:
+    return _KNOWN.setdefault(group, _Known())
+
+
+def _message(
+    kind: int, digest: int, values: int, text: bytes, ask: bool, device: torch.device, known: _Known | None = None
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """A message and the room for its values, behind a head: magic, kind, digest, sizes, whether to answer."""
+    size = max(FRAME, _HEAD + values + len(text))
+    whole = (bytes_on(device, size) if known is None else known.lent(device, size))[:size]
+    head = torch.tensor([_MAGIC, kind, digest, values, len(text), ask, 0, 0], dtype=torch.int64)
+    whole[:_HEAD].view(torch.int64).copy_(head)
+    if text:
+        whole[_HEAD + values : _HEAD + values + len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    return whole, whole[_HEAD : _HEAD + values]
+
+
+def message_of(
+    batch: Any, structure: Structure, ask: bool, device: torch.device, known: _Known | None = None
+) -> Tensor:
+    """A container as a message."""
+    text = pickle.dumps(structure.rows) if ask else b""
+    if structure.plain:
+        runs = runs_of(structure.leaves)
+        whole, room = _message(_PLAIN, structure.digest, sum([run.room for run in runs]), text, ask, device, known)
+        fill(room, structure.leaves, runs)
+        return whole
+    raw = packed(batch)
+    whole, room = _message(_WHOLE, structure.digest, len(raw), text, ask, device)
+    room.copy_(raw)
+    return whole
+
+
+def whole_message(raw: Tensor, device: torch.device) -> Tensor:
+    """Bytes of `packed` as a message."""
+    whole, room = _message(_WHOLE, 0, len(raw), b"", False, device)
+    room.copy_(raw)
+    return whole
+
+
+def problem_message(error: Exception, device: torch.device) -> Tensor:
+    """Why there is nothing to send, as a message."""
+    return _message(_PROBLEM, 0, 0, f"{type(error).__name__}: {error}".encode()[:4096], False, device)[0]
+
+
+def packed(batch: Any) -> Tensor:
+    """A container with its structure, as bytes: uint8 `[n]`."""
+    parcel = take_apart(batch)
+    about = pickle.dumps((parcel.pickled, parcel.shapes))
+    start = -(-(8 + len(about)) // 64) * 64
+    raw = torch.zeros(start + parcel.size, dtype=torch.uint8, device="cpu")
+    raw[:8].view(torch.int64)[0] = len(about)
+    raw[8 : 8 + len(about)] = torch.frombuffer(bytearray(about), dtype=torch.uint8)
+    if parcel.shapes:
+        parcel.fill(raw[start:])
+    return raw
+
+
+def unpacked(raw: Tensor) -> Any:
+    """The container of `packed`, whose tensors are views of the bytes."""
+    raw = raw.cpu()
+    if raw.storage_offset() % 64:
+        raw = raw.clone()
+    size = int(raw[:8].view(torch.int64)[0])
+    pickled, shapes = pickle.loads(raw[8 : 8 + size].numpy().tobytes())
+    return Parcel(pickled, shapes, []).rebuilt(raw[-(-(8 + size) // 64) * 64 :])
+
+
+class Sending:
+    """A transfer that has begun; `wait()` ends it."""
+
+    def __init__(self, batch: Any, group: Any, peer: int, tag: int) -> None:
+        self._group, self._peer, self._tag = group, peer, tag
+        device = device_of(group)
+        self._problem: Exception | None = None
+        self._asked = False
+        try:
+            structure = Structure(batch)
+            self._digest = structure.digest
+            self._asked = (peer, self._digest) not in _known(group).agreed
+            whole = message_of(batch, structure, self._asked, device, _known(group))
+        except (TensorClassError, RuntimeError, TypeError) as error:
+            self._problem, self._asked = error, False
+            whole = problem_message(error, device)
+        self._whole = whole
+        with talking(group, f"send to rank {peer}"):
+            parts = [whole[:FRAME], *pieces(whole[FRAME:])]
+            self._works = [group.send([part], peer, 2 * tag) for part in parts]
+            self._answer = bytes_on(device, FRAME)
+            if self._asked:
+                self._works.append(group.recv([self._answer], peer, 2 * tag + 1))
+
+    def wait(self, timeout: Any = None) -> bool:
+        """End the transfer.
+
+        Raises:
+            StructureError: when the receiver has another structure, or could not take the values.
+            WorkerError: when it does not answer.
+        """
+        works, self._works = self._works, []
+        with talking(self._group, f"send to rank {self._peer}"):
+            for work in works:
+                work.wait()
+        if works and self._whole._base is not None:
+            _known(self._group).returned(self._whole._base)
+        if self._problem is not None:
+            raise self._problem
+        if self._asked and works:
+            head = _head(self._answer)
+            if head[1] == _PROBLEM:
+                raise StructureError(_text(self._answer, head).decode())
+            _known(self._group).agreed.add((self._peer, self._digest))
+        return True
+
+
+def _head(frame: Tensor) -> list[int]:
+    head = frame[:_HEAD].view(torch.int64).tolist()
+    if head[0] != _MAGIC:
+        raise WorkerError("what came is no container: the ranks do not call send and recv in turn, or share a tag")
+    return head
+
+
+def _text(whole: Tensor, head: list[int]) -> bytes:
+    begin = _HEAD + head[3]
+    return whole[begin : begin + head[4]].cpu().numpy().tobytes() if head[4] else b""
+
+
+class Message(NamedTuple):
+    """What was received."""
+
+    kind: int
+    digest: int
+    values: Tensor
+    text: bytes
+    ask: bool
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether it says why there is no container."""
+        return self.kind == _PROBLEM
+
+
+class Incoming:
+    """A message that is on its way: its first part is received while this rank looks at what it has."""
+
+    def __init__(self, group: Any, peer: int, tag: int) -> None:
+        self._group, self._peer, self._tag = group, peer, 2 * tag
+        self._frame = bytes_on(device_of(group), FRAME)
+        with talking(group, f"recv from rank {peer}"):
+            self._work = group.recv([self._frame], peer, self._tag)
+
+    def message(self, known: _Known | None = None) -> Message:
+        """All of it; in memory that is kept, where its reader gives it back."""
+        whole = self._frame
+        with talking(self._group, f"recv from rank {self._peer}"):
+            self._work.wait()
+            head = _head(whole)
+            size = _HEAD + head[3] + head[4]
+            if size > FRAME:
+                whole = (bytes_on(whole.device, size) if known is None else known.lent(whole.device, size))[:size]
+                whole[:FRAME] = self._frame
+                for piece in pieces(whole[FRAME:]):
+                    self._group.recv([piece], self._peer, self._tag).wait()
+        return Message(head[1], head[2], whole[_HEAD : _HEAD + head[3]], _text(whole, head), bool(head[5]))
+
+
+class Receiving:
+    """A transfer that is awaited; `wait()` receives and writes."""
+
+    def __init__(self, batch: Any, group: Any, peer: int, tag: int) -> None:
+        self._batch, self._group, self._peer, self._tag = batch, group, peer, tag
+        key = (id(group), peer, tag)
+        self._before = _LAST.get(key)
+        self._done = False
+        _LAST[key] = self
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Receive, and write into the container; transfers that were asked for earlier end first.
+
+        Raises:
+            StructureError: for another structure; names the first field.
+            WorkerError: when the sender does not answer.
+        """
+        before, self._before = self._before, None
+        if before is not None:
+            before.wait()
+        if not self._done:
+            self._done = True
+            self._receive()
+        return True
+
+    def _receive(self) -> None:
+        group, peer = self._group, self._peer
+        incoming = Incoming(group, peer, self._tag)
+        problem: Exception | None = None
+        structure: Structure | None = None
+        try:
+            structure = Structure(self._batch)
+            check_writable(structure.leaves, structure.names)
+        except (TensorClassError, RuntimeError, TypeError) as error:
+            problem = error
+        message = incoming.message(_known(group))
+        if message.is_problem:
+            raise WorkerError(f"rank {peer} could not send its container: {message.text.decode()}")
+        heard = _known(group).heard
+        if message.ask:
+            heard[peer, message.digest] = pickle.loads(message.text)
+        if problem is None and structure is not None and structure.digest != message.digest:
+            theirs = heard.get((peer, message.digest), ())
+            where = difference(structure.rows, theirs, f"rank {group.rank()}", f"rank {peer}, which sent it")
+            problem = StructureError(f"recv: the structures differ: {where}; nothing was written")
+        if message.ask:
+            self._reply("" if problem is None else f"rank {group.rank()} refused the container: {problem}")
+        if problem is not None or structure is None:
+            raise problem or WorkerError("nothing was received")
+        take(self._batch, structure, message)
+        if message.kind == _PLAIN and message.values._base is not None:
+            _known(group).returned(message.values._base)
+
+    def _reply(self, text: str) -> None:
+        """Answer without waiting for the sender."""
+        known = _known(self._group)
+        kind = _PROBLEM if text else _PLAIN
+        whole, _ = _message(kind, 0, 0, text.encode()[: FRAME - 2 * _HEAD], False, device_of(self._group))
+        known.answers = [pair for pair in known.answers if not pair[0].is_completed()]
+        known.answers.append((self._group.send([whole], self._peer, 2 * self._tag + 1), whole))
+
+
+def take(batch: Any, structure: Structure, message: Message) -> None:
+    """Write what was received, which has this structure."""
+    if message.kind == _PLAIN:
+        write(structure.leaves, parted(message.values, structure.leaves, runs_of(structure.leaves)))
+        return
+    with torch.no_grad():
+        batch.copy_(unpacked(message.values))
+
+
+# ---- the methods -----------------------------------------------------------------------------------------------------
+
+
+def piped(pipe: Any, name: str) -> Callable[..., Any]:
+    """A method of a pipe.
+
+    Raises:
+        ArgumentError: for what has none.
+    """
+    found = getattr(pipe, name, None)
+    if not callable(found):
+        raise ArgumentError(
+            f"{name} goes through a pipe, an object with `{name}`; got {pipe!r:.80}. Ranks: send and recv"
+        )
+    return found  # type: ignore[no-any-return]  # of the pipe
+
+
+def _tag(init_tag: int) -> int:
+    count(init_tag=init_tag)
+    if not 0 <= init_tag < 2**29:
+        raise ArgumentError(f"init_tag is a number from 0, below 2**29, got {init_tag!r:.40}")
+    return init_tag
+
+
+def isend(batch: Any, dst: Any, group: Any, group_dst: Any, init_tag: int, early: bool) -> Any:
+    """See `TensorDictBase.isend`."""
+    found, peer = peer_of(dst, group, group_dst, "dst")
+    sending = Sending(batch, found, peer, _tag(init_tag))
+    if early:
+        return [sending]
+    sending.wait()
+    return init_tag
+
+
+def send(batch: Any, dst: Any, group: Any, group_dst: Any, init_tag: int) -> None:
+    """See `TensorDictBase.send`."""
+    if callable(getattr(dst, "send", None)):
+        dst.send(batch)
+        return
+    isend(batch, dst, group, group_dst, init_tag, False)
+
+
+def irecv(batch: Any, src: Any, group: Any, group_src: Any, init_tag: int, early: bool) -> Any:
+    """See `TensorDictBase.irecv`."""
+    found, peer = peer_of(src, group, group_src, "src")
+    receiving = Receiving(batch, found, peer, _tag(init_tag))
+    if early:
+        return [receiving]
+    receiving.wait()
+    return None
+
+
+def recv(batch: Any, src: Any, group: Any, group_src: Any, init_tag: int) -> Any:
+    """See `TensorDictBase.recv`."""
+    if callable(getattr(src, "recv", None)):
+        return src.recv(batch)
+    irecv(batch, src, group, group_src, init_tag, False)
+    return init_tag

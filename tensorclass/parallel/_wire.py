@@ -1,0 +1,101 @@
+"""Objects on their way to another process: their tensors as one block of memory, and a pickle of everything else."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..errors import ArgumentError
+from ..store._consolidate import Shape, cut, length
+
+_SIMPLE = frozenset(
+    {
+        torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
+        torch.float32, torch.float64, torch.complex64, torch.complex128,
+    }
+)  # fmt: skip
+
+
+class Parcel(NamedTuple):
+    """What an object was taken apart into."""
+
+    pickled: bytes
+    shapes: list[Shape]
+    tensors: list[Tensor]
+    """The tensors, where they were; a receiver has none."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of the block."""
+        return length(self.shapes) if self.shapes else 0
+
+    def fill(self, block: Tensor) -> None:
+        """Copy the tensors into a block: uint8 `[size]`."""
+        for view, tensor in zip(cut(block, self.shapes), self.tensors, strict=True):
+            view.copy_(tensor.detach())
+
+    def block(self) -> Tensor:
+        """A new block with the tensors."""
+        found = torch.empty(self.size, dtype=torch.uint8, device="cpu")
+        self.fill(found)
+        return found
+
+    def rebuilt(self, block: Tensor) -> Any:
+        """The object around a block, whose views its tensors are."""
+        return _Unpickler(io.BytesIO(self.pickled), cut(block, self.shapes) if self.shapes else []).load()
+
+
+def take_apart(value: object, pickler: type[pickle.Pickler] = pickle.Pickler) -> Parcel:
+    """Tensors and the rest of an object. What requires grad arrives without its graph.
+
+    Args:
+        value: containers, tensors, modules, or anything else that pickles.
+        pickler: what pickles the rest.
+
+    Raises:
+        ArgumentError: for an object that does not pickle.
+    """
+    found: list[Tensor] = []
+    places: dict[int, int] = {}
+
+    class Taking(pickler):  # type: ignore[misc, valid-type]  # a class that was given
+        def persistent_id(self, obj: Any) -> int | None:
+            if type(obj) is not Tensor or obj.layout is not torch.strided or obj.is_nested or obj.dtype not in _SIMPLE:
+                return None
+            place = places.setdefault(id(obj), len(found))
+            if place == len(found):
+                found.append(obj)
+            return place
+
+    buffer = io.BytesIO()
+    try:
+        Taking(buffer, protocol=5).dump(value)
+    except (pickle.PicklingError, AttributeError, TypeError, RecursionError, RuntimeError) as error:
+        raise ArgumentError(unpicklable(value, error)) from error
+    return Parcel(buffer.getvalue(), [(tensor.dtype, tensor.shape) for tensor in found], found)
+
+
+def unpicklable(value: object, error: BaseException) -> str:
+    """Why an object can't go to another process."""
+    name = getattr(value, "__qualname__", type(value).__name__)
+    return (
+        f"`{name:.80}` can't be sent to another process ({type(error).__name__}: {error!s:.300}): define classes and "
+        'functions at the top level of a module, or stay in this process with engine="threads"'
+    )
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: Any, tensors: Sequence[Tensor]) -> None:
+        super().__init__(file)
+        self._tensors = tensors
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self._tensors[pid]
+
+
+Function = Callable[[Any], Any]

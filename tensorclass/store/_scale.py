@@ -1,0 +1,262 @@
+"""Methods of containers for many workers and many ranks; the work lies in `parallel`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from typing_extensions import Self
+
+from .._flags import flags
+from ..core._device import Device
+from ._bridges import scaling
+from ._tables import TableOps
+
+
+@flags
+class ScaleOps(TableOps):
+    """Workers, shared memory, and exchange between ranks."""
+
+    __slots__ = ()
+
+    # ---- workers and shared memory -----------------------------------------------------------------------------------
+
+    def map(
+        self, fn: Callable[[Any], Any], dim: int = 0, num_workers: int | None = None, *, out: Any = None,
+        chunksize: int | None = None, num_chunks: int | None = None, pool: Any = None,
+        generator: torch.Generator | None = None, max_tasks_per_child: int | None = None,
+        worker_threads: int = 1, index_with_generator: bool = False, pbar: bool = False,
+        mp_start_method: str | None = None, engine: Any = None,
+    ) -> Any:  # fmt: skip
+        """Call a function on chunks along a dim, in workers, and join what it gives.
+
+        Each chunk has a seed of its own, so that random numbers are the same for every engine and number of workers,
+        as long as the chunks are the same.
+
+        Args:
+            fn: takes a chunk, of the class of this container; gives a container, a tensor, or None.
+            dim: the batch dim that is cut.
+            num_workers: how many; the cores of this machine when omitted. 0 calls the function in this thread.
+            out: a container to write to, of the batch size of the result. Worker processes write to it themselves
+                where it is shared or mapped.
+            chunksize: elements of a chunk; 0 gives single elements, without the dim, and stacks the results.
+            num_chunks: how many chunks; one for each worker when neither is given.
+            pool: a `multiprocessing.Pool` that is running; its generators are left alone.
+            generator: seeds are drawn from it; from torch's own when omitted.
+            max_tasks_per_child: replace a process after so many chunks.
+            worker_threads: torch threads of each process.
+            index_with_generator: accepted for compatibility; chunks are always cut when they are needed.
+            pbar: show the progress.
+            mp_start_method: "fork", "forkserver" or "spawn".
+            engine: "processes", "threads", "ray", "dask", or an instance; processes when omitted.
+
+        Returns:
+            The results along `dim`, or `out`; None where the function gave None for every chunk.
+
+        Raises:
+            ArgumentError: for numbers that make no chunks, an unknown engine, and a function that does not pickle.
+            BatchDimError: for what is no batch dim.
+            WorkerError: for a chunk whose workers died three times.
+            Exception: what the function raised, with the elements that it was called on.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.arange(4), batch_size=[4])
+        >>> data.map(abs, num_workers=2, engine="threads")["a"]
+        tensor([0, 1, 2, 3])
+        """
+        return scaling().map_chunks(
+            self, fn, dim, num_workers, out=out, chunksize=chunksize, num_chunks=num_chunks, pool=pool,
+            generator=generator, engine=engine, pbar=pbar, of_processes={
+                "max_tasks_per_child": max_tasks_per_child, "worker_threads": worker_threads,
+                "mp_start_method": mp_start_method,
+            },
+        )  # fmt: skip
+
+    def map_iter(
+        self, fn: Callable[[Any], Any], dim: int = 0, num_workers: int | None = None, *, shuffle: bool = False,
+        chunksize: int | None = None, num_chunks: int | None = None, pool: Any = None,
+        generator: torch.Generator | None = None, max_tasks_per_child: int | None = None,
+        worker_threads: int = 1, index_with_generator: bool = True, pbar: bool = False,
+        mp_start_method: str | None = None, engine: Any = None,
+    ) -> Iterator[Any]:  # fmt: skip
+        """As `map`, but give what the function gives chunk by chunk, in order; a few chunks are worked at ahead.
+
+        Args:
+            shuffle: make the chunks of elements in a random order, which `generator` decides.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.arange(4), batch_size=[4])
+        >>> [part["a"].tolist() for part in data.map_iter(abs, chunksize=3, engine="threads")]
+        [[0, 1, 2], [3]]
+        """
+        found: Iterator[Any] = scaling().iterate_chunks(
+            self, fn, dim, num_workers, shuffle=shuffle, chunksize=chunksize, num_chunks=num_chunks, pool=pool,
+            generator=generator, engine=engine, pbar=pbar, of_processes={
+                "max_tasks_per_child": max_tasks_per_child, "worker_threads": worker_threads,
+                "mp_start_method": mp_start_method,
+            },
+        )  # fmt: skip
+        return found
+
+    def share_memory_(self) -> Self:
+        """Move the tensors into memory that other processes see, in place, and lock.
+
+        A queue or pipe of `torch.multiprocessing` then moves handles. Tensors on a GPU are shared already.
+
+        Raises:
+            UnsupportedOperationError: for a container that is mapped from a file.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(3), batch_size=[3]).share_memory_()
+        >>> data.is_shared(), data.is_locked
+        (True, True)
+        """
+        found: Self = scaling().share(self)
+        return found
+
+    def is_shared(self) -> bool:
+        """Whether this container is locked and its tensors are in shared memory."""
+        found: bool = scaling().is_shared(self)
+        return found
+
+    # ---- ranks -------------------------------------------------------------------------------------------------------
+
+    def send(
+        self, dst: Any = None, *, group: Any = None, group_dst: int | None = None, init_tag: int = 0,
+        pseudo_rand: bool = False, consolidated: bool = False,
+    ) -> None:  # fmt: skip
+        """Send the values to another rank, which calls `recv` on a container of the same structure.
+
+        All leaves go as one block, with a digest of the structure: dtypes, shapes, batch sizes and classes under sorted
+        paths. Where the receiver has another one, both ranks raise an error that names the first field.
+
+        Args:
+            dst: the rank in the default group, or a pipe with `send`.
+            group: a process group of `torch.distributed`; the default one when omitted.
+            group_dst: the rank in `group`, instead of `dst`.
+            init_tag: a number that sender and receiver agree on.
+            pseudo_rand: accepted for compatibility; a transfer has one tag.
+            consolidated: accepted for compatibility; a transfer is one block.
+
+        Raises:
+            StructureError: when the receiver has another structure.
+            WorkerError: when it does not answer within the time-out of the group.
+        """
+        return scaling().send(self, dst, group, group_dst, init_tag)  # type: ignore[no-any-return]
+
+    def recv(
+        self, src: Any = None, *, group: Any = None, group_src: int | None = None, init_tag: int = 0,
+        pseudo_rand: bool = False, consolidated: bool = False,
+    ) -> Any:  # fmt: skip
+        """Receive what another rank sends, into the tensors of this container; see `send`.
+
+        Everything is received before the first tensor is written.
+
+        Returns:
+            The tag; what a pipe gives.
+        """
+        return scaling().recv(self, src, group, group_src, init_tag)
+
+    def isend(
+        self, dst: int | None = None, *, group: Any = None, group_dst: int | None = None, init_tag: int = 0,
+        pseudo_rand: bool = False, return_early: bool = False, consolidated: bool = False,
+    ) -> Any:  # fmt: skip
+        """As `send`, but begin the transfer; `return_early` gives a list of handles, whose `wait()` ends it."""
+        return scaling().isend(self, dst, group, group_dst, init_tag, return_early)
+
+    def irecv(
+        self, src: int | None = None, *, group: Any = None, group_src: int | None = None,
+        return_premature: bool = False, init_tag: int = 0, pseudo_rand: bool = False, consolidated: bool = False,
+    ) -> Any:  # fmt: skip
+        """As `recv`; `return_premature` gives a list of handles, whose `wait()` receives and writes."""
+        return scaling().irecv(self, src, group, group_src, init_tag, return_premature)
+
+    async def asend(self, dst: Any) -> None:
+        """Send through a pipe: `await dst.asend(self)`."""
+        await scaling().piped(dst, "asend")(self)
+
+    async def arecv(self, src: Any, *, device: Device = None) -> Any:
+        """Receive from a pipe: `await src.arecv(self, device=device)`."""
+        return await scaling().piped(src, "arecv")(self, device=device)
+
+    def broadcast(self, src: int, *, group: Any = None, device: Device = None) -> Any:
+        """Send the container of one rank to all; each rank of the group calls it, also on an empty container.
+
+        Python objects are pickled: use it among ranks that you trust.
+
+        Args:
+            src: the rank that has it.
+            group: a process group.
+            device: where the result lives on the others.
+
+        Returns:
+            The container of `src`: itself there, a new one elsewhere.
+        """
+        return scaling().broadcast(self, src, group, device)
+
+    def scatter(self, src: int, tensordicts: Any = None, *, group: Any = None, device: Device = None) -> Any:
+        """Send each rank of the group one container of a list that `src` has; gives that of this rank."""
+        return scaling().scatter(self, src, tensordicts, group, device)
+
+    def all_gather(self, *, group: Any = None) -> Any:
+        """The containers of all ranks of the group, in their order, on every rank; structures may differ."""
+        return scaling().all_gather(self, group)
+
+    def all_reduce(
+        self, op: Any = None, *, group: Any = None, async_op: bool = False, bucket_bytes: int | None = None
+    ) -> Any:  # fmt: skip
+        """Reduce every tensor over all ranks of the group, in place on each of them.
+
+        Leaves meet by name, whatever the order of the keys and the strides. Nothing is written before all is reduced.
+
+        Args:
+            op: of `torch.distributed.ReduceOp`; the sum when omitted. `AVG` takes floating and complex tensors.
+            group: a process group.
+            async_op: give a list of handles, whose `wait()` writes the result.
+            bucket_bytes: bytes that are reduced at once, for each dtype; 256 MB when omitted.
+
+        Raises:
+            StructureError: on every rank, when one has another structure; names the first field.
+            UnsupportedOperationError: for a dtype that the backend can't reduce; names the field.
+            WorkerError: when a rank does not answer within the time-out of the group.
+        """
+        return scaling().all_reduce(self, op, group, async_op, bucket_bytes)
+
+    def reduce(
+        self, dst: int, op: Any = None, async_op: bool = False, return_premature: bool = False, group: Any = None, *,
+        bucket_bytes: int | None = None,
+    ) -> Any:  # fmt: skip
+        """Reduce every tensor over all ranks of the group, in place on rank `dst`; the others keep theirs."""
+        return scaling().reduce(self, dst, op, async_op and return_premature, group, bucket_bytes)
+
+    def gather_and_stack(self, dst: int, group: Any = None) -> Any:
+        """Write the containers of the other ranks into the rows of this one on rank `dst`.
+
+        Returns:
+            This container on `dst`, whose first batch dim is the number of the other ranks; None elsewhere.
+        """
+        return scaling().gather_and_stack(self, dst, group)
+
+    def init_remote(
+        self, dst: int | None = None, group: Any = None, device: Device = None, use_broadcast: bool = False
+    ) -> None:  # fmt: skip
+        """Send structure and values to a rank that knows neither, and calls `from_remote_init`.
+
+        Args:
+            dst: the rank.
+            group: a process group.
+            device: accepted for compatibility; a block goes through a device that the backend takes.
+            use_broadcast: send it to all ranks of the group.
+        """
+        scaling().init_remote(self, dst, group, use_broadcast)
+
+    @classmethod
+    def from_remote_init(
+        cls, src: int, group: Any = None, device: Device = None, use_broadcast: bool = False
+    ) -> Any:  # fmt: skip
+        """A new container of what another rank sends with `init_remote`."""
+        return scaling().from_remote_init(src, group, device, use_broadcast)

@@ -1,0 +1,397 @@
+"""Containers between ranks: values arrive by name, structures are compared, and a failure leaves the old values."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from tensorclass import TensorDict, lazy_stack
+from tensorclass.errors import ArgumentError, StructureError, TensorClassError, UnsupportedOperationError, WorkerError
+from tests.parallel._functions import containers, items
+from tests.parallel._ranks import run
+
+KINDS = list(containers())
+
+
+def like(kind: str) -> Any:
+    """A container of the same structure and other values."""
+    found = containers()[kind]
+    return found if kind == "objects" else found.zero_()
+
+
+def failure(call: Any) -> Any:
+    """The error of a call, as what travels between processes."""
+    try:
+        call()
+    except (TensorClassError, RuntimeError) as error:
+        return type(error).__name__, str(error)
+    return None
+
+
+def test_point_to_point() -> None:
+    """Every kind of container, every form of the call, several times; handles may end in any order."""
+
+    def body(rank: int, world: int) -> Any:
+        found = {}
+        for kind, data in containers().items():
+            targets = [like(kind) for _ in range(5)]
+            if rank == 0:
+                data.send(1)
+                data.send(1, init_tag=7, pseudo_rand=True, consolidated=True)
+                assert data.isend(1) == 0
+                for handle in [
+                    *data.isend(1, return_early=True),
+                    *(data * 1 if kind != "objects" else data).isend(1, return_early=True),
+                ]:
+                    handle.wait()
+            else:
+                assert targets[0].recv(0) == 0
+                assert targets[1].recv(group_src=0, group=dist.group.WORLD, init_tag=7) == 7
+                targets[2].irecv(0)
+                handles = [*targets[3].irecv(0, return_premature=True), *targets[4].irecv(0, return_premature=True)]
+                for handle in reversed(handles):
+                    handle.wait()
+                found[kind] = [bool((target == data).all()) for target in targets]
+        return found
+
+    assert run(body)[1] == {kind: [True] * 5 for kind in KINDS}
+
+
+def test_a_ring() -> None:
+    """Each rank sends to the next and receives from the one before, the first time too."""
+
+    def body(rank: int, world: int) -> Any:
+        found = []
+        for size in (3, 30000):
+            data = TensorDict(a=torch.full((size,), float(rank)), batch_size=[size])
+            target = TensorDict(a=torch.zeros(size), batch_size=[size])
+            for _ in range(2):
+                handles = data.isend((rank + 1) % world, return_early=True)
+                target.recv((rank - 1) % world)
+                handles[0].wait()
+            found.append(target["a"].unique().tolist())
+        return found
+
+    assert run(body, 3) == [[[2.0]] * 2, [[0.0]] * 2, [[1.0]] * 2]
+
+
+def test_by_name() -> None:
+    """Other key orders, strides, parameters, views, mapped and shared targets are filled where they are."""
+
+    def body(rank: int, world: int) -> Any:
+        a, b = torch.arange(12.0).view(3, 4), torch.arange(3)
+        sent = TensorDict(a=a, b=b, n=TensorDict(c=a * 2, batch_size=[3]), batch_size=[3])
+        inner = TensorDict(c=torch.zeros(4, 3).t(), batch_size=[3])
+        base = torch.zeros(6, 8)
+        targets = [
+            TensorDict(n=inner, b=torch.zeros(3, dtype=torch.int64), a=torch.zeros(4, 3).t(), batch_size=[3]),
+            TensorDict(a=nn.Parameter(torch.zeros(3, 4)), b=b * 0, n=inner.clone(), batch_size=[3]),
+            TensorDict(a=base[::2, ::2], b=b * 0, n=inner.clone(), batch_size=[3]),
+            (sent * 0).memmap_(),
+            (sent * 0).share_memory_(),
+        ]
+        before = [target["a"] for target in targets]
+        for target in targets:
+            sent.send(1) if rank == 0 else target.recv(0)
+        reduced = (
+            TensorDict(b=b.clone(), a=a.clone(), batch_size=[3])
+            if rank
+            else TensorDict(a=a.t().contiguous().t(), b=b.clone(), batch_size=[3])
+        )
+        reduced.all_reduce()
+        kept = all(target["a"] is old for target, old in zip(targets, before, strict=True))
+        return kept, [bool((t == sent).all()) for t in targets], base.sum().item(), bool((reduced["a"] == 2 * a).all())
+
+    kept, equal, total, reduced = run(body)[1]
+    assert kept
+    assert equal == [True] * 5
+    assert total == torch.arange(12.0).sum()
+    assert reduced
+
+
+MISMATCHES: dict[str, Any] = {
+    "dtype": (lambda: TensorDict(a=torch.zeros(3), b=torch.zeros(3, dtype=torch.int64), batch_size=[3]), "`b` is"),
+    "shape": (lambda: TensorDict(a=torch.zeros(3, 2), b=torch.zeros(3), batch_size=[3]), "`a` is"),
+    "missing": (lambda: TensorDict(a=torch.zeros(3), batch_size=[3]), "`b` is"),
+    "another": (lambda: TensorDict(a=torch.zeros(3), b=torch.zeros(3), c=torch.zeros(3), batch_size=[3]), "`c` is"),
+    "batch size": (lambda: TensorDict(a=torch.zeros(3), b=torch.zeros(3)), "the container is TensorDict"),
+    "class": (lambda: items(3), "the container is"),
+    "stack": (lambda: lazy_stack([TensorDict(a=torch.zeros(())) for _ in range(3)]), "the container is"),
+    "no container": (lambda: 3, "could not"),
+    "unwritable": (lambda: TensorDict(a=torch.zeros(1).expand(3), b=torch.zeros(3), batch_size=[3]), "expanded"),
+}  # fmt: skip
+
+
+def test_mismatches() -> None:
+    """Both ranks raise at once, name the first field, and go on together; nothing is written."""
+
+    def body(rank: int, world: int) -> Any:
+        found: dict[str, Any] = {}
+        for name, (make, _) in MISMATCHES.items():
+            if name == "no container":
+                continue
+            data = TensorDict(a=torch.ones(3), b=torch.ones(3), batch_size=[3]) if rank == 0 else make()
+            before = data.clone()
+            calls = [
+                (lambda data=data: data.send(1) if rank == 0 else data.recv(0)),
+                data.all_reduce,
+                (lambda data=data: data.reduce(0)),
+            ]
+            found[name] = [failure(call) for call in calls], bool((data == before).all())
+        good = TensorDict(a=torch.ones(3), batch_size=[3])
+        good.all_reduce()
+        return found, good["a"].tolist()
+
+    begin = time.monotonic()
+    results = run(body)
+    assert time.monotonic() - begin < 15
+    for found, good in results:
+        assert good == [2, 2, 2]
+        for name, (errors, unchanged) in found.items():
+            assert unchanged
+            for error in errors:
+                assert error is not None, name
+                assert MISMATCHES[name][1] in error[1], error
+
+
+def test_who_can_not_take_part_says_so() -> None:
+    """An error on one rank reaches the others at once."""
+
+    def body(rank: int, world: int) -> Any:
+        sparse = (
+            TensorDict(a=torch.eye(3).to_sparse(), batch_size=[3])
+            if rank == 0
+            else TensorDict(a=torch.zeros(3, 3), batch_size=[3])
+        )
+        local = TensorDict(f=(lambda: 0), batch_size=[]) if rank == 0 else TensorDict()
+        return [
+            failure(lambda: sparse.send(1) if rank == 0 else sparse.recv(0)),
+            failure(sparse.all_reduce),
+            failure(lambda: local.broadcast(0)),
+            failure(local.all_gather),
+            failure(lambda: local.scatter(0, [local])),
+            failure(lambda: local.init_remote(1) if rank == 0 else TensorDict.from_remote_init(0)),
+        ]
+
+    zero, one = run(body)
+    assert [error[0] for error in one] == ["WorkerError"] * 6
+    assert all(error is not None for error in zero)
+    assert "`a` is a tensor of layout torch.sparse_coo" in one[0][1]
+
+
+def test_those_that_bring_the_structure() -> None:
+    """`broadcast`, `scatter`, `all_gather` and `init_remote` give the container of its class, whatever was there."""
+
+    def body(rank: int, world: int) -> Any:
+        found = {}
+        for kind, data in containers().items():
+            results = [
+                (data if rank == 0 else TensorDict()).broadcast(0),
+                (data if rank == 1 else TensorDict(x=torch.zeros(2))).broadcast(1),
+                data.scatter(0, [data, data] if rank == 0 else None),
+                *data.all_gather(),
+            ]
+            if rank == 0:
+                data.init_remote(1)
+                data.init_remote(use_broadcast=True)
+            else:
+                results += [TensorDict.from_remote_init(0), TensorDict.from_remote_init(0, use_broadcast=True)]
+            found[kind] = all(type(result) is type(data) and (result == data).all() for result in results)
+        different = items(rank + 1).all_gather()
+        return found, [len(one) for one in different]
+
+    assert run(body) == [(dict.fromkeys(KINDS, True), [1, 2])] * 2
+
+
+def test_reductions() -> None:
+    """Every operation, buckets, handles, averages; on `dst` only; ragged, lazy and complex entries."""
+
+    def body(rank: int, world: int) -> Any:
+        ops = dist.ReduceOp
+        values = torch.tensor([1.0, 2.0, 3.0]) * (rank + 1)
+        found: dict[str, Any] = {}
+        for name, op in {"sum": None, "max": ops.MAX, "min": ops.MIN, "product": ops.PRODUCT, "mean": ops.AVG}.items():
+            data = TensorDict(
+                a=values.clone(), n=TensorDict(b=values.double()[:, None], batch_size=[3]), batch_size=[3]
+            )
+            data.all_reduce(op, bucket_bytes=4)
+            assert torch.equal(data["a"].double(), data["n", "b"].squeeze(1))
+            found[name] = data["a"].tolist()
+        later = TensorDict(a=values.clone(), i=torch.arange(3), batch_size=[3])
+        handles = later.all_reduce(async_op=True)
+        for handle in handles:
+            handle.wait()
+        one = TensorDict(a=values.clone(), batch_size=[3])
+        one.reduce(1)
+        early = TensorDict(a=values.clone(), batch_size=[3])
+        for handle in early.reduce(0, async_op=True, return_premature=True):
+            handle.wait()
+        rows = items(3)
+        rows.all_reduce()
+        complex_ = TensorDict(a=torch.tensor([1 + 2j]) * (rank + 1), batch_size=[1])
+        complex_.all_reduce(ops.AVG)
+        found |= {
+            "async": (later["a"].tolist(), later["i"].tolist()), "reduce": one["a"].tolist(),
+            "early": early["a"].tolist(), "complex": complex_["a"].tolist(),
+            "ragged": bool((rows.words.values == 2 * items(3).words.values).all() & (rows.name == items(3).name).all()),
+        }  # fmt: skip
+        return found
+
+    zero, one = run(body)
+    assert zero["sum"] == zero["async"][0] == one["reduce"] == zero["early"] == [3, 6, 9]
+    assert zero["reduce"] == [1, 2, 3]
+    assert one["early"] == [2, 4, 6]
+    assert (zero["max"], zero["min"], zero["mean"]) == ([2, 4, 6], [1, 2, 3], [1.5, 3.0, 4.5])
+    assert zero["product"] == [2, 8, 18]
+    assert zero["async"][1] == [0, 2, 4]
+    assert zero["complex"] == [1.5 + 3j]
+    assert zero["ragged"]
+
+
+def test_dtypes_that_can_not_be_reduced() -> None:
+    """Named, on every rank, and nothing is changed."""
+
+    def body(rank: int, world: int) -> Any:
+        cases = [
+            (TensorDict(a=torch.ones(2), flag=torch.ones(2, dtype=torch.bool), batch_size=[2]), None),
+            (TensorDict(a=torch.ones(2), z=torch.arange(2), batch_size=[2]), dist.ReduceOp.AVG),
+            (TensorDict(a=torch.ones(2), batch_size=[2]), dist.ReduceOp.BAND),
+            (TensorDict(a=torch.ones(2, dtype=torch.complex64), batch_size=[2]), dist.ReduceOp.MAX),
+            (TensorDict(a=torch.ones(2), batch_size=[2]), "sum"),
+        ]
+        errors = [failure(lambda data=data, op=op: data.all_reduce(op)) for data, op in cases]
+        return errors, [data["a"].tolist() for data, _ in cases]
+
+    for errors, values in run(body):
+        assert all(error is not None for error in errors)
+        assert "`flag`" in errors[0][1]
+        assert "`z`" in errors[1][1]
+        assert values == [[1, 1]] * 5
+
+
+def test_gather_and_stack() -> None:
+    """Rows of the other ranks, in their order."""
+
+    def body(rank: int, world: int) -> Any:
+        found = {}
+        for kind in ("TensorDict", "objects"):
+            data = containers()[kind]
+            data["a"] += rank
+            if rank == 1:
+                out = torch.stack([containers()[kind] for _ in range(world - 1)])
+                assert out.gather_and_stack(1) is out
+                found[kind] = out["a"][:, 0].tolist()
+            else:
+                assert data.gather_and_stack(1) is None
+        wrong = failure(lambda: TensorDict(a=torch.zeros(5), batch_size=[5]).gather_and_stack(0))
+        return found, wrong
+
+    results = run(body, 3)
+    assert results[1][0] == {"TensorDict": [0, 2], "objects": [0, 2]}
+    assert all("a row for each of the 2 other ranks" in wrong[1] for _, wrong in results)
+
+
+def test_groups() -> None:
+    """Ranks are those of the default group, in a group that has some of them."""
+
+    def body(rank: int, world: int) -> Any:
+        group = dist.new_group([1, 2])
+        data = TensorDict(a=torch.full((2,), float(rank)), batch_size=[2])
+        if rank == 0:
+            return failure(lambda: data.send(3)), failure(lambda: data.send(0)), failure(data.send)
+        target = data.clone()
+        data.isend(3 - rank, group=group, return_early=True)[0].wait() if rank == 1 else target.recv(1, group=group)
+        data.all_reduce(group=group)
+        brought = TensorDict(a=torch.full((1,), float(rank)), batch_size=[1]).broadcast(2, group=group)
+        return (
+            target["a"].tolist(),
+            data["a"].tolist(),
+            brought["a"].tolist(),
+            failure(lambda: data.broadcast(0, group=group)),
+        )
+
+    zero, one, two = run(body, 3)
+    assert "rank 3 is not there" in zero[0][1]
+    assert "this rank itself" in zero[1][1]
+    assert "one of them" in zero[2][1]
+    assert one[1] == two[1] == [3, 3]
+    assert two[0] == [1, 1]
+    assert one[2] == two[2] == [2]
+    assert "not in the group" in one[3][1]
+
+
+def test_a_peer_that_dies() -> None:
+    """An error, and the old values; also for one that never comes."""
+
+    def body(rank: int, world: int) -> Any:
+        data = TensorDict(a=torch.ones(400_000), batch_size=[400_000])
+        if rank == 1:
+            dist.barrier()
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.barrier()
+        return failure(lambda: data.recv(1)), failure(data.all_reduce), bool((data["a"] == 1).all())
+
+    received, reduced, unchanged = run(body, timeout=2)[0]
+    assert received[0] == reduced[0] == "WorkerError"
+    assert "rank 0 of 2" in received[1]
+    assert unchanged
+
+
+def test_without_a_group() -> None:
+    """Says what to do."""
+    data = TensorDict(a=torch.zeros(2), batch_size=[2])
+    for call in (
+        lambda: data.send(1),
+        lambda: data.recv(1),
+        data.all_reduce,
+        data.all_gather,
+        lambda: data.broadcast(0),
+    ):
+        with pytest.raises(ArgumentError, match="init_process_group"):
+            call()
+    with pytest.raises(ArgumentError, match="group_dst"):
+        data.send(group_dst=1)
+    with pytest.raises(ArgumentError, match="init_tag"):
+        data.send(1, init_tag="a")  # type: ignore[arg-type]  # that is the mistake
+
+
+def test_pipes() -> None:
+    """An object with `send`, `recv`, `asend` and `arecv` is asked itself."""
+
+    class Pipe:
+        held: Any = None
+
+        def send(self, batch: Any) -> None:
+            self.held = batch
+
+        def recv(self, batch: Any) -> Any:
+            return self.held
+
+        async def asend(self, batch: Any) -> None:
+            self.held = batch
+
+        async def arecv(self, batch: Any, *, device: Any) -> Any:
+            return self.held
+
+    data, pipe = TensorDict(a=torch.zeros(2), batch_size=[2]), Pipe()
+    data.send(pipe)
+    assert TensorDict().recv(pipe) is data
+    asyncio.run(data.asend(pipe))
+    assert asyncio.run(TensorDict().arecv(pipe)) is data
+    with pytest.raises(ArgumentError, match="asend goes through a pipe"):
+        asyncio.run(data.asend(1))
+
+
+def test_errors_have_their_classes() -> None:
+    """As docs/scaling.md says."""
+    assert issubclass(StructureError, RuntimeError)
+    assert issubclass(WorkerError, RuntimeError)
+    assert issubclass(UnsupportedOperationError, TypeError)
