@@ -29,7 +29,7 @@ FOLDERS = {
     "nn": (("parts", "functional"), ("check", "distributions"), ("probe",), ("typed",), ("keyed",)),
     "store": (
         ("entries",),
-        ("_fitting", "_values", "_consolidate", "_pad", "_bridges", "_tables", "_relaid", "_dict"),
+        ("_fitting", "_values", "_consolidate", "_pad", "_bridges", "_tables", "_scale", "_relaid", "_dict"),
         ("lazy",),
     ),
     "typecheck": (("_rules", "_stub_types"), ("plugin", "stubs")),
