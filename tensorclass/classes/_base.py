@@ -12,15 +12,15 @@ from typing_extensions import Self
 
 from .._flags import flags
 from .._schema import FieldSpec, Options, Schema, field
-from ..core import TensorCollection
+from ..core import BATCHED, TensorCollection
 from ..core._base import Kind, Names, settle
 from ..core._keys import Key, Path
+from ..core._layered import Layered
 from ..core._locks import refuse
 from ..core._pytree import trusted
 from ..errors import ArgumentError, FrozenError, UnsupportedOperationError
 from ..ops import UNSET, Container, Join
 from ..ops._nesting import as_entries
-from ..ops._operands import Layout
 from ..store import Relaid, TensorDict
 from ..store.entries._agreement import require_planned
 from . import _build, _checks, _convert, _joins, _relation
@@ -30,7 +30,7 @@ from ._meta import BatchSizeField, DeviceField, FrozenMeta, Meta, NamesField
 from ._pydantic import JsonMethods
 
 
-class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
+class TypedContainer(Layered, AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
     """The primitives of a container, delegated to the store and held to the schema.
 
     A typed batch has no `__iter__`: Python iterates over it by index. Trainers that look for a batch size
@@ -109,14 +109,6 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
 
     # ---- primitives ----------------------------------------------------------------------------------------------
 
-    @property
-    def _batch_size(self) -> torch.Size:
-        return self._store._batch_size  # type: ignore[no-any-return]  # a size
-
-    @_batch_size.setter
-    def _batch_size(self, size: torch.Size) -> None:
-        self._store._batch_size = size
-
     def __len__(self) -> int:
         """The size of the first batch dim.
 
@@ -131,26 +123,9 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
     def _without_batch(self, what: str) -> UnsupportedOperationError:
         return _build.without_batch(type(self), super()._without_batch(what))
 
-    @property
-    def _device(self) -> torch.device | None:
-        return self._store._device  # type: ignore[no-any-return]  # a device
-
-    @_device.setter
-    def _device(self, device: torch.device | None) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]  # the store's slot behind a property
-        self._store._device = device
-
-    @property
-    def _names(self) -> Names:
-        return self._store._names  # type: ignore[no-any-return]  # a tuple
-
-    @_names.setter
-    def _names(self, names: Names) -> None:
-        self._store._names = names
-
-    def _leaves(self, kind: Kind = 0) -> list[Tensor]:
-        return self._store._leaves(kind)  # type: ignore[no-any-return]  # a list
-
-    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = 0) -> Self:
+    def _make(
+        self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
+    ) -> Self:
         return self._wrap(self._store._make(leaves, batch_size, names, kind))
 
     def _twin(self) -> Self:
@@ -200,10 +175,7 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         store = self._store._quick(index)
         return None if store is None else self._wrap(store)
 
-    def _set_device(self, device: torch.device | None) -> None:
-        self._store._set_device(device)
-
-    def _open(self, leaves: list[Tensor], kind: Kind = 0) -> Self:
+    def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
         return self._wrap(self._store._open(leaves, kind))
 
     def _beside(
@@ -220,11 +192,13 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         return None if store is None else self if write else self._wrap(store)
 
     def _each(
-        self, fn: Callable[[Tensor], Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = 0
+        self, fn: Callable[[Tensor], Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
     ) -> Self:
         return self._wrap(self._store._each(fn, batch_size, names, kind))
 
-    def _refill(self, leaves: Iterable[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = 0) -> Self:
+    def _refill(
+        self, leaves: Iterable[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
+    ) -> Self:
         own = self._store
         store = own._refill(leaves, batch_size, names, kind)
         return self if store is own else self._wrap(store)
@@ -255,9 +229,6 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
 
     def _arrange(self, other: Any) -> Any:
         return self._store._arrange(other)
-
-    def _layout(self) -> Layout:
-        return self._store._layout()  # type: ignore[no-any-return]  # a tuple
 
     def _live(self) -> dict[str, Any]:
         entries: dict[str, Any] = self._store._live()
@@ -301,9 +272,6 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
     def _check_all(self, values: dict[str, Any]) -> dict[str, Any]:
         return _checks.check_many(self, values)
 
-    def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorCollection:
-        return TensorDict._of({}, batch_size, self._device, names, True)
-
     def _accept(self, old: Sequence[Tensor], new: Sequence[Tensor], op: str, other: object = ...) -> None:
         alike = (other is None or type(other) in (type(self), int, float, bool)) and self._is_rigid()
         if alike and (self._is_rigid(True) or _checks.dtypes(old) == _checks.dtypes(new)):
@@ -340,10 +308,6 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         memo[id(self)] = new
         object.__setattr__(new, "_store", deepcopy(self._store, memo))
         return new
-
-    def _placed(self) -> frozenset[str]:
-        placed: frozenset[str] = self._store._placed()
-        return placed
 
     def _place(self, keys: frozenset[str]) -> None:
         self._store._place(keys)
@@ -407,19 +371,6 @@ class TypedContainer(AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
         super()._check_size(size, path)
         if len(size) != len(self._batch_size):
             _checks.check_size(self, size, path)
-
-    def _set_lock(self, owner: object | None) -> None:
-        self._store._set_lock(owner)
-
-    def _release_lock(self, owner: object | None) -> None:
-        self._store._release_lock(owner)
-
-    def _frames(self) -> list[Any]:
-        frames: list[Any] = self._store._frames()
-        return frames
-
-    def _owners(self) -> Any:
-        return self._store._owners()
 
     _origin = property(lambda self: self._store._origin, lambda self, v: setattr(self._store, "_origin", v))
 

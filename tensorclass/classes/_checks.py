@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._schema import Dim, Dims, FieldSpec, Schema, cast_problem, check_field, check_fields
-from ..core import VALUES, TensorCollection
+from ..core import VALUES, TensorCollection, store_of
 from ..core._base import Names
 from ..core._batch import as_jagged, jagged
 from ..errors import CastError, Problem, SchemaError
@@ -172,11 +172,11 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         given = f"{type(tensordict).__name__} {tensordict!r:.60}"
         problem = Problem("from_tensordict", "a container to stand over", given, "give a TensorDict or a mapping")
         raise SchemaError.of(cls.__name__, [problem])
-    store: Any = getattr(tensordict, "_store", tensordict)
+    store: Any = store_of(tensordict)
     for key, value in extra.items():
         store.set(key, value)
     if store._stacked:
-        members = [getattr(member, "_store", member) for member in store._members]
+        members = [store_of(member) for member in store._members]
         for member in members:
             adopt(cls, member, {})
         same = all([a is b for a, b in zip(members, store._members, strict=True)])
@@ -214,7 +214,7 @@ def try_on_members(self: Any, name: str, *args: Any) -> None:
     plan = getattr(trial, name)(*args)
     trial._write(plan) if name == "_plan" else None
     for member in trial._members:
-        part = self._wrap(getattr(member, "_store", member))
+        part = self._wrap(store_of(member))
         require_agreement(type(self).__name__, type(self).__tensorclass_schema__, part._live(), part._batch_size)
 
 

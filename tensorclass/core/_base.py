@@ -13,6 +13,7 @@ from typing_extensions import Self
 
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, UnsupportedOperationError
 from ._batch import as_batch_size, batch_dim
+from ._entry import batch_shape
 
 Kind: TypeAlias = int
 BATCHED: Final = 0
@@ -169,7 +170,7 @@ class TensorCollection(Items):
 
     def _untyped(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """As `_through`, for an operation whose result has another schema."""
-        return getattr(getattr(self, "_store", self), name)(*args, **kwargs)
+        return getattr(store_of(self), name)(*args, **kwargs)
 
     def _through(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Leave an operation to the stack, which has a way of its own for it."""
@@ -331,7 +332,7 @@ class TensorCollection(Items):
                 if value._batch_size[: len(size)] != size:
                     value._check_size(size, here)
                 continue
-            shape = getattr(value, "_batch_shape", None) if not isinstance(value, Tensor) else value.shape
+            shape = value.shape if isinstance(value, Tensor) else batch_shape(value)
             if shape is not None and shape[: len(size)] != size:
                 raise BatchSizeError(
                     f"{type(self).__name__}: batch_size {list(size)} does not fit field `{'.'.join(here)}` of shape "
@@ -461,7 +462,7 @@ class TensorCollection(Items):
         The result of `a == b` is true when all elements are equal, that of `a != b` when any differ. So containers can
         be fields of dataclasses and of pydantic models that are compared, and be looked for in lists.
         """
-        equality: bool | None = getattr(getattr(self, "_store", self), "_equality", None)
+        equality: bool | None = getattr(store_of(self), "_equality", None)
         if equality is not None:
             return (
                 all([bool(leaf.all()) for leaf in self._leaves(VALUES)])
@@ -482,6 +483,11 @@ class TensorCollection(Items):
         if handler is None:
             raise unsupported(func)
         return handler(*args, **(kwargs or {}))
+
+
+def store_of(collection: Any) -> Any:
+    """The container that holds the entries: of a typed instance or of parameters the one inside, else the one given."""
+    return getattr(collection, "_store", collection)
 
 
 def unsupported(func: Any) -> UnsupportedOperationError:

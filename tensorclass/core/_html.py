@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._config import PrintOptions, print_options
 from ._base import STORAGE, TensorCollection
+from ._entry import Entry, batch_shape
 from ._repr import describe_value, entries_in_order, is_typed
 
 # No style sheet and no script: a notebook keeps neither apart for two outputs. Colours come from the page.
@@ -69,12 +70,12 @@ def _row(key: str, value: Any, options: PrintOptions) -> str:
 
 def _cells(value: Any) -> tuple[str, str, str, str]:
     """Dtype, shape, device and memory; the value itself where there is no tensor."""
-    shown = value._shown() if hasattr(type(value), "_shown") else value
+    shown = value._shown() if isinstance(value, Entry) else value
     if isinstance(shown, Tensor):
         dtype = str(shown.dtype).removeprefix("torch.")
         shape = ", ".join(str(n) if isinstance(n, int) else "-1" for n in shown.shape)
         return dtype, f"[{shape}]", str(shown.device), memory(_nbytes(shown))
-    size = getattr(value, "_batch_shape", None)
+    size = batch_shape(value)
     kind = value._describe(torch.Size([])) if hasattr(type(value), "_describe") else type(shown).__name__
     objects = shown.tolist() if size is not None and size.numel() <= _MOST_OBJECTS else shown
     return str(kind), "" if size is None else str(list(size)), "", _cut(describe_value(objects))

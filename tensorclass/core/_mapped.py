@@ -17,7 +17,8 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 
 from ..errors import UnsupportedOperationError
-from ._base import BATCHED, Names, TensorCollection
+from ._base import BATCHED, VALUES, Names, TensorCollection
+from ._entry import TensorEntry, is_shared
 
 _functorch: Final[Any] = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
 _VMAP: Final = (
@@ -202,7 +203,7 @@ def _begins(value: Any, size: torch.Size, added: int | None = None) -> bool:
     if type(value) is Tensor:
         return value.shape[: len(size)] == size
     shape = getattr(value, "shape", None)
-    if not isinstance(shape, torch.Size) or getattr(value, "_batch_shape", size) is None:
+    if not isinstance(shape, torch.Size) or is_shared(value):
         return True
     if added is not None and has_lengths(value):
         return True
@@ -345,7 +346,7 @@ def refuse_event_dims(cls: type, children: Mapping[str, Any], sizer: Any, event_
 
 
 def _tensors(value: Any) -> list[Tensor]:
-    leaves = [value] if isinstance(value, Tensor) else value._leaves(1) if hasattr(type(value), "_leaves") else []
+    leaves = [value] if isinstance(value, Tensor) else value._leaves(VALUES) if hasattr(type(value), "_leaves") else []
     return [leaf for leaf in leaves if isinstance(leaf, Tensor)]  # vmap puts ints into nodes
 
 
@@ -365,16 +366,13 @@ def stand_in(size: torch.Size) -> Tensor:
 
 
 def _has_own_dims(value: Any) -> bool:
-    kind = type(value)
-    return hasattr(kind, "_batch_shape") and (
-        hasattr(kind, "_over_values") or getattr(value, "_batch_shape", ()) is None
-    )
+    return is_shared(value) or (isinstance(value, TensorEntry) and has_lengths(value))
 
 
 def _require_shared(key: str, node: Any) -> None:
     """Refuse a tensor without batch dims that differs from one mapped element to the other."""
     level = (_functorch.maybe_current_level() or 0) - 1
-    if any([_mapped_dim(leaf, level) is not None for leaf in node._leaves(1)]):
+    if any([_mapped_dim(leaf, level) is not None for leaf in node._leaves(VALUES)]):
         raise UnsupportedOperationError(
             f"vmap: `{key}` has no batch dims and differs between the mapped elements, so that it can't be one tensor "
             "for all of them; put it under a field with batch dims"

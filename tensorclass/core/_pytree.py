@@ -16,6 +16,7 @@ from torch.torch_version import TorchVersion
 
 from ._base import Names, TensorCollection
 from ._batch import as_jagged
+from ._entry import TensorEntry, batch_shape
 from ._exported import dumped, keyed, restored
 from ._mapped import (
     Outside,
@@ -62,7 +63,7 @@ _SCALARS = (int, type(None), str, bool, torch.Size)  # what vmap, tree_map and e
 
 def is_child(value: object) -> bool:
     """Whether an entry holds tensors, and so is a child in the pytree."""
-    return type(value) not in _SCALARS and (isinstance(value, _BATCHED) or hasattr(type(value), "_batch_shape"))
+    return type(value) not in _SCALARS and isinstance(value, (_BATCHED, TensorEntry))
 
 
 def flatten(collection: Any) -> tuple[list[Any], Context]:
@@ -85,7 +86,7 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
         order = tuple(entries)
     for position, value in enumerate(values):
         # Placeholders that vmap puts into a node have no shape to ask for.
-        if is_child(value) and (isinstance(value, _BATCHED) or getattr(value, "_batch_shape", None) is not None):
+        if is_child(value) and (isinstance(value, _BATCHED) or batch_shape(value) is not None):
             event = value.ndim - len(size)
             return values, Context(
                 cls, keys, order, statics, position, event, (), device, names, seen(size, value, names)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._config import PrintOptions, print_options
 from ._base import STORAGE, TensorCollection
+from ._entry import Entry
 
 _SHORT = {
     "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "int16": "i16",
@@ -139,7 +140,7 @@ def _detailed(collection: TensorCollection, options: PrintOptions, depth: int = 
 def _detailed_entry(value: Any, options: PrintOptions, depth: int) -> str:
     if isinstance(value, TensorCollection):
         return _detailed(value, options, depth)
-    if hasattr(type(value), "_shown"):
+    if isinstance(value, Entry):
         value = value._shown()
     if isinstance(value, Tensor):
         return f"Tensor({', '.join(f'{name}={text}' for name, text in _facts(value, options))})"

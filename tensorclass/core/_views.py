@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .._flags import flag
 from ._base import TensorCollection
+from ._entry import Entry
 from ._keys import is_key, unravel_key, unravel_key_to_tuple
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ class View(Generic[T]):
         entries = self._collection._entries()
         if type(entries) is not dict or self._collection._plain:  # of a lazy stack none: it stacks what is read
             return entries if type(entries) is dict else None
-        return {k: v if type(v) is Tensor or not hasattr(type(v), "_shown") else v._shown() for k, v in entries.items()}
+        return {k: v if type(v) is Tensor or not isinstance(v, Entry) else v._shown() for k, v in entries.items()}
 
     def _pairs(self) -> list[tuple[Any, Any]]:
         """A snapshot of (key, value): a plain key at the top level, a path below."""
@@ -105,7 +106,7 @@ class View(Generic[T]):
                     self._walk(value, (*path, key), paths, values)
                 if leaves_only and not leaf:
                     continue
-                if values is not None and not inner and hasattr(type(value), "_shown"):
+                if values is not None and not inner and isinstance(value, Entry):
                     value = value._shown()
             if paths is not None:
                 paths.append((*path, key) if path else key)

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._schema import Schema, schema_of
 from ..classes import TensorClass
-from ..core import TensorCollection
+from ..core import TensorCollection, store_of
 from ..errors import SchemaError
 from ..store import TensorDict
 from ._format import ClassPart
@@ -72,7 +72,7 @@ def typed(cls: Any, built: Any, part: ClassPart | None, path: str, infer: bool =
 def _typed(cls: Any, built: Any, infer: bool) -> Any:
     if isinstance(built, cls):
         return built
-    store = getattr(built, "_store", built)
+    store = store_of(built)
     if store._stacked:
         members = [_typed(cls, member, infer)._store for member in store._members]
         return cls._wrap(store._with(members)._joined_by(cls))

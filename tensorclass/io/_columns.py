@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core import TensorCollection
+from ..core import TensorCollection, store_of
 from ..ops._compare import ATOMS, same_object
 from ..store import NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ..store.entries._nodes import Node
@@ -159,7 +159,7 @@ def take_apart(batch: Any) -> Parts:
 
 
 def _form(batch: Any, found: Parts) -> Form | None:
-    store = getattr(batch, "_store", batch)
+    store = store_of(batch)
     if type(store) is not TensorDict:
         return None
     entries = [(key, _part(value, found)) for key, value in store._entries().items()]

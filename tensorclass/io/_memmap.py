@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._flags import flags
 from .._schema import schema_of
-from ..core import STORAGE, Path, TensorCollection
+from ..core import STORAGE, Path, TensorCollection, store_of
 from ..core._device import Device
 from ..core._keys import Key
 from ..errors import ArgumentError, FileFormatError, StructureError, UnknownFieldError, UnsupportedOperationError
@@ -297,7 +297,7 @@ def mark(data: Any, path: Path) -> None:
 
 def children(data: Any) -> Iterator[tuple[str, Any]]:
     """The entries of a container, or the members of a stack under their position."""
-    store = getattr(data, "_store", data)
+    store = store_of(data)
     if store._stacked:
         yield from ((str(i), member) for i, member in enumerate(store._members))
     else:
@@ -311,7 +311,7 @@ def _take_over(data: Any, found: Any) -> Any:
         data.unlock_()
     if found.is_locked:
         found.unlock_()
-    store, new = getattr(data, "_store", data), getattr(found, "_store", found)
+    store, new = store_of(data), store_of(found)
     if store._stacked != new._stacked or (store._stacked and len(store._members) != len(new._members)):
         raise FileFormatError(f"a {type(data).__name__} can't take over the tensors of this {type(found).__name__}")
     if store._stacked:

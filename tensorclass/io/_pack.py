@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.parameter import Parameter
 
 from .._schema import FieldSpec, schema_of
-from ..core import Path, TensorCollection, join_path
+from ..core import Path, TensorCollection, join_path, store_of
 from ..errors import UnsupportedOperationError
 from ..store import (
     MetaData,
@@ -116,7 +116,7 @@ class _Packer:
             batch = batch._store
         elif declared is not None or (isinstance(batch, TensorDict) and cls is not TensorDict):
             found["cls"] = self._class(cls)
-        store: Any = batch if declared is None else getattr(batch, "_store", batch)
+        store: Any = batch if declared is None else store_of(batch)
         if batch.is_locked and not locked:
             found["locked"] = locked = True
             self.simple = self.simple and not path

@@ -14,14 +14,13 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import VALUES, TensorCollection, as_batch_size, join_path
+from ..core import VALUES, TensorCollection, TensorEntry, as_batch_size, batch_shape, is_shared, join_path
 from ..core._base import check_names
 from ..core._batch import jagged
 from ..core._device import Device, as_device
 from ..core._keys import Path
 from ..core._views import LeafTest
 from ..errors import ArgumentError, BatchSizeError, KeySetError
-from ._compare import is_shared
 from ._keys import KeyOps
 from ._mapping import UNSET, MappingOps
 
@@ -268,7 +267,7 @@ class ApplyOps(KeyOps):
                 new = value._map(mapper, mapper.counterparts(key, here, others), here, inner, filter_empty)
                 called = True
             else:
-                objects = hasattr(type(value), "_batch_shape")
+                objects = isinstance(value, TensorEntry)
                 entries[key] = value._make([], size, None, VALUES) if objects else value
                 continue
             if new is not None:
@@ -375,5 +374,5 @@ class ApplyOps(KeyOps):
 
 def _batch_dims_of(value: Any, otherwise: torch.Size) -> torch.Size:
     """The batch dims that a nested container or a stack of objects brings; `otherwise` for what has none."""
-    size = value._batch_size if isinstance(value, TensorCollection) else getattr(value, "_batch_shape", None)
+    size = value._batch_size if isinstance(value, TensorCollection) else batch_shape(value)
     return otherwise if size is None else size

@@ -10,7 +10,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import VALUES, VIEWS, TensorCollection
+from ..core import VALUES, VIEWS, TensorCollection, TensorEntry, store_of
 from ..errors import (
     ArgumentError,
     BatchSizeError,
@@ -109,7 +109,7 @@ class AutogradOps(Pointwise, ApplyOps):
         return self._with_each(Tensor.detach)
 
     def _with_each(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        if getattr(self, "_store", self)._plain:
+        if store_of(self)._plain:
             return self._lock_alike(self._each(fn, self._batch_size, self._names, VALUES))  # type: ignore[no-any-return]  # a twin
         leaves: list[Tensor] = []
         twin = self._open(leaves, VALUES)
@@ -260,7 +260,7 @@ def _gradient(leaf: Tensor) -> Tensor | None:
 
 def _picked(self: Any, function: Callable[[Tensor], Tensor | None]) -> Any:
     """An untyped container of what a function gives for the leaves; None when it gives nothing for any."""
-    store = getattr(self, "_store", self)
+    store = store_of(self)
     if store._stacked:
         picked = [_picked(member, function) for member in store._members]
         if all([new is None for new in picked]):
@@ -274,7 +274,7 @@ def _picked(self: Any, function: Callable[[Tensor], Tensor | None]) -> Any:
         elif isinstance(value, Tensor):
             new = function(value)
         else:  # a node keeps its kind around the new leaves
-            old = value._leaves(VALUES) if hasattr(type(value), "_batch_shape") else []
+            old = value._leaves(VALUES) if isinstance(value, TensorEntry) else []
             leaves = [leaf for leaf in map(function, old) if leaf is not None]
             new = value._make(leaves, self._batch_size, None, VALUES) if old and len(leaves) == len(old) else None
         if new is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from ..core import TensorCollection, join_path
+from ..core import TensorCollection, join_path, store_of
 from ..core._batch import broadcasts_to, over_events
 from ..core._keys import Path
 from ..errors import ArgumentError, BatchSizeError, StructureError
@@ -70,7 +70,7 @@ def choose_entries(result: Any, other: Any, condition: Tensor, filled: bool, pat
     With `filled`, an object that one side lacks stays what it is on the other.
     """
     if result._stacked:
-        stack = getattr(result, "_store", result)
+        stack = store_of(result)
         size = stack._batch_size
         parts = over_events(condition, len(size) - condition.ndim).expand(size).unbind(stack.stack_dim)
         for member, partner, part in zip(stack._members, stack._arrange(other)._members, parts, strict=True):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core import TensorCollection
+from ..core import TensorCollection, TensorEntry
 
 Test = Callable[[Tensor, Tensor], bool]
 
@@ -108,7 +108,7 @@ def same_atom(a: Any, b: Any) -> bool:
     """Whether two entries are one Python object, or equal ones of a class that is quickly compared."""
     if type(a) in ATOMS:
         return type(b) is type(a) and bool(a == b)
-    return a is b and not isinstance(a, Tensor) and not hasattr(type(a), "_batch_shape")
+    return a is b and not isinstance(a, Tensor) and not isinstance(a, TensorEntry)
 
 
 def same_tensor(a: Tensor, b: Tensor) -> bool:
@@ -186,9 +186,4 @@ def is_object(value: Any) -> bool:
     """Whether an entry is a Python object, shared by the batch or one for each element."""
     if isinstance(value, (Tensor, TensorCollection)):
         return False
-    return getattr(type(value), "_holds_object", not hasattr(type(value), "_batch_shape"))
-
-
-def is_shared(value: Any) -> bool:
-    """Whether an entry is a tensor without batch dims."""
-    return hasattr(type(value), "_batch_shape") and value._batch_shape is None
+    return getattr(type(value), "_holds_object", not isinstance(value, TensorEntry))

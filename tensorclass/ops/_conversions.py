@@ -15,7 +15,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import STORAGE, TensorCollection, as_batch_size
+from ..core import STORAGE, TensorCollection, TensorEntry, as_batch_size
 from ..core._base import Names, check_names
 from ..core._device import Device, as_device
 from ..errors import ArgumentError, BatchSizeError, UnsupportedOperationError, too_deep
@@ -584,6 +584,6 @@ def _copied(value: Any, size: torch.Size, names: Names, retain_none: bool | None
         return value.clone()
     if isinstance(value, ConversionOps):
         return ConversionOps.to_tensordict(value, retain_none=retain_none)
-    if hasattr(type(value), "_batch_shape"):
+    if isinstance(value, TensorEntry):
         return value._make([leaf.clone() for leaf in value._leaves(STORAGE)], size, names, STORAGE)
     return value

@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import STORAGE, VALUES, TensorCollection, as_batch_size
+from ..core import STORAGE, VALUES, Entry, TensorCollection, as_batch_size
 from ..core._base import walk
 from ..core._device import CPU, Device, as_device
 from ..core._keys import Path
@@ -322,7 +322,7 @@ class DeviceOps(CastMethods, ApplyOps):
             if isinstance(value, DeviceOps):
                 result._put(key, DeviceOps.attrs(value, fields=fields))
             else:
-                shown = value._shown() if hasattr(type(value), "_shown") else value
+                shown = value._shown() if isinstance(value, Entry) else value
                 result._put(key, TensorAttrs._of(shown, fields) if isinstance(shown, Tensor) else value)
         result._set_device(None)
         return result

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from ..core import TensorCollection
+from ..core import Entry, TensorCollection, TensorEntry, batch_shape, is_shared
 from ..core._caches import Classes
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError, did_you_mean
 
@@ -97,7 +97,7 @@ def plain(key: str, value: Any, convert: Any, nested: Callable[[Any], Any]) -> A
         return value if not convert else to_numpy(key, value) if convert == "numpy" else value.tolist()
     if isinstance(value, TensorCollection):
         return nested(value)
-    if hasattr(type(value), "_shown"):
+    if isinstance(value, Entry):
         shown = value._shown()
         return shown.tolist() if shown is value else plain(key, shown, convert, nested)
     return value
@@ -143,14 +143,14 @@ def _columns(collection: TensorCollection, prefix: str) -> list[tuple[str, tuple
         if isinstance(value, TensorCollection):
             columns.append((key, _nested_column(value, len(size), path), struct_array(value)))
             continue
-        if getattr(value, "_batch_shape", size) is None:
+        if is_shared(value):
             raise UnsupportedOperationError(
                 f"to_struct_array: field `{path}` is shared by the batch and has no value for each record; leave it "
                 f"out with `batch.to_tensordict().exclude({key!r})`"
             )
-        shared = hasattr(type(value), "_shown") and not hasattr(type(value), "_batch_shape")
+        shared = isinstance(value, Entry) and not isinstance(value, TensorEntry)
         values = _column(path, value._shown() if shared else value)
-        shaped = isinstance(value, Tensor) or hasattr(type(value), "_batch_shape")
+        shaped = isinstance(value, (Tensor, TensorEntry))
         event = values.shape[len(size) :] if shaped else values.shape
         columns.append((key, (_field_dtype(values), event), values))
     return columns
@@ -165,8 +165,8 @@ def _column(path: str, value: Any) -> Any:
     """The values of an entry as an array; one object for each record where they are no numbers and strings."""
     if isinstance(value, Tensor):
         return to_numpy(path, value)
-    objects = value.tolist() if hasattr(type(value), "_batch_shape") else value
-    shape = tuple(getattr(value, "_batch_shape", None) or ())
+    objects = value.tolist() if isinstance(value, TensorEntry) else value
+    shape = tuple(batch_shape(value) or ())
     if all(
         isinstance(item, (str, bytes, bool, int, float, complex, np.generic)) for item in _flat(objects, len(shape))
     ):

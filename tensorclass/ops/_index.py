@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import TensorCollection, unravel_key_to_tuple
+from ..core import TensorCollection, batch_shape, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._batch import over_events
 from ..errors import BatchIndexError, UnsupportedOperationError
@@ -288,7 +288,7 @@ class IndexOps(NameOps):
         if path not in self:
             return MappingOps.get(self, path, default)
         parts, value = normalise(index, self._batch_size), self._raw(path)
-        batched = isinstance(value, (Tensor, TensorCollection)) or getattr(value, "_batch_shape", None) is not None
+        batched = isinstance(value, (Tensor, TensorCollection)) or batch_shape(value) is not None
         return value[parts] if batched else self._read(path)  # pyright: ignore[reportIndexIssue]  # all containers have it
 
     def masked_select(self, mask: Tensor, *, inplace: bool = False) -> Self:

@@ -13,7 +13,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
+from ..core import VALUES, TensorCollection, TensorEntry, is_shared, join_path, unravel_key_to_tuple
 from ..core._batch import as_batch_size, broadcasts_to, jagged, over_events
 from ..core._keys import Key, Path
 from ..errors import (
@@ -25,7 +25,7 @@ from ..errors import (
     did_you_mean,
 )  # fmt: skip
 from ._choose import choose_entries, chosen, condition_over, stacked_below
-from ._compare import is_shared, same_object
+from ._compare import same_object
 from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import Ragged, has_lengths, lent, take_back
 from ._levels import by_level
@@ -448,7 +448,7 @@ class InplaceOps(IndexOps):
                 found += [by_rank[ndim]] if isinstance(entry, Tensor) else entry._broadcast(by_rank[ndim])
             elif has_lengths(entry):
                 found.append(entry._over_values(value, size))
-            elif hasattr(type(entry), "_batch_shape"):
+            elif isinstance(entry, TensorEntry):
                 found += [None] * len(entry._leaves(VALUES))
         return found
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from ..core import VALUES, TensorCollection
+from ..core import VALUES, TensorCollection, store_of
 from ..core._batch import broadcasts_to
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ._lengths import lent, take_back
@@ -216,7 +216,7 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
         return NotImplemented  # type: ignore[no-any-return]  # instances of two classes are not equal, as dataclasses
     result = binary(self, other, kernel)
     if kernel.equality is not None and not isinstance(other, Tensor):
-        store: Any = getattr(result, "_store", result)
+        store: Any = store_of(result)
         store._equality = (
             kernel.equality if getattr(other, "_batch_size", store._batch_size) == self._batch_size else None
         )

@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import TensorCollection, join_path, unravel_key_to_tuple
+from ..core import TensorCollection, is_shared, join_path, unravel_key_to_tuple
 from ..core._keys import KEY_SEPARATOR, Key, Path
 from ..core._views import LeafTest, default_is_leaf
 from ..errors import KeySetError, MissingKeyError, StructureError
@@ -321,7 +321,7 @@ class KeyOps(LazyOps):
         for key, value in self._entries().items():
             if isinstance(value, KeyOps):
                 result._put(key, KeyOps.filter_non_tensor_data(value))
-            elif isinstance(value, Tensor) or (hasattr(type(value), "_batch_shape") and value._batch_shape is None):
+            elif isinstance(value, Tensor) or is_shared(value):
                 result._put(key, value)
         return result
 

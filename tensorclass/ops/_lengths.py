@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from ..core import STORAGE, VALUES, Path, TensorCollection, join_path
+from ..core import STORAGE, VALUES, Path, TensorCollection, TensorEntry, join_path, store_of
 from ..core._mapped import has_lengths as has_lengths
 from ..errors import UnsupportedOperationError
 
@@ -24,7 +24,7 @@ class Ragged:
 
 def any_lengths(collection: Any) -> bool:
     """Whether any entry below a container has lengths."""
-    store = getattr(collection, "_store", collection)
+    store = store_of(collection)
     if store._stacked:
         return any([any_lengths(part) for part in store._parts()])
     for value in list(store._live().values()):
@@ -60,7 +60,7 @@ def holders(collection: Any) -> list[Any]:
             found.append(Ragged.over(value))
         elif isinstance(value, TensorCollection):
             found += holders(value)
-        elif hasattr(type(value), "_batch_shape"):
+        elif isinstance(value, TensorEntry):
             found += [value if has_lengths(value) else None] * len(value._leaves(VALUES))
     return found
 
@@ -73,7 +73,7 @@ def lent(own: Any, leaves: Sequence[Tensor], op: str, back: bool = True) -> list
     Raises:
         UnsupportedOperationError: names an entry that can't be written in place.
     """
-    if getattr(own, "_store", own)._plain or not any_lengths(own):
+    if store_of(own)._plain or not any_lengths(own):
         return []
     found = []
     for i, (holder, leaf) in enumerate(zip(holders(own), leaves, strict=True)):
@@ -98,7 +98,7 @@ def take_back(pairs: list[tuple[Any, Tensor]]) -> None:
 
 def in_memory(own: Any, leaves: list[Tensor]) -> list[Tensor]:
     """The `VALUES` leaves for what gives views of them: the whole table where a leaf is a copy of rows of it."""
-    if getattr(own, "_store", own)._plain or not any_lengths(own):
+    if store_of(own)._plain or not any_lengths(own):
         return leaves
     pairs = zip(holders(own), leaves, strict=True)
     return [entry._parts[0] if entry is not None and entry._lent(leaf) else leaf for entry, leaf in pairs]
@@ -112,7 +112,7 @@ def in_stacks(collection: Any) -> list[bool]:
     for value in collection._entries().values():
         if isinstance(value, TensorCollection):
             found += in_stacks(value)
-        elif isinstance(value, Tensor) or hasattr(type(value), "_batch_shape"):
+        elif isinstance(value, (Tensor, TensorEntry)):
             found += [False] * (1 if isinstance(value, Tensor) else len(value._leaves(VALUES)))
     return found
 

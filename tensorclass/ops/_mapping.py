@@ -13,7 +13,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import STORAGE, TensorCollection, is_key, join_path, unravel_key_to_tuple
+from ..core import STORAGE, TensorCollection, batch_shape, is_key, join_path, unravel_key_to_tuple
 from ..core._base import check_names
 from ..core._batch import as_batch_size
 from ..core._device import Device, as_device
@@ -351,7 +351,7 @@ class MappingOps(ReadingOps):
             merges = isinstance(mine, MappingOps) and isinstance(value, (Mapping, TensorCollection))
             if merges and not (is_leaf is not None and is_leaf(type(value))):
                 mine._plan_update(value, (*prefix, key), wanted, inplace, is_leaf, plan, in_place)  # type: ignore[union-attr]  # merges says so
-            elif inplace and (isinstance(mine, Tensor) or getattr(mine, "_batch_shape", None) is not None
+            elif inplace and (isinstance(mine, Tensor) or batch_shape(mine) is not None
                               or isinstance(getattr(mine, "tensor", None), Tensor)):  # fmt: skip
                 in_place[prefix + (key,)] = value  # noqa: RUF005  # a starred index is syntax of Python 3.11
             else:

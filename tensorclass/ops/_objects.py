@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from ..core import VALUES, TensorCollection, join_path
+from ..core import VALUES, TensorCollection, TensorEntry, join_path
 from ..core._keys import Path
 from ..errors import StructureError
 from ._compare import is_object, same_object
@@ -106,11 +106,11 @@ def where_same(mine: Any, theirs: Any, holder: Any, other: Any) -> Tensor:
     """Where the objects of two entries are the same, for each element of the left one."""
     size = holder._batch_size
     mine, theirs = shared_object(mine), shared_object(theirs)
-    if hasattr(type(theirs), "_batch_shape") and other._batch_size != size:
+    if isinstance(theirs, TensorEntry) and other._batch_size != size:
         theirs = theirs.expand(*size, *theirs.shape[len(other._batch_size) :])
-    if hasattr(type(mine), "_batch_shape"):
+    if isinstance(mine, TensorEntry):
         same: Tensor = mine == theirs
-    elif hasattr(type(theirs), "_batch_shape"):
+    elif isinstance(theirs, TensorEntry):
         same = theirs == mine
     else:
         return torch.full(size, same_object(mine, theirs), dtype=torch.bool, device=_device(holder))
@@ -119,7 +119,7 @@ def where_same(mine: Any, theirs: Any, holder: Any, other: Any) -> Tensor:
 
 def shared_object(value: Any) -> Any:
     """The object of an entry that all elements share; what holds one for each element stays."""
-    shared = getattr(type(value), "_holds_object", False) and not hasattr(type(value), "_batch_shape")
+    shared = getattr(type(value), "_holds_object", False) and not isinstance(value, TensorEntry)
     return value._shown() if shared else value
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core import VALUES, TensorCollection, join_path
+from ..core import VALUES, TensorCollection, TensorEntry, join_path
 from ..core._base import Handler
 from ..core._batch import broadcasts_to, over_events
 from ..core._keys import Path
@@ -56,7 +56,7 @@ class Pointwise(InplaceOps):
                 paths.append(key)
             elif isinstance(value, Pointwise):
                 paths += [(key, path) if isinstance(path, str) else (key, *path) for path in value._layout()]
-            elif hasattr(type(value), "_batch_shape"):
+            elif isinstance(value, TensorEntry):
                 paths += [key] * len(value._leaves(VALUES))
         return tuple(paths)
 
@@ -341,7 +341,7 @@ def _assembled(
         elif isinstance(value, Tensor):
             if leaf is not None:
                 result._put(key, leaf)
-        elif leaf is not None or not (hasattr(type(value), "_batch_shape") and value._leaves(VALUES)):
+        elif leaf is not None or not (isinstance(value, TensorEntry) and value._leaves(VALUES)):
             result._put(key, value)
     return result  # type: ignore[no-any-return]  # what `_bare` makes has the operations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..core import TensorCollection
+from ..core import Entry, TensorCollection
 from ..errors import StructureError
 from ._nesting import Raw, field_names
 
@@ -73,7 +73,7 @@ def _pair(key: str, value: Any) -> tuple[Any, Any]:
 def _value(value: Any) -> Any:
     if isinstance(value, TensorCollection):
         return to_tree(value)
-    return value._shown() if hasattr(type(value), "_shown") else value
+    return value._shown() if isinstance(value, Entry) else value
 
 
 def _position(key: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from ..core import VALUES, Path, TensorCollection, join_path
+from ..core import VALUES, Path, TensorCollection, TensorEntry, join_path
 from ..core._base import Names
 from ..core._batch import as_int
 from ..errors import ArgumentError, BatchDimError, StructureError
@@ -81,7 +81,7 @@ def batch_ndims(self: Pointwise, op: str, regroups: bool, path: Path = ()) -> li
             found.append(len(self._batch_size))
         elif isinstance(value, Pointwise):
             found += batch_ndims(value, op, regroups, (*path, key))
-        elif hasattr(type(value), "_batch_shape"):
+        elif isinstance(value, TensorEntry):
             if regroups and value._batch_shape is not None:
                 what = "one object for each element of the batch, and objects can't be reduced"
                 if has_lengths(value):

@@ -14,10 +14,19 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import KEY_SEPARATOR, Path, TensorCollection, as_batch_size, join_path
+from ..core import (
+    KEY_SEPARATOR,
+    Entry,
+    Path,
+    TensorCollection,
+    as_batch_size,
+    batch_shape,
+    is_shared,
+    join_path,
+    store_of,
+)
 from ..errors import ArgumentError, Later, StructureError, few, named
 from ._apply import ApplyOps
-from ._compare import is_shared
 from ._lengths import Ragged, has_lengths
 from ._mapping import MappingOps
 
@@ -162,7 +171,7 @@ def _export(node: TensorCollection, state: Any, metadata: Any, prefix: str, keep
 
 
 def _shown(entry: Any) -> Any:
-    return entry._shown() if hasattr(type(entry), "_shown") else entry
+    return entry._shown() if isinstance(entry, Entry) else entry
 
 
 def _class_of(entry: Any) -> Any:
@@ -172,7 +181,7 @@ def _class_of(entry: Any) -> Any:
 
 def _is_stack(entry: Any) -> bool:
     """Whether an entry holds one object for each element."""
-    return getattr(type(entry), "_batch_shape", None) is not None and entry._batch_shape is not None
+    return batch_shape(entry) is not None
 
 
 def _twice(key: str) -> StructureError:
@@ -261,7 +270,7 @@ def _is_tensor(value: Any) -> bool:
     return (
         isinstance(value, Tensor)
         or has_lengths(value)
-        or (hasattr(type(value), "_shown") and isinstance(value._shown(), Tensor))
+        or (isinstance(value, Entry) and isinstance(value._shown(), Tensor))
     )
 
 
@@ -350,7 +359,7 @@ def _sort_out(
 def _side_by_side(entry: Any, value: Any) -> bool:
     """Whether both are objects, or rows, of the same elements, which are written in place."""
     rows = value if (found := Ragged.over(value)) is None else found
-    mine, theirs = getattr(entry, "_batch_shape", None), getattr(rows, "_batch_shape", None)
+    mine, theirs = batch_shape(entry), batch_shape(rows)
     return mine is not None and mine == theirs and has_lengths(entry) == has_lengths(rows)
 
 
@@ -387,7 +396,7 @@ def _put_levels(twin: Any, values: dict[Path, Any]) -> None:
 def _take_over(mine: Any, twin: Any, written: set[Path], path: Path = ()) -> None:
     """Give a container what was written to its twin: all of it has been checked there."""
     if mine._stacked:
-        stacks = [getattr(stack, "_store", stack)._members for stack in (mine, twin)]
+        stacks = [store_of(stack)._members for stack in (mine, twin)]
         for member, other in zip(*stacks, strict=True):
             _take_over(member, other, written, path)
         return

@@ -25,20 +25,11 @@ def is_tensor_collection(datatype: object) -> bool:
     return issubclass(datatype if isinstance(datatype, type) else type(datatype), TensorCollection)
 
 
-@flags
-def from_any(
-    obj: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
-    batch_size: Sequence[int] | int | None = None,
-) -> Any:  # fmt: skip
-    """A TensorDict from whatever nests; see `TensorDict.from_any`.
-
-    >>> import torch
-    >>> from tensorclass import from_any
-    >>> sorted(from_any({"obs": torch.zeros(3), "pair": (torch.zeros(3), 1)})["pair"].keys())
-    ['0', '1']
-    """
-    options: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "batch_size": batch_size}
-    return TensorDict.from_any(obj, device=device, **options)
+from_any = TensorDict.from_any
+from_namedtuple = TensorDict.from_namedtuple
+from_pytree = TensorDict.from_pytree
+from_struct_array = TensorDict.from_struct_array
+from_tuple = TensorDict.from_tuple
 
 
 @flags
@@ -55,70 +46,6 @@ def from_dict(
     """
     options: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "batch_size": batch_size}
     return TensorDict.from_dict(d, device=device, names=names, **options)
-
-
-@flags
-def from_namedtuple(
-    named_tuple: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
-    batch_size: Sequence[int] | int | None = None,
-) -> TensorDict:  # fmt: skip
-    """A TensorDict from a named tuple; see `TensorDict.from_namedtuple`.
-
-    >>> import torch
-    >>> from tensorclass import from_namedtuple
-    >>> from_namedtuple(torch.tensor([[2, 0, 1]]).max(dim=1))["values"]
-    tensor([2])
-    """
-    options: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "batch_size": batch_size}
-    return TensorDict.from_namedtuple(named_tuple, device=device, **options)
-
-
-@flags
-def from_tuple(
-    obj: Sequence[Any], *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
-    batch_size: Sequence[int] | int | None = None,
-) -> TensorDict:  # fmt: skip
-    """A TensorDict from a tuple; see `TensorDict.from_tuple`.
-
-    >>> import torch
-    >>> from tensorclass import from_tuple
-    >>> list(from_tuple((torch.zeros(3), torch.ones(3))).keys())
-    ['0', '1']
-    """
-    options: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "batch_size": batch_size}
-    return TensorDict.from_tuple(obj, device=device, **options)
-
-
-@flags
-def from_struct_array(
-    struct_array: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
-    batch_size: Sequence[int] | int | None = None,
-) -> TensorDict:  # fmt: skip
-    """A TensorDict from a structured numpy array; see `TensorDict.from_struct_array`.
-
-    >>> import numpy as np
-    >>> from tensorclass import from_struct_array
-    >>> from_struct_array(np.array([(9, 81.0)], dtype=[("age", "i4"), ("weight", "f4")]))["weight"]
-    tensor([81.])
-    """
-    options: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "batch_size": batch_size}
-    return TensorDict.from_struct_array(struct_array, device=device, **options)
-
-
-@flags
-def from_pytree(
-    pytree: Any, *, batch_size: Sequence[int] | int | None = None, auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-) -> Any:  # fmt: skip
-    """A TensorDict from nested dicts, lists and tuples; see `TensorDict.from_pytree`.
-
-    >>> import torch
-    >>> from tensorclass import from_pytree
-    >>> type(from_pytree({"a": (torch.zeros(2),)}).to_pytree()["a"]).__name__
-    'tuple'
-    """
-    options: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims}
-    return TensorDict.from_pytree(pytree, batch_size=batch_size, **options)
 
 
 @flags

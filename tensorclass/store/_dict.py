@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag
-from ..core import BATCHED, STORAGE, TensorCollection, as_batch_size, unravel_key_to_tuple
+from ..core import BATCHED, STORAGE, TensorCollection, TensorEntry, as_batch_size, batch_shape, unravel_key_to_tuple
 from ..core._base import Kind, Names, check_names, settle
 from ..core._batch import as_jagged, jagged
 from ..core._device import Device, as_device
@@ -450,7 +450,7 @@ class TensorDict(TensorDictBase):
 
     def _check_child(self, key: str, value: Any) -> Any:
         size = self._batch_size
-        shape = getattr(value, "_batch_shape", None) if isinstance(value, Node) else value._batch_size
+        shape = batch_shape(value) if isinstance(value, Node) else value._batch_size
         if shape is not None and shape[: len(size)] != size:
             if isinstance(value, Node) or not fits(value, size):
                 raise mismatch(key, shape, size)
@@ -495,7 +495,7 @@ class TensorDict(TensorDictBase):
 
     def _choose_entry(self, key: str, mine: Any, theirs: Any, condition: Tensor) -> None:
         """Objects that differ become one object for each element."""
-        if isinstance(mine, (Tensor, TensorCollection)) or hasattr(type(mine), "_batch_shape"):
+        if isinstance(mine, (Tensor, TensorCollection, TensorEntry)):
             super()._choose_entry(key, mine, theirs, condition)
         elif not same_entry(mine, theirs):
             self._put(key, NonTensorStack.of_one(mine, self._batch_size)._choose(theirs, condition, key))
@@ -504,7 +504,7 @@ class TensorDict(TensorDictBase):
         self, entry: Any, value: Any, path: Path, parts: tuple[Any, ...] | None, size: torch.Size
     ) -> list[Copy]:
         """An object shared by the batch is replaced; written at an index, it becomes one object for each element."""
-        if hasattr(type(entry), "_batch_shape"):
+        if isinstance(entry, TensorEntry):
             return super()._plan_object(entry, value, path, parts, size)
         if same_entry(entry, value):
             return []

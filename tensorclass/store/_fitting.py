@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..core import TensorCollection
+from ..core import TensorCollection, store_of
 from ..core._base import Names, check_names
 from ..core._keys import later
 from ..core._locks import children
@@ -71,7 +71,7 @@ def mismatch(key: str, shape: Sequence[int], size: torch.Size) -> BatchSizeError
 
 def within(holder: TensorCollection, value: Any) -> bool:
     """Whether a container is another or stands below it."""
-    store = getattr(value, "_store", value)
+    store = store_of(value)
     parts = store._parts()
     below = children(store) if len(parts) == 1 and parts[0] is store else parts
     return store is holder or any(within(holder, part) for part in below)

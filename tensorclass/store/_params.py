@@ -16,11 +16,11 @@ from .._flags import flag, flags
 from ..core import KEY_SEPARATOR, TensorCollection, join_path
 from ..core._base import BATCHED, STORAGE, Kind, Names
 from ..core._keys import Path
+from ..core._layered import Layered
 from ..core._pytree import register
 from ..errors import ArgumentError, StructureError
 from ..ops._device import DeviceOps
 from ..ops._mapping import MappingOps
-from ..ops._operands import Layout
 from ._dict import TensorDict, TensorDictBase
 from .lazy._stack import LazyStackedTensorDict
 
@@ -94,7 +94,7 @@ def _flattened(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 @flags
-class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # containers and modules share names
+class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc]  # containers and modules share names
     """A container whose tensors are the parameters and buffers of a module, for parameters kept beside a network.
 
     As an attribute of a module its tensors are in `parameters()`, `state_dict()`, `to()` and all the rest, under
@@ -207,14 +207,6 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
 
     # ---- the primitives ------------------------------------------------------------------------------------------
 
-    _batch_size = property(lambda self: self._store._batch_size, lambda self, v: setattr(self._store, "_batch_size", v))
-    _device = property(lambda self: self._store._device, lambda self, v: setattr(self._store, "_device", v))  # pyright: ignore[reportAssignmentType]  # the store's
-    _names = property(lambda self: self._store._names, lambda self, v: setattr(self._store, "_names", v))
-
-    def _leaves(self, kind: Kind = BATCHED) -> list[Tensor]:
-        leaves: list[Tensor] = self._store._leaves(kind)
-        return leaves
-
     def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         return self._store._make(leaves, batch_size, names, kind)
 
@@ -240,9 +232,6 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
     def _unstacked(self) -> Any:
         return self._store
 
-    def _bare(self, batch_size: torch.Size, names: Names = None) -> Any:
-        return self._store._bare(batch_size, names)
-
     def _entries(self) -> dict[str, Any]:
         entries: dict[str, Any] = self._store._entries()
         return {key: self._hooked(value) for key, value in entries.items()} if self._hooks else entries
@@ -252,10 +241,6 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
 
     def _entry(self, key: str) -> Any:
         return self._hooked(self._store._entry(key))
-
-    def _layout(self) -> Layout:
-        layout: Layout = self._store._layout()
-        return layout
 
     def _check(self, key: str, value: Any) -> Any:
         return self._adapted(self._store._check(key, value))
@@ -295,26 +280,6 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # cont
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
         self._store._require_unlocked(what, key)
-
-    def _set_lock(self, owner: object | None) -> None:
-        self._store._set_lock(owner)
-
-    def _release_lock(self, owner: object | None) -> None:
-        self._store._release_lock(owner)
-
-    def _owners(self) -> Any:
-        return self._store._owners()
-
-    def _frames(self) -> list[Any]:
-        frames: list[Any] = self._store._frames()
-        return frames
-
-    def _set_device(self, device: torch.device | None) -> None:
-        self._store._set_device(device)
-
-    def _placed(self) -> frozenset[str]:
-        placed: frozenset[str] = self._store._placed()
-        return placed
 
     # ---- copies --------------------------------------------------------------------------------------------------
 

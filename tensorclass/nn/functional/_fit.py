@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn.parameter import Parameter
 
-from ...core import TensorCollection, join_path
+from ...core import Entry, TensorCollection, join_path
 from ...core._keys import Path
 from ...errors import ArgumentError, KeySetError, Later, StructureError, did_you_mean, few
 from ...ops._mapping import foreach_is_safe
@@ -88,7 +88,7 @@ def _sort_in(level: Level, params: Any, path: Path, news: list[Tensors], unknown
             else:
                 unknown.append((*path, name))
             continue
-        tensor = value._shown() if hasattr(type(value), "_shown") else value
+        tensor = value._shown() if isinstance(value, Entry) else value
         if not isinstance(tensor, Tensor):
             unknown.append((*path, name))
         news[slot].setdefault(name, tensor)  # a submodule under several names takes what the first has

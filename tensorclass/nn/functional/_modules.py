@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import Parameter, is_lazy
 
-from ...core import KEY_SEPARATOR, TensorCollection, join_path
+from ...core import KEY_SEPARATOR, Entry, TensorCollection, join_path
 from ...core._keys import Path
 from ...errors import ArgumentError, StructureError, UnsupportedOperationError
 from ...ops._mapping import MappingOps
@@ -68,7 +68,7 @@ def flattened(params: Any, path: Path = ()) -> dict[str, Any]:
         if isinstance(value, TensorCollection):
             found.update(flattened(value, (*path, key)))
         else:
-            found[join_path((*path, key))] = value._shown() if hasattr(type(value), "_shown") else value
+            found[join_path((*path, key))] = value._shown() if isinstance(value, Entry) else value
     return found
 
 

@@ -8,7 +8,7 @@ it shares `Slots` with its source, and a write to either is in both. Where torch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 import torch.utils._pytree as pytree
@@ -16,7 +16,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import BATCHED, STORAGE, VALUES, VIEWS, Path, join_path
+from ...core import BATCHED, STORAGE, VALUES, VIEWS, Entry, Path, TensorEntry, join_path
 from ...core._base import Kind, Names
 from ...core._batch import broadcasts_to, over_events
 from ...core._exported import dumped, restored, single
@@ -34,17 +34,12 @@ T = TypeVar("T")
 _functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
 
 
-class Node:
-    """An entry with a rule of its own. One that holds tensors has `_batch_shape`: None where no batch dims touch it."""
+class Node(Entry):
+    """An entry with a rule of its own; one that holds tensors is a `TensorEntry` too."""
 
     __slots__ = ("__weakref__",)
     _holds_object: ClassVar[bool] = False
     """Whether the entry holds Python objects."""
-
-    if TYPE_CHECKING:  # a node without it counts as a Python value: it has no leaves
-
-        @property
-        def _batch_shape(self) -> torch.Size | None: ...
 
     def _leaves(self, kind: Kind) -> list[Tensor]:
         raise NotImplementedError
@@ -95,7 +90,7 @@ class Node:
 
 
 @flags
-class NonTensorStack(Follower, Node, Generic[T]):
+class NonTensorStack(Follower, Node, TensorEntry, Generic[T]):
     """One Python object for each element of the batch.
 
     A typed class gives it for a `PerElement` field, `TensorDict.get` for such an entry; `data["names"]` of a
@@ -419,7 +414,7 @@ class NonTensorStack(Follower, Node, Generic[T]):
 
 
 @trusted
-class Unbatched(Node):
+class Unbatched(Node, TensorEntry):
     """A tensor without batch dims, shared by all elements: skipped by shape and index operations."""
 
     __slots__ = ("tensor",)

@@ -17,7 +17,7 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 from typing_extensions import Self
 
-from ...core import BATCHED, STORAGE, Path, join_path
+from ...core import BATCHED, STORAGE, Path, TensorEntry, join_path
 from ...core._base import Kind, Names
 from ...core._batch import broadcasts_to, over_events
 from ...core._exported import keyed
@@ -47,7 +47,7 @@ NUMBERS = (bool, int, float, complex)
 Elements: TypeAlias = "Sequence[Tensor] | Sequence[Sequence[Tensor]] | Sequence[Sequence[Sequence[Tensor]]]"
 
 
-class RaggedTensor(Node):
+class RaggedTensor(Node, TensorEntry):
     """One tensor for each element of the batch: shape `[t, *event]`, where `t` differs from element to element.
 
     Args:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from ...core import BATCHED, TensorCollection, as_batch_size, batch_dim
+from ...core import BATCHED, TensorCollection, as_batch_size, batch_dim, store_of
 from ...core._base import Kind, Names, check_names
 from ...core._device import Device, as_device
 from ...core._locks import Owners, acquire, refuse, release
@@ -226,7 +226,7 @@ class LazyBase(TensorDictBase):
             )
         for member in self._members:
             if member._stacked:
-                getattr(member, "_store", member)._require_dense()
+                store_of(member)._require_dense()
         exclusive = entries.exclusive_keys(self._members)
         if exclusive:
             key, holders = next(iter(exclusive.items()))

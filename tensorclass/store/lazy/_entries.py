@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core import TensorCollection
+from ...core import TensorCollection, TensorEntry, store_of
 from ...core._keys import later
 from ...core._repr import short_dtype
 from ...errors import BatchSizeError, MissingKeyError, StructureError
@@ -190,7 +190,7 @@ def _is_one(joiner: Any, key: str) -> bool:
 def _shared(key: str, values: Sequence[Any]) -> Any:
     """One object for members of different sizes: there is no one shape for an object of each element."""
     first = values[0]
-    if not hasattr(type(first), "_batch_shape") and all([same_object(value, first) for value in values]):
+    if not isinstance(first, TensorEntry) and all([same_object(value, first) for value in values]):
         return first
     raise BatchSizeError(
         f"lazy stack: `{key}` holds objects, and the members differ in batch size, so there is no one shape for them; "
@@ -250,10 +250,10 @@ def shape_of(stack: Any, key: str) -> torch.Size | None:
 
 
 def _shape(member: Any, key: str) -> torch.Size | None:
-    if isinstance(getattr(member, "_store", member), TensorDict):
+    if isinstance(store_of(member), TensorDict):
         value = member._live().get(key)
         return value.shape if isinstance(value, Tensor) else None
-    return shape_of(getattr(member, "_store", member), key)
+    return shape_of(store_of(member), key)
 
 
 def printable(stack: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..._flags import flags
-from ...core import TensorCollection
+from ...core import TensorCollection, store_of
 from ...core._device import Device
 from ...core._keys import Path
 from ...errors import ArgumentError, BatchSizeError, StructureError, defined_again
@@ -151,7 +151,7 @@ def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
     if isinstance(td_list, TensorCollection):
         if not td_list._stacked:
             return td_list
-        store: Any = getattr(td_list, "_store", td_list)
+        store: Any = store_of(td_list)
         dense = maybe_dense_stack(store._members, store.stack_dim)
         return td_list if dense._stacked else td_list._wrap(dense) if hasattr(td_list, "_wrap") else dense
     if dim is None:
@@ -166,7 +166,7 @@ def value_as(
     if sum(form) > 1:
         raise ArgumentError("get: give one of as_list, as_padded_tensor and as_nested_tensor")
     holder = collection._read(path[:-1])
-    store = getattr(holder, "_store", holder)
+    store = store_of(holder)
     key = ".".join(path)
     if store._stacked:
         values, dim = store._each_value(path[-1:], not form[2]), store.stack_dim

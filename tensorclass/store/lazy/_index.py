@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core import TensorCollection
+from ...core import TensorCollection, store_of
 from ...core._keys import Path
 from ...errors import ArgumentError, BatchIndexError, BatchSizeError
 from ...ops._index import normalise
@@ -263,7 +263,7 @@ def _at(member: Any, rest: tuple[Any, ...]) -> Any:
 
 def _alike(member: Any) -> Any:
     """A container of the same size in which the members of every stack are as its first: it tells keys and shapes."""
-    store = getattr(member, "_store", member)
+    store = store_of(member)
     if store._stacked:
         return store._with([_alike(inner) for inner in store._members[:1]] * len(store._members))
     nested = {key: _alike(value) for key, value in store._live().items() if isinstance(value, TensorCollection)}

@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import STORAGE, TensorCollection, unravel_key_to_tuple
+from ...core import STORAGE, TensorCollection, store_of, unravel_key_to_tuple
 from ...core._base import Names
 from ...core._device import Device
 from ...core._exported import dumped, restored
@@ -150,7 +150,7 @@ class LazyStackedTensorDict(LazyShapes):
         """The entry of each member; of a member that is a lazy stack, the list of its members'."""
         values: list[Any] = []
         for member in self._members:
-            store = getattr(member, "_store", member)
+            store = store_of(member)
             inner = deep and isinstance(store, LazyStackedTensorDict)
             values.append(store._each_value(path, True) if inner else member._read(path))
         return values
@@ -198,7 +198,7 @@ class LazyStackedTensorDict(LazyShapes):
         """
         path = unravel_key_to_tuple(key)
         holder = self._read(path[:-1]) if path[1:] else self
-        store = getattr(holder, "_store", holder)
+        store = store_of(holder)
         shape = entries.shape_of(store, path[-1]) if store._stacked and path[-1] in store._outline() else None
         return MappingOps.get_item_shape(self, key) if shape is None else shape
 
@@ -319,7 +319,7 @@ class LazyStackedTensorDict(LazyShapes):
 
     def _arrange(self, other: Any) -> Any:
         """Another container as a lazy stack like this one; its elements are views."""
-        store = getattr(other, "_store", other)
+        store = store_of(other)
         count, dim = len(self._members), self.stack_dim
         if store._stacked and (store.stack_dim, len(store._members)) == (dim, count):
             return self._new([m._arrange(o) for m, o in zip(self._members, store._members, strict=True)], dim)

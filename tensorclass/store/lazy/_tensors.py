@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core import TensorCollection
+from ...core import TensorCollection, store_of
 from ...core._repr import is_typed
 from ...errors import ArgumentError, StructureError, UnsupportedOperationError
 from .._dict import TensorDict
@@ -80,7 +80,7 @@ def _tensors(values: Sequence[Any], key: str) -> list[Tensor]:
 def densified(collection: Any, layout: Any) -> Any:
     """A container in which lazy stacks are dense; a container that holds none is given as it is."""
     if collection._stacked:
-        store = getattr(collection, "_store", collection)
+        store = store_of(collection)
         dense = _dense(store, layout)
         return collection._wrap(dense) if is_typed(collection) else dense
     nested = {k: v for k, v in collection._live().items() if isinstance(v, TensorCollection)}

@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import VALUES, TensorCollection, join_path, unravel_key_to_tuple
+from ...core import BATCHED, VALUES, TensorCollection, batch_shape, join_path, store_of, unravel_key_to_tuple
 from ...core._keys import Path
 from ...errors import BatchSizeError, KeyThroughLeafError, UnsupportedOperationError
 from ...ops._inplace import InplaceOps, _scalar_like
@@ -123,7 +123,7 @@ class LazyWrites(LazyBase):
         return shares
 
     def _cut_node(self, key: str, value: Node) -> Sequence[Any]:
-        shape, dim = getattr(value, "_batch_shape", None), self.stack_dim
+        shape, dim = batch_shape(value), self.stack_dim
         if isinstance(value, Unbatched):  # a copy for each, or an in-place operation would write one tensor many times
             return [value, *[Unbatched(value.tensor.clone()) for _ in self._members[1:]]]
         if shape is None:
@@ -337,8 +337,8 @@ class LazyWrites(LazyBase):
         rows = Ragged.over(value)
         value = value if rows is None else rows
         if isinstance(value, NonTensorStack) or has_lengths(value):
-            index = value._leaves(0)[0]
-            return [value._make([i], i.shape, None, 0) for i in _along(index, index.ndim, size, axis, path)]
+            index = value._leaves(BATCHED)[0]
+            return [value._make([i], i.shape, None, BATCHED) for i in _along(index, index.ndim, size, axis, path)]
         if not isinstance(value, Tensor):
             return [value] * size[axis]
         entry, holder = self._first(path)
@@ -351,7 +351,7 @@ class LazyWrites(LazyBase):
         holder: Any = None
         for part in path:
             while isinstance(node, TensorCollection) and node._stacked:
-                stack: Any = getattr(node, "_store", node)
+                stack: Any = store_of(node)
                 node = stack._members[0] if stack._members else None
             holder, node = node, node._live().get(part) if isinstance(node, TensorCollection) else None
         return node, holder

@@ -1,0 +1,37 @@
+"""The bases of entries that are neither tensors nor containers, so that lower rooms can ask for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+
+class Entry:
+    """An entry with a rule of its own; `store/entries` has them all."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:  # what entries supply; the store types it
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+class TensorEntry(Entry):
+    """One that holds tensors. The others count as Python values."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+
+        @property
+        def _batch_shape(self) -> torch.Size | None:
+            """The dims of the batch; None where no batch dims touch the entry."""
+
+
+def is_shared(value: object) -> bool:
+    """Whether an entry holds tensors that no batch dims touch."""
+    return isinstance(value, TensorEntry) and value._batch_shape is None
+
+
+def batch_shape(value: object) -> torch.Size | None:
+    """The batch dims that an entry which is neither tensor nor container has; None where it has none."""
+    return value._batch_shape if isinstance(value, TensorEntry) else None

@@ -1,0 +1,47 @@
+"""Containers whose entries live in another one, their store: the primitives that the store answers as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ._base import BATCHED, Kind, Names, TensorCollection
+
+
+class Layered(TensorCollection):
+    """Hands on what does not depend on what the outer container adds; typed instances and parameters are such."""
+
+    __slots__ = ()
+    _store: Any
+
+    _batch_size = property(lambda self: self._store._batch_size, lambda self, v: setattr(self._store, "_batch_size", v))
+    _device = property(lambda self: self._store._device, lambda self, v: setattr(self._store, "_device", v))  # pyright: ignore[reportAssignmentType]  # the store's
+    _names = property(lambda self: self._store._names, lambda self, v: setattr(self._store, "_names", v))
+
+    def _leaves(self, kind: Kind = BATCHED) -> Any:
+        return self._store._leaves(kind)
+
+    def _layout(self) -> Any:
+        return self._store._layout()
+
+    def _bare(self, batch_size: torch.Size, names: Names = None) -> Any:
+        return self._store._bare(batch_size, names)
+
+    def _placed(self) -> Any:
+        return self._store._placed()
+
+    def _frames(self) -> Any:
+        return self._store._frames()
+
+    def _owners(self) -> Any:
+        return self._store._owners()
+
+    def _set_lock(self, owner: object | None) -> None:
+        self._store._set_lock(owner)
+
+    def _release_lock(self, owner: object | None) -> None:
+        self._store._release_lock(owner)
+
+    def _set_device(self, device: torch.device | None) -> None:
+        self._store._set_device(device)
