@@ -366,7 +366,9 @@ def stand_in(size: torch.Size) -> Tensor:
 
 
 def _has_own_dims(value: Any) -> bool:
-    return is_shared(value) or (isinstance(value, TensorEntry) and has_lengths(value))
+    if not isinstance(value, TensorEntry):
+        return False
+    return has_lengths(value) or getattr(value, "_batch_shape", ()) is None  # vmap puts ints into nodes: no shape then
 
 
 def _require_shared(key: str, node: Any) -> None:
