@@ -34,4 +34,6 @@ def is_shared(value: object) -> bool:
 
 def batch_shape(value: object) -> torch.Size | None:
     """The batch dims that an entry which is neither tensor nor container has; None where it has none."""
-    return value._batch_shape if isinstance(value, TensorEntry) else None
+    if not isinstance(value, TensorEntry):
+        return None
+    return getattr(value, "_batch_shape", None)  # vmap puts ints in the place of tensors, which have no shape
