@@ -58,12 +58,13 @@ class Context(NamedTuple):
 
 
 _BATCHED = (Tensor, TensorCollection)
+_CHILDREN = (*_BATCHED, TensorEntry)
 _SCALARS = (int, type(None), str, bool, torch.Size)  # what vmap, tree_map and export put in the place of tensors
 
 
 def is_child(value: object) -> bool:
     """Whether an entry holds tensors, and so is a child in the pytree."""
-    return type(value) not in _SCALARS and isinstance(value, (_BATCHED, TensorEntry))
+    return type(value) not in _SCALARS and isinstance(value, _CHILDREN)
 
 
 def flatten(collection: Any) -> tuple[list[Any], Context]:
