@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import sys
 import types
@@ -14,6 +15,7 @@ from typing import Annotated, Any, ForwardRef, TypeVar, Union, get_args, get_ori
 import torch
 import typing_extensions
 from torch import Tensor
+from typing_extensions import get_protocol_members, is_protocol
 
 from .._dims import AnyDim, Dim, Dims, parse_dims
 from ._dtypes import FAMILIES, Bool, DTypeFamily, Num, Shape, Shaped, TensorSpec, dtype_name, family_of, is_ragged
@@ -160,7 +162,24 @@ def _parse_core(core: Any, optional: bool, metadata: tuple[Any, ...], owner: typ
             f"{_mark_text(core)} alone", 'it says something about a tensor: write `Float32[Tensor, "3 h w"]`'
         )
     _refuse_unions(core, owner)
+    if is_interface(get_origin(core) or core):
+        return Parsed("any", get_origin(core) or core, optional=optional, metadata=metadata)
     return Parsed("value", core, optional=optional, metadata=metadata)
+
+
+def is_interface(core: Any) -> bool:
+    """Whether a type says what an object has and not what it is: a Protocol, or an abstract class of the program."""
+    if not isinstance(core, type) or core.__module__ in ("collections.abc", "typing", "numbers", "os"):
+        return False
+    return is_protocol(core) or (inspect.isabstract(core) and not hasattr(core, "__get_pydantic_core_schema__"))
+
+
+def missing_members(value: object, interface: type) -> list[str]:
+    """What an object lacks of a Protocol; of an abstract class, which it inherits or not, that class."""
+    if not is_protocol(interface):
+        return [] if isinstance(value, interface) else [f"parent {interface.__name__}"]
+    kind = type(value)  # a field that nothing has written yet is one all the same
+    return sorted(n for n in get_protocol_members(interface) if not (hasattr(kind, n) or hasattr(value, n)))
 
 
 def _nested_class(core: Any, owner: type | None) -> type | None:

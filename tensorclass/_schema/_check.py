@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .._dims import Bindings, Dims
 from ..errors import Problem, SchemaError, TensorClassError, defined_again
-from ._annotations import is_collection, is_tensorclass
+from ._annotations import is_collection, is_tensorclass, missing_members
 from ._constraints import broken, eager_only
 from ._convert import Inexact, preferred_dtype, to_tensor
 from ._dtypes import Float, TensorSpec, family_of, is_ragged
@@ -114,7 +114,7 @@ class Checker:
         return result
 
     def _stored(self, spec: FieldSpec, value: Any) -> object:
-        if value is None and (spec.optional or spec.kind == "any"):
+        if value is None and (spec.optional or spec.annotation is Any):
             return None
         if value is None and spec.kind != "value":
             self.add(spec, "None", f"pass a value, or declare `{spec} | None`")
@@ -133,6 +133,8 @@ class Checker:
             return self._per_element(spec, value)
         elif spec.kind == "value":
             return self._value(spec, value)
+        elif spec.annotation is not Any:
+            self._interface(spec, value)
         return value
 
     # ---- tensors -------------------------------------------------------------------------------------------------
@@ -302,13 +304,23 @@ class Checker:
         self.add(spec, describe(value), hint)
 
     def _collection(self, spec: FieldSpec, value: Any) -> None:
-        if is_collection(type(value)):
+        if is_collection(type(value)) or (is_tensorclass(type(value)) and isinstance(value, spec.annotation)):
             self._batch(spec, value.batch_size, self.batch_size, describe(value))
         elif is_tensorclass(type(value)):
             self.add(spec, describe(value), f"convert it with `.to_tensordict()`, or declare `{type(value).__name__}`")
         else:
             batch = list(self.batch_size)
             self.add(spec, describe(value), f"pass a container: `TensorDict(value, batch_size={batch})`")
+
+    def _interface(self, spec: FieldSpec, value: Any) -> None:
+        """An object that has what a Protocol or an abstract class asks for; a typed instance has the batch dims."""
+        missing = missing_members(value, spec.annotation)
+        if missing:
+            self.add(
+                spec, describe(value), f"pass a {type_name(spec.annotation)}; this one has no {', '.join(missing)}"
+            )
+        elif is_tensorclass(type(value)) or is_collection(type(value)):
+            self._batch(spec, value.batch_size, self.batch_size, describe(value))
 
     # ---- Python values -------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._dims import Bindings, Dims
 from ..errors import BatchSizeError, Problem, SchemaError, UnknownFieldError, bounded, did_you_mean, too_deep
-from ._annotations import is_collection
+from ._annotations import is_collection, is_tensorclass
 from ._check import DEFAULT_OPTIONS, Checker, Options, bind_lengths
 from ._dtypes import Float, dtype_name, is_ragged
 from ._fields import MISSING
@@ -127,6 +127,8 @@ def _own_batch(spec: FieldSpec, value: Any) -> tuple[torch.Size, bool] | None:
             return _batch_of_mapping(spec.nested, spec.nested_schema, value)
         except RecursionError:
             raise too_deep(spec.name) from None
+    if spec.kind in ("collection", "any") and spec.annotation is not Any and is_tensorclass(type(value)):
+        return torch.Size(value.batch_size), spec.kind == "any" or isinstance(value, spec.annotation)
     return _batch_of_ragged(value) if spec.kind == "ragged" else None
 
 

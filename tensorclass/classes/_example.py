@@ -6,6 +6,7 @@ import datetime
 import enum
 import math
 from collections.abc import Mapping, Sequence
+from inspect import isabstract
 from typing import Annotated, Any, Protocol, get_args, get_origin
 
 import torch
@@ -60,6 +61,9 @@ def build(
     if is_pending(cls):
         complete(cls)
     schema = cls.__tensorclass_schema__
+    if isabstract(cls):
+        hint = "give an instance of a class below it: `fields={...}`"
+        raise SchemaError.of("example", [Problem("", cls.__name__, "an abstract class, which has no instances", hint)])
     sizes = Sizes(schema, source, source.low, source.high, {**source.sizes, **_bound(schema, size, given)})
     sizes.lengths.update(_given_lengths(schema, size, given))
     values = dict(given)
@@ -164,7 +168,7 @@ class SeededSource:
     def value(self, spec: FieldSpec) -> Any:
         """The first plain value that the type accepts."""
         for candidate in _candidates(spec):
-            if spec.kind == "any" or spec.adapter_accepts(candidate):
+            if spec.annotation is Any or (spec.kind != "any" and spec.adapter_accepts(candidate)):
                 return candidate
         hint = f"no example of this type is known; give one: `fields={{{spec.name!r}: ...}}`"
         raise SchemaError.of("example", [Problem(spec.name, str(spec), "nothing", hint)])
