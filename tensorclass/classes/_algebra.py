@@ -321,7 +321,7 @@ def _check_part(cls: Any, name: str) -> Any:
     """The check of a whole instance, run on the part of a merged one that is an instance of its class."""
 
     def check(batch: Any) -> Any:
-        return getattr(_view(batch, cls), name)()
+        return getattr(view(batch, cls), name)()
 
     return check
 
@@ -329,7 +329,7 @@ def _check_part(cls: Any, name: str) -> Any:
 # ---- instances ---------------------------------------------------------------------------------------------------
 
 
-def _view(batch: Any, cls: Any) -> Any:
+def view(batch: Any, cls: Any) -> Any:
     """The fields of a batch that another class has, around the same tensors, without a check."""
     if batch._store._stacked:
         return cls.from_tensordict(batch._store.select(*_below(type(batch), cls), strict=False))
@@ -339,7 +339,7 @@ def _view(batch: Any, cls: Any) -> Any:
         if value is None:
             continue
         if spec.nested is not None and not isinstance(value, spec.nested):
-            value = _view(value, spec.nested)
+            value = view(value, spec.nested)
         found[name] = value._twin() if isinstance(value, TensorCollection) else value
     return cls._from_entries(found, batch._batch_size, batch._device, batch._names)
 
@@ -423,10 +423,10 @@ class AlgebraMethods:
         batch: Any = self
         own, wanted = type(batch), fields[0] if len(fields) == 1 and isinstance(fields[0], type) else None
         if wanted is None:
-            return _view(batch, pick(own, *fields))
+            return view(batch, pick(own, *fields))
         _ready(wanted, "pick")
         if _covers(own, wanted):
-            return _view(batch, wanted)
+            return view(batch, wanted)
         entries = {name: value for name, value in readable(batch._entries()).items() if name in _fields(wanted)}
         return _as(wanted, entries, batch._batch_size, batch._device, batch._names)
 

@@ -25,12 +25,13 @@ from ..store import Relaid, TensorDict
 from ..store.entries._agreement import require_planned
 from . import _build, _checks, _convert, _joins, _relation
 from ._algebra import AlgebraMethods
+from ._conveniences import Conveniences
 from ._example import ExampleMethods
 from ._meta import BatchSizeField, DeviceField, FrozenMeta, Meta, NamesField
 from ._pydantic import JsonMethods
 
 
-class TypedContainer(Layered, AlgebraMethods, ExampleMethods, JsonMethods, Relaid):
+class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, JsonMethods, Relaid):
     """The primitives of a container, delegated to the store and held to the schema.
 
     A typed batch has no `__iter__`: Python iterates over it by index. Trainers that look for a batch size

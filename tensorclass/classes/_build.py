@@ -34,6 +34,7 @@ from ..core._caches import Classes, constant
 from ..core._device import as_device
 from ..core._pytree import register
 from ..errors import ArgumentError, Problem, SchemaError
+from ..ops._by_row import RowOps
 from ..store import Relaid
 from ..store.entries._agreement import shares_lengths
 from ._access import assign, is_checked, like, make_deleter, make_getter, make_setter
@@ -185,8 +186,8 @@ _OWN = frozenset((
 
 @cache
 def _members() -> frozenset[str]:
-    """The names that a field of a class without `shadow` may not have."""
-    return frozenset(dir(Relaid)) | _OWN
+    """The names that a field of a class without `shadow` may not have; conveniences make room for a field."""
+    return (frozenset(dir(Relaid)) - vars(RowOps).keys()) | _OWN
 
 
 @cache

@@ -53,8 +53,8 @@ def _no_attribute(cls: Any, name: str) -> str:
 _SURE = 0.8  # of hundreds of methods, some are like any word
 SYNONYMS = {
     "omit": "`exclude(...)`, or `omit(cls, ...)` for a class", "drop": "`exclude(...)`", "remove": "`exclude(...)`",
-    "drop_columns": "`exclude(...)`", "asdict": "`to_dict()`", "dict": "`to_dict()`", "as_dict": "`to_dict()`",
-    "model_dump": "`to_dict()`", "dump": "`to_json()`", "json": "`to_json()`", "model_dump_json": "`to_json()`",
+    "drop_columns": "`exclude(...)`", "dict": "`to_dict()`", "as_dict": "`to_dict()`",
+    "dump": "`to_json()`", "json": "`to_json()`", "model_dump_json": "`to_json()`",
     "model_validate": "`from_any(...)`", "model_validate_json": "`from_json(...)`", "parse_raw": "`from_json(...)`",
     "parse_obj": "`from_any(...)`", "model_copy": "`replace(...)`", "model_fields": "`schema(cls).fields`",
     "model_json_schema": "`schema(cls).json_schema()`", "schema": "the function `schema(cls)`",

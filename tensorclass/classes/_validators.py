@@ -158,14 +158,14 @@ def _is_mark(cls: Any, member: object) -> bool:
     return isinstance(member, Validator)
 
 
-def run_checks(batch: Any) -> Any:
-    """The instance, when the checks of its class find nothing.
+def run_checks(batch: Any, always: bool = False) -> Any:
+    """The instance, when the checks of its class find nothing; with `always` also where the class has them off.
 
     Raises:
         SchemaError: with what they say, all together.
     """
     cls, problems = type(batch), []
-    for name in cls.__tensorclass_checks__ if cls.__tensorclass_options__.validate != "off" else ():
+    for name in cls.__tensorclass_checks__ if always or cls.__tensorclass_options__.validate != "off" else ():
         try:
             getattr(batch, name)()
         except (ValueError, AssertionError) as error:

@@ -11,7 +11,7 @@ from .._flags import flag
 from ..core._html import represent_html
 from ..core._repr import represent
 from ._autograd import AutogradOps
-from ._conversions import ConversionOps
+from ._by_row import RowOps
 from ._kernels import pair
 from ._new import NewOps
 from ._pointwise import PointwiseOps
@@ -26,7 +26,7 @@ def _nothing(container: Any) -> None:
     """What a block over a container that was locked already, or not locked, undoes."""
 
 
-class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, ConversionOps, StateOps):
+class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOps):
     """A container with all operations; a store supplies the primitives."""
 
     __slots__ = ()

@@ -14,6 +14,7 @@ from ..core import TensorCollection, join_path, unravel_key_to_tuple
 from ..core._batch import over_events
 from ..core._keys import Key, Path
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError, StructureError, did_you_mean
+from ..ops._by_row import ranks_of_objects
 from ..ops._compare import is_object
 from ..ops._objects import where_same
 from ._dict import TensorDict
@@ -95,22 +96,13 @@ def group_by(tensordict: C, key: Key) -> tuple[Any, tuple[C, ...]]:
         found, which = torch.unique(value, dim=0, return_inverse=True)
         count = len(found)
     else:
-        found, which = _unique_objects(source, path)
+        rows = [source[i].get_non_tensor(path) for i in range(len(source))]
+        rows = [tuple(row) if isinstance(row, list) else row for row in rows]
+        found, which, _ = ranks_of_objects(rows, f"group_by: the objects of `{join_path(path)}`")
         count = len(found)
     order = which.argsort(stable=True)
     sizes = torch.bincount(which, minlength=count).tolist()
     return found, source[order].split(sizes)
-
-
-def _unique_objects(source: Any, path: Path) -> tuple[list[Any], Tensor]:
-    rows = [source[i].get_non_tensor(path) for i in range(len(source))]
-    rows = [tuple(row) if isinstance(row, list) else row for row in rows]
-    try:
-        found = sorted(set(rows))
-    except TypeError as error:
-        raise ArgumentError(f"group_by: the objects of `{join_path(path)}` can't be sorted: {error}") from error
-    places = {value: i for i, value in enumerate(found)}
-    return found, torch.tensor([places[row] for row in rows])
 
 
 def merge_tensordicts(

@@ -27,6 +27,7 @@ from ..errors import (
     UnsupportedOperationError,
     did_you_mean,
 )
+from ..ops._by_row import RowOps
 from ._dict import TensorDict
 from .entries._agreement import require_planned, shares_lengths
 from .entries._nodes import Node
@@ -136,7 +137,7 @@ class TypedTensorDict(TensorDict):
     @classmethod
     def _refuse_hidden(cls, own: Mapping[str, Any]) -> None:
         for name in own:
-            hides = name in _OWN or (hasattr(TensorDict, name) and not cls._shadow)
+            hides = name in _OWN or (hasattr(TensorDict, name) and name not in vars(RowOps) and not cls._shadow)
             if hides or name.startswith("_"):
                 raise UnknownFieldError(
                     f"{cls.__name__}: the field `{name}` would hide the attribute of that name of every container; "

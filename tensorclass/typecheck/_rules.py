@@ -21,6 +21,8 @@ OWN = (
     "replace", "from_tensordict", "to_tensordict", "to_json", "from_json", "pick", "merge", "extend", "example", "map",
 )  # fmt: skip
 """Members of typed classes that no other container has, and those that a lower room does not have."""
+CONVENIENCES = ("RowOps", "Conveniences")
+"""The classes of methods whose names fields may have."""
 TENSOR_KINDS = ("tensor", "shared", "ragged")
 ANNOTATED = ("typing.Annotated", "typing_extensions.Annotated")
 _WORDS = {"per_element": "per-element"}

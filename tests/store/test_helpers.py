@@ -190,7 +190,7 @@ def test_groups_partition_the_rows(keys: list[int]) -> None:
 
 def test_groups_by_nothing_are_refused() -> None:
     """No batch dim, an absent key, a container, objects without an order."""
-    data = TensorDict(n={"b": torch.zeros(2)}, mixed=["a", None], batch_size=[2])
+    data = TensorDict(n={"b": torch.zeros(2)}, mixed=["a", 1], batch_size=[2])
     with pytest.raises(BatchDimError):
         group_by(TensorDict(a=1), "a")
     with pytest.raises(MissingKeyError, match="`c`"):

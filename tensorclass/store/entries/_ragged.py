@@ -8,15 +8,15 @@ both. Where torch copies the numbers, the elements are copied.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast, overload
 
 import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
 from typing_extensions import Self
 
+from ..._flags import flag
 from ...core import BATCHED, STORAGE, Path, TensorEntry, join_path
 from ...core._base import Kind, Names
 from ...core._batch import broadcasts_to, over_events
@@ -29,9 +29,11 @@ from ...ops._index import is_plain, normalise
 from ...ops._inplace import _as_source
 from ...ops._writable import rank, same_storage, unwritable
 from ._nodes import Node
+from ._ragged_ops import NUMBERS, RaggedOps, mask_of
 from ._rows import (
     Held,
     Rows,
+    counted,
     holds,
     leaves_of,
     nesting,
@@ -43,19 +45,20 @@ from ._rows import (
 )  # fmt: skip
 from ._slots import is_view
 
-NUMBERS = (bool, int, float, complex)
 Elements: TypeAlias = "Sequence[Tensor] | Sequence[Sequence[Tensor]] | Sequence[Sequence[Sequence[Tensor]]]"
 
 
-class RaggedTensor(Node, TensorEntry):
+class RaggedTensor(RaggedOps, Node, TensorEntry):
     """One tensor for each element of the batch: shape `[t, *event]`, where `t` differs from element to element.
 
     Args:
         tensors: the elements as a list, nested lists for several batch dims; or a nested tensor of torch, whose first
-            event dim may vary.
+            event dim may vary; or, with `lengths`, their rows one after another: `[total, *event]`.
+        lengths: how many rows each element has: integers `[*batch]` that add up to the total. The rows are not copied.
 
     Raises:
-        StructureError: for elements that differ in dtype, device or in the dims behind the first.
+        StructureError: for elements that differ in dtype, device or in the dims behind the first, and for lengths that
+            do not add up.
         BatchSizeError: for nested lists that are no regular shape.
 
     >>> import torch
@@ -66,6 +69,8 @@ class RaggedTensor(Node, TensorEntry):
     >>> tokens.pad(value=-1)
     tensor([[ 1,  2,  3],
             [ 4, -1, -1]])
+    >>> RaggedTensor(torch.tensor([1, 2, 3, 4]), lengths=[3, 1]).tolist()
+    [tensor([1, 2, 3]), tensor([4])]
     """
 
     __slots__ = ("_at", "_copy", "_rows", "_seen")
@@ -79,8 +84,11 @@ class RaggedTensor(Node, TensorEntry):
     _copy: tuple[Tensor, Tensor] | None
     """What an operation was given as leaves, a copy where rows are apart in memory; None outside of operations."""
 
-    def __init__(self, tensors: Elements | RaggedTensor | Tensor) -> None:
-        made = self._read(tensors, None)
+    def __init__(
+        self, tensors: Elements | RaggedTensor | Tensor, lengths: Tensor | Sequence[int] | Sequence[Any] | None = None
+    ) -> None:
+        rows: Any = tensors
+        made = self._read(rows, None) if lengths is None else self._of(rows, counted(rows, lengths), True)
         self._rows, self._at, self._seen, self._copy = made._rows, made._at, None, None
 
     if TYPE_CHECKING:  # what checkers know of a field that is declared `Float32[RaggedTensor, "t d"]`
@@ -138,18 +146,10 @@ class RaggedTensor(Node, TensorEntry):
     @classmethod
     def _of_state(cls, values: Any, lengths: Any, path: Path) -> Self:
         """Elements from what a state dict has of them."""
-        fits = isinstance(values, Tensor) and isinstance(lengths, Tensor) and not lengths.is_floating_point()
-        if (
-            not fits
-            or not values.ndim
-            or (lengths.numel() and int(lengths.min()) < 0)
-            or int(lengths.sum()) != len(values)
-        ):
-            raise StructureError(
-                f"`{join_path(path)}`: elements are `values` `[total, *event]` and integer `lengths` `[*batch]` that "
-                f"add up to the total, got {values!r:.80} and {lengths!r:.80}"
-            )
-        return cls._of(values, spans_of(lengths.to(values.device, torch.int64)), True)
+        try:
+            return cls._of(values, counted(values, lengths), True)
+        except StructureError as error:
+            raise StructureError(f"`{join_path(path)}`: {error}") from None
 
     def _still(self) -> Self:
         return self._at_rows(self._rows, self._at, self._seen or self._rows.held)
@@ -229,14 +229,19 @@ class RaggedTensor(Node, TensorEntry):
 
     # ---- other forms ---------------------------------------------------------------------------------------------
 
-    def pad(self, value: complex = 0) -> Tensor:
+    @overload
+    def pad(self, value: complex = 0, *, return_mask: Literal[False] = False) -> Tensor: ...
+    @overload
+    def pad(self, value: complex = 0, *, return_mask: Literal[True]) -> tuple[Tensor, Tensor]: ...
+    def pad(self, value: complex = 0, *, return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """The elements as one tensor, each filled up to the longest.
 
         Args:
-            value: what stands behind the end of an element.
+            value: what follows the end of an element.
+            return_mask: give also `mask`, which is True where an element has a row.
 
         Returns:
-            `[*batch, max, *event]`; `max` is 0 without elements.
+            `[*batch, max, *event]`; `max` is 0 without elements. With `return_mask` also bool `[*batch, max]`.
 
         Raises:
             StructureError: when the dtype can't hold the value.
@@ -247,15 +252,14 @@ class RaggedTensor(Node, TensorEntry):
         tensor([[1., 0.],
                 [1., 1.]])
         """
+        flag(return_mask=return_mask)
         table, spans = self._packed()
         if not holds(self.dtype, value):
             raise StructureError(f"pad: the elements are {self.dtype}, which can't hold {value!r}")
-        lengths = spans[..., 1].reshape(-1)
-        longest = int(lengths.max()) if len(lengths) else 0
-        result = table.new_full((len(lengths), longest, *table.shape[1:]), value)
-        inside = torch.arange(longest, device=self.device) < lengths.unsqueeze(1)
+        inside = mask_of(spans[..., 1])
+        result = table.new_full((*inside.shape, *table.shape[1:]), value)
         result[inside] = table
-        return result.reshape(*self.shape, *result.shape[1:])
+        return (result, inside) if return_mask else result
 
     def pack(self) -> RaggedTensor:
         """The same elements over a table that holds nothing else, in batch order.
@@ -283,9 +287,7 @@ class RaggedTensor(Node, TensorEntry):
                 f"to_nested: a nested tensor has one batch dim, this one has the batch shape {list(self.shape)}; "
                 "flatten the batch first: `batch.reshape(-1)`"
             )
-        table, spans = self._packed()
-        offsets = torch.cat([spans.new_zeros(1), spans[:, 1].cumsum(0)])
-        return torch.nested.nested_tensor_from_jagged(table, offsets)
+        return torch.nested.nested_tensor_from_jagged(self.values, self.offsets)
 
     def item(self) -> Tensor:
         """The tensor `[t, *event]` of one element.
@@ -331,57 +333,7 @@ class RaggedTensor(Node, TensorEntry):
             table = table.clone()
         return _restore, (table, spans)
 
-    # ---- arithmetic ----------------------------------------------------------------------------------------------
-
-    def _pointwise(self, function: Callable[[Any, Any], Tensor], other: object, swapped: bool = False) -> RaggedTensor:
-        table, spans = self._packed()
-        right: Any = other
-        if isinstance(other, RaggedTensor):
-            self._require_aligned(other, function.__name__)
-            right = other.values
-        elif not (isinstance(other, NUMBERS) or (isinstance(other, Tensor) and not other.ndim)):
-            return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
-        return self._of(function(right, table) if swapped else function(table, right), spans, True)
-
-    def _require_aligned(self, other: RaggedTensor, op: str) -> None:
-        mine, theirs = self._parts[1][..., 1], other._parts[1][..., 1]
-        if self.shape != other.shape:
-            raise BatchSizeError(f"{op}: the batch shapes differ, {list(self.shape)} and {list(other.shape)}")
-        if not torch.equal(mine, theirs):
-            at = [int(i) for i in (mine != theirs).nonzero()[0]]
-            raise StructureError(
-                f"{op}: elements that are combined have one length; at {at} they are {int(mine[tuple(at)])} and "
-                f"{int(theirs[tuple(at)])} long"
-            )
-        if len(self.event_shape) != len(other.event_shape):
-            raise StructureError(
-                f"{op}: the event shapes behind the length are {list(self.event_shape)} and {list(other.event_shape)}; "
-                "they have the same number of dims"
-            )
-
-    def __add__(self, other: object) -> RaggedTensor:
-        return self._pointwise(operator.add, other)
-
-    def __sub__(self, other: object) -> RaggedTensor:
-        return self._pointwise(operator.sub, other)
-
-    def __mul__(self, other: object) -> RaggedTensor:
-        return self._pointwise(operator.mul, other)
-
-    def __truediv__(self, other: object) -> RaggedTensor:
-        return self._pointwise(operator.truediv, other)
-
-    def __radd__(self, other: object) -> RaggedTensor:
-        return self._pointwise(operator.add, other, True)
-
-    def __rsub__(self, other: object) -> RaggedTensor:
-        return self._pointwise(operator.sub, other, True)
-
-    def __rmul__(self, other: object) -> RaggedTensor:
-        return self._pointwise(operator.mul, other, True)
-
-    def __rtruediv__(self, other: object) -> RaggedTensor:
-        return self._pointwise(operator.truediv, other, True)
+    # ---- comparison ----------------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> Tensor:  # type: ignore[override]  # element by element, as for tensors
         """For each element whether the two tensors are equal: bool `[*batch]`."""

@@ -142,6 +142,26 @@ def spans_of(lengths: Tensor) -> Tensor:
     return torch.stack([flat.cumsum(0) - flat, flat], -1).reshape(*lengths.shape, 2)
 
 
+def counted(values: Any, lengths: Any) -> Tensor:
+    """The spans of elements whose rows stand one after another, by their lengths.
+
+    Raises:
+        StructureError: for lengths that are no counts, or do not add up to the rows.
+    """
+    counts = (
+        torch.as_tensor(lengths) if not isinstance(values, Tensor) else torch.as_tensor(lengths, device=values.device)
+    )
+    whole = not (counts.is_floating_point() or counts.is_complex() or counts.dtype is torch.bool) or not counts.numel()
+    flat = isinstance(values, Tensor) and values.ndim > 0 and not values.is_nested
+    if not (flat and whole and (not counts.numel() or int(counts.min()) >= 0) and int(counts.sum()) == len(values)):
+        given = f"a tensor {list(values.shape)}" if isinstance(values, Tensor) else f"{values!r:.80}"
+        raise StructureError(
+            "elements are `values` `[total, *event]` and integer `lengths` `[*batch]` that add up to the total, got "
+            f"{given} and {lengths!r:.80}"
+        )
+    return spans_of(counts.to(torch.int64))
+
+
 def padded_rows(padded: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]:
     """A padded tensor as a table, and the spans of what counts.
 

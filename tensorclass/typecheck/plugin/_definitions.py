@@ -12,6 +12,7 @@ from mypy.types import AnyType, LiteralType, TypeOfAny
 
 from ..._dims import DimMap
 from .._rules import (
+    CONVENIENCES,
     LEVELS,
     OPTIONS,
     WrongAnnotation,
@@ -131,7 +132,8 @@ def _calls(value: nodes.Expression, name: str) -> bool:
 
 def _check_field(ctx: ClassDefContext, name: str, field: Declared, table: DimMap) -> None:
     cls, symbol, statement = ctx.cls, ctx.cls.info.names.get(name), _statement(ctx.cls, name)
-    if option(cls.info, "shadow") and symbol is not None and isinstance(symbol.node, nodes.Var):
+    room = any(name in base.names for base in cls.info.mro if base.name in CONVENIENCES)
+    if (room or option(cls.info, "shadow")) and symbol is not None and isinstance(symbol.node, nodes.Var):
         symbol.node.allow_incompatible_override = True
     plain = not isinstance(statement.rvalue, nodes.TempNode | nodes.CallExpr | nodes.CastExpr)
     if field.kind == "per_element" and plain:

@@ -92,6 +92,8 @@ class ClassCheck:
             yield from [line.name] if isinstance(line, Function) else [t.id for t in targets if isinstance(t, ast.Name)]
         for base in node.bases:
             parent = self.declarations.project.class_of(file, file.full_name(base))
+            if parent is not None and parent[1].name in rules.CONVENIENCES:  # which make room for a field
+                parent = self.declarations.project.class_of(parent[0], parent[0].full_name(parent[1].bases[0]))
             yield from self._members(parent) if parent is not None else ()
 
     def _is_known(self, cls: Class) -> bool:

@@ -1,0 +1,309 @@
+"""What people reach for on a typed class: memory made ahead, a second look at values, spellings of other libraries.
+
+A field may have the name of one of these methods, and then takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, overload
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from .._flags import flags
+from .._schema import Dim, FieldSpec, check_fields
+from .._schema._domain import dtypes_of, first_name
+from ..core import TensorCollection, as_batch_size
+from ..core._device import Device
+from ..errors import ArgumentError, Problem, SchemaError, did_you_mean
+from ..ops._mapping import MappingOps
+from ..store import RaggedTensor, TensorDict
+from ..store.entries._rows import holds
+from . import _algebra
+from ._build import complete, is_pending
+from ._checks import _state, readable
+from ._validators import run_checks
+
+T_co = TypeVar("T_co", covariant=True)
+Make = Callable[..., Tensor]
+
+
+class _Allocate(Protocol[T_co]):
+    """How checkers see `Digits.empty`."""
+
+    def __call__(
+        self, batch_size: Sequence[int] | int = (), /, *, device: Device = None,
+        fields: Mapping[str, Any] | None = None, **dims: int,
+    ) -> T_co: ...  # fmt: skip
+
+
+class _Empty:
+    """`Digits.empty(...)` allocates, as `Digits.zeros(...)` does; `batch.empty()` is what every container has."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[T_co]) -> _Allocate[T_co]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Callable[..., TensorDict]: ...
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return partial(empty, owner) if instance is None else partial(MappingOps.empty, instance)  # as dynamo can trace
+
+
+@flags
+class Conveniences:
+    """Methods of typed classes that make room for a field of the same name."""
+
+    __slots__ = ()
+    empty: ClassVar[_Empty] = _Empty()
+
+    @classmethod
+    def zeros(
+        cls, batch_size: Sequence[int] | int = (), /, *, device: Device = None,
+        fields: Mapping[str, Any] | None = None, **dims: int,
+    ) -> Self:  # fmt: skip
+        """An instance of zeros with declared dtypes and shapes, to be written into; `ones`, `full`, `empty` likewise.
+
+        Optional fields are absent, Python values take their default, ragged elements have no rows; a nested class is
+        made in the same way. A dtype family takes its usual dtype. `empty` leaves memory as it is, or zero where the
+        class looks into values.
+
+        Args:
+            batch_size: the leading dims that all fields share.
+            device: where the tensors are made, and imposed on the instance.
+            fields: values of some fields: those without a default or without a size, those that are optional.
+            **dims: the sizes of dim names, also of nested classes.
+
+        Raises:
+            SchemaError: for a dim without a size, and a value without a default; names the fields and what to give.
+            ArgumentError: for a size of a name that no field has.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Sample(TensorClass):
+        ...     image: Float32[Tensor, "c h w"]
+        ...     label: Int64[Tensor, ""]
+        >>> buffer = Sample.zeros(100, c=3, h=8, w=8)
+        >>> buffer[0] = Sample(image=torch.rand(3, 8, 8), label=torch.tensor(1))
+        >>> buffer
+        Sample(batch_size=[100], fields={image: f32[3,8,8], label: i64[]})
+        """
+        return _allocate(cls, "zeros", torch.zeros, batch_size, device, fields, dims)  # type: ignore[no-any-return]  # of this class
+
+    @classmethod
+    def ones(
+        cls, batch_size: Sequence[int] | int = (), /, *, device: Device = None,
+        fields: Mapping[str, Any] | None = None, **dims: int,
+    ) -> Self:  # fmt: skip
+        """An instance of ones; see `zeros`."""
+        return _allocate(cls, "ones", torch.ones, batch_size, device, fields, dims)  # type: ignore[no-any-return]  # of this class
+
+    @classmethod
+    def full(
+        cls, batch_size: Sequence[int] | int, fill_value: complex, /, *, device: Device = None,
+        fields: Mapping[str, Any] | None = None, **dims: int,
+    ) -> Self:  # fmt: skip
+        """An instance of one number; see `zeros`.
+
+        Raises:
+            SchemaError: for a field whose dtype can't hold the number, besides the errors of `zeros`.
+        """
+
+        def make(shape: tuple[int, ...], dtype: torch.dtype, device: Device) -> Tensor:
+            if not holds(dtype, fill_value):
+                raise SchemaError(f"{dtype} can't hold {fill_value!r}")
+            return torch.full(shape, fill_value, dtype=dtype, device=device)
+
+        return _allocate(cls, "full", make, batch_size, device, fields, dims)  # type: ignore[no-any-return]  # of this class
+
+    def validate(self) -> Self:
+        """This batch, once every value has been held to the declaration again, constraints and checks included.
+
+        In-place writes to a tensor, and writes to a container that is shared, go past the class; this finds them.
+
+        Raises:
+            SchemaError: with every field that does not fit, also where the class has `validate="off"`.
+
+        >>> from typing import Annotated
+        >>> from annotated_types import Ge
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.typing import Float32
+        >>> class Row(TensorClass):
+        ...     price: Annotated[Float32[Tensor, ""], Ge(0)]
+        >>> batch = Row(price=torch.ones(3)).validate()
+        >>> _ = batch.price.neg_()
+        >>> batch.validate()
+        Traceback (most recent call last):
+        tensorclass.errors.SchemaError: Row: 1 problem...
+        """
+        problems = list(_problems(self, ""))
+        if problems:
+            raise SchemaError.of(type(self).__name__, problems)
+        return self
+
+    def omit(self, /, *fields: Any) -> Any:
+        """All fields but some, as an instance of a smaller class around the same tensors; see `pick`.
+
+        Raises:
+            UnknownFieldError: for a name that is no field.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> class Digits(TensorClass):
+        ...     image: Tensor
+        ...     label: Tensor
+        >>> Digits(image=torch.zeros(2, 8), label=torch.ones(2), batch_size=2).omit("label")
+        Digits_image(batch_size=[2], fields={image: f32[8]})
+        """
+        return _algebra.view(self, _algebra.omit(type(self), *fields))
+
+    def model_dump(
+        self, *, mode: Literal["python", "json"] = "python", include: Any = None, exclude: Any = None,
+        exclude_none: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        """The batch as pydantic dumps it: field values by name, nested classes as dicts, and the batch size.
+
+        Args:
+            mode: "python" keeps tensors, "json" gives JSON types (`to_json` gives the text).
+            include: fields to keep, as pydantic takes them.
+            exclude: fields to leave out.
+            exclude_none: leave absent optional fields out.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> class Digits(TensorClass):
+        ...     label: Tensor
+        >>> Digits(label=torch.ones(2), batch_size=2).model_dump()
+        {'label': tensor([1., 1.]), 'batch_size': [2]}
+        """
+        if mode not in ("python", "json"):
+            raise ArgumentError(f'mode is "python" or "json", got {mode!r:.80}')
+        batch: Any = self
+        options: Any = {"include": include, "exclude": exclude, "exclude_none": exclude_none}
+        return batch.__pydantic_serializer__.to_python(batch, mode=mode, **options)  # type: ignore[no-any-return]  # a dict
+
+
+# ---- memory made ahead -------------------------------------------------------------------------------------------
+
+
+def empty(
+    cls: Any, batch_size: Any = (), /, *, device: Device = None, fields: Mapping[str, Any] | None = None, **dims: Any
+) -> Any:
+    """What `Digits.empty(...)` is: an instance whose memory is not filled, or `empty` of the batch that is given."""
+    if isinstance(batch_size, TensorCollection):
+        options: dict[str, Any] = {**dims, **({} if device is None else {"device": device})}
+        return MappingOps.empty(batch_size, **options)  # type: ignore[arg-type]  # every container has it
+    return _allocate(cls, "empty", torch.empty, batch_size, device, fields, dims)
+
+
+def _allocate(
+    cls: Any, op: str, make: Make, batch_size: Any, device: Device, fields: Mapping[str, Any] | None, dims: Any
+) -> Any:
+    if "__tensorclass_schema__" not in vars(cls):
+        raise ArgumentError(f"{cls.__name__} declares no fields; `{op}` is for classes that do")
+    for name, size in dims.items():
+        if type(size) is not int or size < 0:
+            raise ArgumentError(f"{op}: the size of `{name}` is a whole number from 0, got {size!r:.80}")
+    known = dict.fromkeys(_names(cls, ()))
+    unknown = [name for name in dims if name not in known]
+    if unknown:
+        near = did_you_mean(unknown[0], known)
+        raise ArgumentError(f"{cls.__name__}.{op}: no field has a dim `{unknown[0]}`{near}; the names are {[*known]}")
+    return _made(cls, op, make, as_batch_size(batch_size), device, fields or {}, dims)
+
+
+def _names(cls: Any, above: tuple[Any, ...]) -> Iterator[str]:
+    """The dim names of a class and of those nested in it."""
+    if is_pending(cls):
+        complete(cls)
+    for spec in cls.__tensorclass_schema__:
+        for token in () if spec.dims is None else spec.dims.tokens:
+            yield from token.size.names if isinstance(token, Dim) else ()
+        if spec.nested is not None and spec.nested not in above:
+            yield from _names(spec.nested, (*above, cls))
+
+
+def _made(
+    cls: Any, op: str, make: Make, size: torch.Size, device: Device, fields: Mapping[str, Any], dims: Mapping[str, int]
+) -> Any:
+    values, problems = dict(fields), []
+    looked_into = make is torch.empty and cls.__tensorclass_checked__
+    for spec in cls.__tensorclass_schema__:
+        tensors = spec.kind in ("tensor", "shared", "ragged", "nested", "collection")
+        if spec.name in fields or not spec.init or spec.optional or (not tensors and spec.has_default):
+            continue
+        try:
+            values[spec.name] = _value(spec, op, torch.zeros if looked_into else make, size, device, dims)
+        except SchemaError as error:
+            way = f"`{op}(..., fields={{{spec.name!r}: ...}})`"
+            own = [Problem(spec.name, str(spec), str(error), f"give {' or '.join([*getattr(error, 'ways', ()), way])}")]
+            inner = [problem._replace(path=f"{spec.name}.{problem.path}") for problem in error.problems]
+            problems += inner or own
+    if problems:
+        raise SchemaError.of(cls.__name__, problems)
+    return cls(**values, batch_size=size, device=device)
+
+
+def _value(spec: FieldSpec, op: str, make: Make, size: torch.Size, device: Device, dims: Mapping[str, int]) -> Any:
+    if spec.kind == "nested":
+        return _made(spec.nested, op, make, size, device, {}, dims)
+    if spec.kind == "collection":
+        return TensorDict({}, batch_size=size, device=device)
+    if spec.spec is None:
+        raise SchemaError("no value")
+    dtype = dtypes_of(spec)[0]
+    event = _event(spec, dims)
+    if spec.kind == "ragged":
+        length = dims.get(first_name(spec), 0)
+        table = make((size.numel() * length, *event), dtype=dtype, device=device)
+        return RaggedTensor(table, lengths=torch.full(size, length))
+    return make((*(() if spec.kind == "shared" else size), *event), dtype=dtype, device=device)
+
+
+def _event(spec: FieldSpec, dims: Mapping[str, int]) -> list[int]:
+    tokens = () if spec.dims is None else spec.dims.tokens[1 if spec.kind == "ragged" else 0 :]
+    if spec.dims is None and spec.kind != "ragged":
+        raise SchemaError("no declared shape")
+    open_ = [str(token) for token in tokens if not isinstance(token, Dim)]
+    missing = [name for token in tokens if isinstance(token, Dim) for name in token.size.names if name not in dims]
+    if open_ or missing:
+        error: Any = SchemaError(f"no size for {', '.join(f'`{name}`' for name in dict.fromkeys(open_ or missing))}")
+        error.ways = [] if open_ else [f"`{', '.join(f'{name}=...' for name in dict.fromkeys(missing))}`"]
+        raise error
+    sizes = [token.size.evaluate(dims) for token in tokens if isinstance(token, Dim)]
+    if any(size < 0 for size in sizes):
+        raise SchemaError(f"the sizes {sizes}")
+    return sizes
+
+
+# ---- a second look -----------------------------------------------------------------------------------------------
+
+
+def _problems(batch: Any, prefix: str) -> Iterator[Problem]:
+    """What does not fit, in nested classes and in the members of a lazy stack too."""
+    if batch._store._stacked:
+        for i, part in enumerate(batch._parts()):
+            yield from _problems(part, f"{prefix}[{i}].")
+        return
+    cls, entries = type(batch), readable(batch._entries())
+    try:
+        options = replace(cls.__tensorclass_options__, validate="values", autocast=False, nocast=True)
+        state = _state(cls.__tensorclass_schema__, entries)
+        checked, _ = check_fields(cls.__tensorclass_schema__, state, batch_size=batch._batch_size, options=options)
+    except SchemaError as error:
+        yield from (problem._replace(path=prefix + problem.path) for problem in error.problems)
+        return
+    for name, value in entries.items():
+        spec = cls.__tensorclass_schema__.fields[name]
+        if isinstance(value, Tensor) and checked[name] is not value:  # a field that casts would take it
+            yield Problem(prefix + name, str(spec), f"{value.dtype} {list(value.shape)}", "assign it: it is cast then")
+        if hasattr(value, "__tensorclass_schema__"):
+            yield from _problems(value, f"{prefix}{name}.")
+    try:
+        run_checks(batch, True)
+    except SchemaError as error:
+        yield from (problem._replace(path=prefix + problem.path) for problem in error.problems)

@@ -1,0 +1,151 @@
+"""`batch.describe()`: where the values of each field lie."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._base import VALUES, TensorCollection
+from ._html import _CELL, _FAINT, _TABLE, memory
+from ._keys import join_path
+from ._repr import describe_entry, describe_value
+
+_BARS = "▁▂▃▄▅▆▇█"
+_COLUMNS = ("field", "type", "min", "max", "mean", "nan", "values")
+
+
+class FieldSummary(NamedTuple):
+    """What `describe` says of one field. Statistics leave nan out; a field without numbers has None there."""
+
+    type: str
+    """Dtype and event shape, or the kind of the entry."""
+    size: int
+    """How many numbers or objects there are, nan included."""
+    min: float | None = None
+    max: float | None = None
+    mean: complex | None = None
+    nan: int = 0
+    histogram: tuple[int, ...] = ()
+    """How many finite numbers lie in each of up to eight equal parts of their range."""
+    text: str = ""
+    """Of objects, how many differ and the most common one; of ragged fields, the lengths."""
+
+    def cells(self) -> tuple[str, ...]:
+        """The summary as the columns of the table."""
+        numbers = ["" if value is None else f"{value:.4g}" for value in (self.min, self.max, self.mean)]
+        most = max(self.histogram, default=0)
+        bars = "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in self.histogram) if most else ""
+        return (self.type, *numbers, str(self.nan) if self.nan else "", "  ".join(filter(None, (bars, self.text))))
+
+
+class Description(dict[str, FieldSummary]):
+    """A `FieldSummary` for each field by its dotted path; it prints as a table."""
+
+    title: str = ""
+
+    def __repr__(self) -> str:
+        rows = [_COLUMNS, *((path, *summary.cells()) for path, summary in self.items())]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+        lines = ["  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([self.title, *lines])
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        head = "".join(f"<th {_CELL}>{name}</th>" for name in _COLUMNS)
+        rows = "".join(
+            f"<tr>{''.join(f'<td {_CELL}>{escape(cell)}</td>' for cell in (path, *summary.cells()))}</tr>"
+            for path, summary in self.items()
+        )
+        return (
+            f'<div style="font-family:monospace"><b>{escape(self.title.split(":")[0])}</b>'
+            f"<span {_FAINT}>:{escape(self.title.partition(':')[2])}</span>"
+            f"<table {_TABLE}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        )
+
+
+def describe(collection: TensorCollection) -> Description:
+    """The table of a container; members of a lazy stack count together."""
+    found: dict[str, list[tuple[str, Any]]] = {}
+    _collect(collection, (), collection._batch_size, found)
+    made = Description({path: _summary(values) for path, values in found.items()})
+    leaves = [leaf for values in found.values() for _, value in values for leaf in _tensors(value)]
+    nbytes = sum(leaf.numel() * leaf.element_size() for leaf in leaves)
+    made.title = f"{type(collection).__name__}: batch_size={list(collection._batch_size)}, {memory(nbytes)}"
+    return made
+
+
+def _collect(
+    collection: TensorCollection, path: tuple[str, ...], size: torch.Size, found: dict[str, list[tuple[str, Any]]]
+) -> None:
+    if collection._stacked:
+        for part in collection._parts():
+            _collect(part, path, part._batch_size, found)
+        return
+    for key, value in collection._entries().items():
+        here = (*path, key)
+        if isinstance(value, TensorCollection):
+            _collect(value, here, size, found)
+        elif value is not None:
+            found.setdefault(join_path(here), []).append((describe_entry(value, size), value))
+
+
+def _summary(rows: list[tuple[str, Any]]) -> FieldSummary:
+    kinds, values = zip(*rows, strict=True)
+    kind = " | ".join(dict.fromkeys(kinds))
+    leaves = [leaf for value in values for leaf in _tensors(value)]
+    if leaves:
+        lengths = [len(part) for leaf in leaves if leaf.is_nested for part in leaf.unbind()]
+        ragged = [value for value in values if not isinstance(value, Tensor) and hasattr(value, "lengths")]
+        lengths += [n for value in ragged for n in value.lengths.flatten().tolist()]
+        parts = [part for leaf in leaves for part in (leaf.unbind() if leaf.is_nested else [leaf])]
+        text = f"{min(lengths)} to {max(lengths)} long" if lengths else ""
+        return _of_numbers(kind, torch.cat([part.detach().reshape(-1) for part in parts]), text)
+    objects = [describe_value(item) for value in values for item in _objects(value)]
+    common = Counter(objects).most_common(1)
+    more = f"{len(set(objects))} different, most often " if len(set(objects)) > 1 else ""
+    return FieldSummary(kind, len(objects), text=f"{more}{common[0][0]}" if common else "")
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    return [value] if isinstance(value, Tensor) else value._leaves(VALUES) if hasattr(value, "_leaves") else []
+
+
+def _objects(value: Any) -> list[Any]:
+    if getattr(value, "_batch_shape", None) is None:
+        return [value._shown() if hasattr(value, "_shown") else value]
+    found: Any = value.tolist()
+    for _ in value._batch_shape[1:]:
+        found = [item for part in found for item in part]
+    return found if value._batch_shape else [found]
+
+
+def _of_numbers(kind: str, values: Tensor, text: str) -> FieldSummary:
+    count = values.numel()
+    if values.is_meta or not count:
+        return FieldSummary(kind, count, text=text)
+    gaps = values.isnan()
+    kept = values[~gaps]
+    nan = int(gaps.sum())
+    if values.is_complex() or not len(kept):
+        mean = complex(kept.to(torch.complex128).mean()) if len(kept) else None
+        return FieldSummary(kind, count, mean=mean, nan=nan, text=text)
+    wide = kept.double()
+    low, high = (kept.double() if kept.dtype.itemsize == 1 or kept.is_floating_point() else kept).aminmax()
+    finite = wide[wide.isfinite()]
+    whole = not kept.is_floating_point()
+    bins = min(len(_BARS), int(high) - int(low) + 1) if whole else len(_BARS)
+    bars = _histogram(finite, bins) if len(finite) else ()
+    return FieldSummary(kind, count, low.item(), high.item(), wide.mean().item(), nan, bars, text)
+
+
+def _histogram(values: Tensor, bins: int) -> tuple[int, ...]:
+    """Counts in equal parts of the range; one part where all values are equal."""
+    low, high = (bound.item() for bound in values.aminmax())
+    if low == high:
+        return (len(values),)
+    places = ((values / 2 - low / 2) / (high / 2 - low / 2) * bins).long().clamp(0, bins - 1)  # halves do not overflow
+    return tuple(torch.bincount(places, minlength=bins).tolist())

@@ -1,0 +1,324 @@
+"""What is done with the rows of a batch, the slices along its first dim: order, groups, samples, a summary.
+
+A field of a typed class may have one of these names, and then takes the place of the method: `classes/_build.py` asks
+`vars(RowOps)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from .._flags import flags
+from ..core import TensorCollection, join_path, unravel_key_to_tuple
+from ..core._describe import Description, describe
+from ..core._keys import Key
+from ..errors import ArgumentError, BatchDimError, BatchSizeError
+from ._conversions import ConversionOps
+
+
+@flags
+class RowOps(ConversionOps):
+    """Methods over the first batch dim, and other spellings that people try first."""
+
+    __slots__ = ()
+
+    def head(self, n: int = 5) -> Self:
+        """The first rows, a view; of a negative number, all but the last ones.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(9), batch_size=[9]).head(2)["a"]
+        tensor([0, 1])
+        """
+        _count(self, "head")
+        return self._index(slice(n))
+
+    def sample(self, n: int, *, replacement: bool = False, generator: torch.Generator | None = None) -> Self:
+        """Some rows by chance, in random order.
+
+        Args:
+            n: how many.
+            replacement: whether a row may come more than once.
+            generator: of the random numbers; torch's own by default.
+
+        Raises:
+            ValueError: for more rows than there are, without replacement.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.arange(9), batch_size=[9])
+        >>> data.sample(3, generator=torch.Generator().manual_seed(0)).batch_size
+        torch.Size([3])
+        """
+        count = _count(self, "sample")
+        if n < 0 or (n > count and not (replacement and count)):
+            hint = "" if n < 0 or not count else "; draw with `replacement=True`"
+            raise ArgumentError(f"sample: {n} rows out of {count} are asked for{hint}")
+        if not replacement:
+            return self._index(_permutation(count, generator)[:n])
+        return self._index(torch.randint(max(count, 1), (n,), generator=generator, device=_device(generator)))
+
+    def shuffle(self, generator: torch.Generator | None = None) -> Self:
+        """All rows in random order.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.arange(4), batch_size=[4])
+        >>> data.shuffle(torch.Generator().manual_seed(0))["a"].sort().values
+        tensor([0, 1, 2, 3])
+        """
+        return self._index(_permutation(_count(self, "shuffle"), generator))
+
+    def sort_by(self, *keys: Key, descending: bool = False) -> Self:
+        """The rows in the order of an entry; where it is equal, of the next one, and then as they were.
+
+        Args:
+            *keys: a tensor or Python objects, by name, path or field reference. A row of several numbers is compared
+                from its first one; `None` and nan come last, also with `descending`.
+            descending: the largest first.
+
+        Raises:
+            MissingKeyError: for an absent key.
+            TypeError: for a nested container, and for objects that can't be sorted.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.tensor([2, 3, 1]), b=torch.arange(3), batch_size=[3]).sort_by("a")["b"]
+        tensor([2, 0, 1])
+        """
+        order = torch.arange(_count(self, "sort_by"), device="cpu")
+        for key in reversed(_given(keys, "sort_by")):
+            _, places, present = ranks(self, key, "sort_by")
+            places = torch.where(places < present, present - 1 - places, places) if descending else places
+            order = order[places[order].argsort(stable=True)]
+        return self._index(order)
+
+    def group_by(self, *keys: Key) -> dict[Any, Self]:
+        """The rows that share the value of an entry, by that value in its order.
+
+        A row of several numbers is a tuple in the result, and so are the values of several keys. Rows with nan are one
+        group, the last one.
+
+        Args:
+            *keys: as for `sort_by`.
+
+        Raises:
+            MissingKeyError: for an absent key.
+            TypeError: for a nested container, and for objects that can't be sorted or are no keys of a dict.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> groups = TensorDict(a=torch.tensor([2, 0, 2]), b=torch.arange(3), batch_size=[3]).group_by("a")
+        >>> {value: group["b"].tolist() for value, group in groups.items()}
+        {0: [1], 2: [0, 2]}
+        """
+        names, places = _joint(self, _given(keys, "group_by"), "group_by")
+        order = places.argsort(stable=True)
+        sizes = torch.bincount(places, minlength=len(names)).tolist()
+        starts = [sum(sizes[:i]) for i in range(len(sizes))]
+        return {
+            name: self._index(order[start : start + size])
+            for name, start, size in zip(names, starts, sizes, strict=True)
+        }
+
+    def unique_by(self, *keys: Key, keep: Literal["first", "last"] = "first") -> Self:
+        """One row for each value of an entry, in the order of the batch.
+
+        Args:
+            *keys: as for `sort_by`; rows are alike where all of them are equal, and nan is equal to nan.
+            keep: which of several rows stays.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.tensor([2, 0, 2]), b=torch.arange(3), batch_size=[3]).unique_by("a")["b"]
+        tensor([0, 1])
+        """
+        if keep not in ("first", "last"):
+            raise ArgumentError(f'unique_by: keep is "first" or "last", got {keep!r:.80}')
+        names, places = _joint(self, _given(keys, "unique_by"), "unique_by")
+        rows = torch.arange(len(places), device="cpu")
+        how = "amin" if keep == "first" else "amax"
+        found = rows.new_zeros(len(names)).scatter_reduce(0, places, rows, how, include_self=False)
+        return self._index(found.sort().values)
+
+    def filter(self, keep: Tensor | Sequence[bool] | Callable[[Self], Tensor | Sequence[bool]]) -> Self:
+        """The rows for which a mask is True.
+
+        Args:
+            keep: bool `[rows]`, or a function that makes it of the batch.
+
+        Raises:
+            BatchSizeError: for a mask of another shape.
+            TypeError: for what is no mask.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(5), batch_size=[5]).filter(lambda batch: batch["a"] > 2)["a"]
+        tensor([3, 4])
+        """
+        count = _count(self, "filter")
+        given: Any = keep(self) if callable(keep) else keep
+        what = f"a {type(given).__name__} {given!r:.60}"
+        try:
+            mask = torch.as_tensor(given)
+        except (TypeError, ValueError, RuntimeError):
+            raise ArgumentError(f"filter: one bool for each row is expected, got {what}") from None
+        mask = mask if mask.numel() else mask.bool()  # an empty list has no dtype
+        if mask.dtype is not torch.bool:
+            raise ArgumentError(f"filter: one bool for each row is expected, got {mask.dtype} {list(mask.shape)}")
+        if mask.shape != (count,):
+            raise BatchSizeError(
+                f"filter: one bool for each of the {count} rows is expected, got shape {list(mask.shape)}; a mask over "
+                "more batch dims is an index: `batch[mask]`"
+            )
+        return self._index(mask)
+
+    def iter(
+        self, size: int, *, shuffle: bool = False, generator: torch.Generator | None = None, drop_last: bool = False
+    ) -> Iterator[Self]:
+        """Mini-batches of consecutive rows, views; of rows in random order with `shuffle`.
+
+        Args:
+            size: how many rows each has; the last may have fewer.
+            shuffle: whether the rows come in random order.
+            generator: of the random numbers; torch's own by default.
+            drop_last: leave out a last batch with fewer rows.
+
+        Raises:
+            ValueError: for a size below 1.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> [part["a"].tolist() for part in TensorDict(a=torch.arange(5), batch_size=[5]).iter(2)]
+        [[0, 1], [2, 3], [4]]
+        """
+        count = _count(self, "iter")
+        if size < 1:
+            raise ArgumentError(f"iter: a mini-batch has at least one row, got size {size}")
+        if generator is not None and not shuffle:
+            raise ArgumentError("iter: a generator is used with `shuffle=True` only")
+        order = _permutation(count, generator) if shuffle else None
+        spans = [slice(start, start + size) for start in range(0, count - (count % size if drop_last else 0), size)]
+        return (self._index(span if order is None else order[span]) for span in spans)
+
+    def describe(self) -> Description:
+        """For each field its least and greatest value, mean, number of nan, and a histogram; prints as a table.
+
+        Of objects it has how many differ and the most common one, of ragged fields the lengths.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> found = TensorDict(a=torch.arange(8.0), tag="scan", batch_size=[8]).describe()
+        >>> found
+        TensorDict: batch_size=[8], 32 B
+        field  type   min  max  mean  nan  values
+        a      f32[]  0    7    3.5        ████████
+        tag    str                         'scan'
+        >>> found["a"].mean
+        3.5
+        """
+        return describe(self)
+
+    def asdict(self) -> dict[str, Any]:
+        """A plain dict around the same tensors, nested containers as dicts; `to_dict` has options."""
+        return ConversionOps.to_dict(self)
+
+    def to_numpy(self) -> dict[str, Any]:
+        """Nested dicts of arrays that share memory with the tensors; the same as `numpy()`."""
+        return ConversionOps.numpy(self)
+
+
+def _count(batch: TensorCollection, op: str) -> int:
+    """The number of rows."""
+    if not batch._batch_size:
+        raise BatchDimError(
+            f"{op}: rows lie along the first batch dim, and this {type(batch).__name__} has none (batch_size []); give "
+            "it one: `batch.unsqueeze(0)`"
+        )
+    return batch._batch_size[0]
+
+
+def _device(generator: torch.Generator | None) -> Any:
+    return "cpu" if generator is None else generator.device
+
+
+def _permutation(count: int, generator: torch.Generator | None) -> Tensor:
+    return torch.randperm(count, generator=generator, device=_device(generator))
+
+
+def _given(keys: tuple[Key, ...], op: str) -> tuple[Key, ...]:
+    if not keys:
+        raise ArgumentError(f"{op}: name at least one entry")
+    return keys
+
+
+def _joint(batch: Any, keys: tuple[Key, ...], op: str) -> tuple[list[Any], Tensor]:
+    """The values of one or several entries in their order, and for each row which of them it has."""
+    _count(batch, op)
+    if len(keys) == 1:
+        return ranks(batch, keys[0], op)[:2]
+    found = [ranks(batch, key, op) for key in keys]
+    codes, places = _distinct(torch.stack([which for _, which, _ in found], 1))
+    names = [tuple(values[at] for (values, _, _), at in zip(found, code, strict=True)) for code in codes.tolist()]
+    return names, places
+
+
+def ranks(batch: Any, key: Key, op: str) -> tuple[list[Any], Tensor, int]:
+    """The values of an entry in their order, for each row which it has, and how many of the values are not missing."""
+    path = unravel_key_to_tuple(key)
+    count, value = _count(batch, op), batch._raw(path)
+    if isinstance(value, TensorCollection):
+        raise ArgumentError(f"{op}: `{join_path(path)}` is a container; name one of its entries")
+    if getattr(value, "_batch_shape", None) is None and not isinstance(value, Tensor):  # one for the whole batch
+        value = value._shown() if hasattr(value, "_shown") else value
+        return [_hashable(value)] if count else [], torch.zeros(count, dtype=torch.int64, device="cpu"), 1
+    if not isinstance(value, Tensor):
+        return ranks_of_objects(
+            [_hashable(item) for item in value.tolist()], f"{op}: the objects of `{join_path(path)}`"
+        )
+    flat = value.detach().cpu()
+    flat = torch.view_as_real(flat) if flat.is_complex() else flat
+    flat = flat.flatten(1) if flat.ndim > 1 else flat[:, None]
+    codes, places = _distinct(_ordered(flat))
+    first = torch.full((len(codes),), count).scatter_reduce(0, places, torch.arange(count), "amin")
+    names = [_hashable(value[i].tolist()) for i in first.tolist()]
+    gaps = bool(flat.is_floating_point() and flat.shape[1] == 1 and len(flat) and flat.isnan().any())
+    return names, places, len(names) - gaps
+
+
+def _ordered(rows: Tensor) -> Tensor:
+    """Numbers `[n, k]` that compare as the given ones do, nan as the largest and equal to itself."""
+    if rows.is_floating_point():
+        gaps = rows.isnan()
+        return torch.stack([gaps.double(), rows.double().masked_fill(gaps, 0)], -1).flatten(1)
+    return rows.view(torch.int64) ^ torch.iinfo(torch.int64).min if rows.dtype is torch.uint64 else rows.long()
+
+
+def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The different rows in order, and which of them each row is."""
+    if not rows.numel():  # which torch refuses
+        return rows[:1], torch.zeros(len(rows), dtype=torch.int64)
+    found, places = torch.unique(rows, dim=0, return_inverse=True)
+    return found, places
+
+
+def ranks_of_objects(rows: list[Any], what: str) -> tuple[list[Any], Tensor, int]:
+    """The different objects in order, None last; which of them each row is; and how many are not None."""
+    try:
+        found = sorted({row for row in rows if row is not None})
+    except TypeError as error:
+        raise ArgumentError(f"{what} can't be sorted: {error}") from error
+    names = [*found, *([None] if None in rows else [])]
+    places = {value: i for i, value in enumerate(names)}
+    return names, torch.tensor([places[row] for row in rows], dtype=torch.int64, device="cpu"), len(found)
+
+
+def _hashable(value: Any) -> Any:
+    """Nested lists as tuples, a tensor as its numbers."""
+    value = value.tolist() if isinstance(value, Tensor) else value
+    return tuple(_hashable(part) for part in value) if isinstance(value, list) else value

@@ -1,0 +1,272 @@
+"""What ragged elements do with their rows: masks and offsets, reductions, arithmetic."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from ...errors import ArgumentError, BatchSizeError, StructureError
+
+NUMBERS = (bool, int, float, complex)
+
+
+def mask_of(lengths: Tensor) -> Tensor:
+    """Bool `[*batch, max]`: which places of the padded form hold a row."""
+    longest = int(lengths.max()) if lengths.numel() else 0
+    return torch.arange(longest, device=lengths.device) < lengths.unsqueeze(-1)
+
+
+class RaggedOps:
+    """Methods of `RaggedTensor` over its rows, which stand one after another in `values`."""
+
+    __slots__ = ()
+    _parts: Any
+
+    @property
+    def shape(self) -> torch.Size:
+        """The batch shape."""
+        raise NotImplementedError
+
+    @property
+    def values(self) -> Tensor:
+        """The rows."""
+        raise NotImplementedError
+
+    @property
+    def event_shape(self) -> torch.Size:
+        """The dims of a row."""
+        raise NotImplementedError
+
+    def _packed(self) -> tuple[Tensor, Tensor]:
+        raise NotImplementedError
+
+    @classmethod
+    def _of(cls, table: Any, spans: Tensor, packed: bool = False) -> Self:
+        raise NotImplementedError
+
+    # ---- where the rows are --------------------------------------------------------------------------------------
+
+    @property
+    def offsets(self) -> Tensor:
+        """Where each element begins in `values`, and where the last one ends: int64 `[elements + 1]`.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> RaggedTensor(torch.arange(4), lengths=[3, 1]).offsets
+        tensor([0, 3, 4])
+        """
+        lengths = self._parts[1][..., 1].reshape(-1)
+        return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+
+    @property
+    def mask(self) -> Tensor:
+        """Which places of `pad()` hold a row: bool `[*batch, max]`.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> RaggedTensor(torch.arange(3), lengths=[2, 1]).mask
+        tensor([[ True,  True],
+                [ True, False]])
+        """
+        return mask_of(self._parts[1][..., 1])
+
+    @property
+    def segment_ids(self) -> Tensor:
+        """The number of the element that each row of `values` belongs to, in batch order: int64 `[total]`.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> RaggedTensor(torch.arange(4), lengths=[3, 1]).segment_ids
+        tensor([0, 0, 0, 1])
+        """
+        lengths = self._parts[1][..., 1].reshape(-1)
+        return torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
+
+    # ---- functions of the rows -----------------------------------------------------------------------------------
+
+    def apply(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """What a function makes of the rows of all elements, with the same lengths.
+
+        Args:
+            function: is called once, with `values`; gives a tensor `[total, ...]`.
+
+        Raises:
+            StructureError: for a result with another number of rows.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> RaggedTensor(torch.tensor([1.0, 4.0, 9.0]), lengths=[2, 1]).apply(torch.sqrt).tolist()
+        [tensor([1., 2.]), tensor([3.])]
+        """
+        table, spans = self._packed()
+        found: Any = function(table)
+        if not isinstance(found, Tensor) or found.shape[:1] != (len(table),):
+            given = f"shape {list(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
+            raise StructureError(
+                f"apply: the function takes the rows {list(table.shape)} and gives as many; got {given}; use `filter` "
+                "to leave rows out"
+            )
+        return self._of(found, spans, True)
+
+    def filter(self, keep: Tensor | Sequence[bool] | Callable[[Tensor], Tensor]) -> Self:
+        """The elements with some of their rows; index with a mask to keep some of the elements.
+
+        Args:
+            keep: bool `[total]`, one for each row of `values`; or a function that makes it of `values`.
+
+        Raises:
+            StructureError: for what is not such a mask.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> scores = RaggedTensor(torch.tensor([0.9, 0.1, 0.8]), lengths=[2, 1])
+        >>> scores.filter(lambda score: score > 0.5).tolist()
+        [tensor([0.9000]), tensor([0.8000])]
+        """
+        table, spans = self._packed()
+        mask = torch.as_tensor(keep(table) if callable(keep) else keep, device=table.device)
+        mask = mask if mask.numel() else mask.bool()  # an empty list has no dtype
+        if mask.dtype is not torch.bool or mask.shape != (len(table),):
+            raise StructureError(
+                f"filter: one bool for each of the {len(table)} rows is expected, got {mask.dtype} {list(mask.shape)}"
+            )
+        counts = _sum(mask.long(), self.segment_ids, spans[..., 1].numel()).reshape(spans.shape[:-1])
+        return self._of(
+            table[mask], torch.stack([counts.flatten().cumsum(0).reshape(counts.shape) - counts, counts], -1), True
+        )
+
+    # ---- reductions: one result for each element -----------------------------------------------------------------
+
+    def sum(self) -> Tensor:
+        """The sum of the rows of each element, 0 without rows: `[*batch, *event]`. Integers and bools give int64.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> RaggedTensor(torch.tensor([1, 2, 5]), lengths=[2, 1]).sum()
+        tensor([3, 5])
+        """
+        values = self.values
+        exact = values.is_floating_point() or values.is_complex()
+        wide = values.float() if exact and values.dtype.itemsize < 4 else values if exact else values.long()
+        found = _sum(wide, self.segment_ids, self.shape.numel()).to(values.dtype if exact else torch.int64)
+        return found.reshape(*self.shape, *values.shape[1:])
+
+    def mean(self) -> Tensor:
+        """The mean of the rows of each element, nan without rows: `[*batch, *event]`.
+
+        Raises:
+            TypeError: for integers; convert them first: `ragged.apply(Tensor.float)`.
+        """
+        values = self.values
+        if not (values.is_floating_point() or values.is_complex()):
+            raise ArgumentError(f"mean: the rows are {values.dtype}; convert them first: `ragged.apply(Tensor.float)`")
+        lengths = self._parts[1][..., 1].reshape(*self.shape, *[1] * len(self.event_shape))
+        return (
+            (self.sum() if values.dtype.itemsize >= 4 else self.apply(Tensor.float).sum()).div(lengths).to(values.dtype)
+        )
+
+    def max(self, *, initial: complex | None = None) -> Tensor:
+        """The largest row of each element, one by one in the event dims: `[*batch, *event]`; nan wins.
+
+        Args:
+            initial: what an element without rows gives.
+
+        Raises:
+            ValueError: for an element without rows, unless `initial` is given; names it.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> RaggedTensor(torch.tensor([1, 7, 5]), lengths=[2, 1]).max()
+        tensor([7, 5])
+        """
+        return self._extreme("amax", initial)
+
+    def min(self, *, initial: complex | None = None) -> Tensor:
+        """The smallest row of each element; as `max` otherwise."""
+        return self._extreme("amin", initial)
+
+    def _extreme(self, how: Literal["amax", "amin"], initial: complex | None) -> Tensor:
+        values, spans = self._packed()
+        gaps = spans[..., 1] == 0
+        if initial is None and bool(gaps.any()):
+            raise ArgumentError(
+                f"{how[1:]}: the element at {gaps.nonzero()[0].tolist()} has no rows; say what it gives: `initial=...`"
+            )
+        if values.is_complex():
+            raise ArgumentError(f"{how[1:]}: complex numbers have no order; the rows are {values.dtype}")
+        wide = values.to(torch.uint8) if values.dtype is torch.bool else values
+        found = wide.new_zeros(self.shape.numel(), *values.shape[1:])
+        at = over(self.segment_ids, wide)
+        found = found.scatter_reduce(0, at, wide, how, include_self=False).to(values.dtype)
+        found = found.reshape(*self.shape, *values.shape[1:])
+        return (
+            found
+            if initial is None
+            else found.masked_fill(gaps.reshape(*gaps.shape, *[1] * (values.ndim - 1)), initial)
+        )
+
+    # ---- arithmetic ----------------------------------------------------------------------------------------------
+
+    def _pointwise(self, function: Callable[[Any, Any], Tensor], other: object, swapped: bool = False) -> Self:
+        table, spans = self._packed()
+        right: Any = other
+        if isinstance(other, RaggedOps):
+            self._require_aligned(other, function.__name__)
+            right = other.values
+        elif not (isinstance(other, NUMBERS) or (isinstance(other, Tensor) and not other.ndim)):
+            return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
+        return self._of(function(right, table) if swapped else function(table, right), spans, True)
+
+    def _require_aligned(self, other: RaggedOps, op: str) -> None:
+        mine, theirs = self._parts[1][..., 1], other._parts[1][..., 1]
+        if self.shape != other.shape:
+            raise BatchSizeError(f"{op}: the batch shapes differ, {list(self.shape)} and {list(other.shape)}")
+        if not torch.equal(mine, theirs):
+            at = [int(i) for i in (mine != theirs).nonzero()[0]]
+            raise StructureError(
+                f"{op}: elements that are combined have one length; at {at} they are {int(mine[tuple(at)])} and "
+                f"{int(theirs[tuple(at)])} long"
+            )
+        if len(self.event_shape) != len(other.event_shape):
+            raise StructureError(
+                f"{op}: the event shapes behind the length are {list(self.event_shape)} and {list(other.event_shape)}; "
+                "they have the same number of dims"
+            )
+
+    def __add__(self, other: object) -> Self:
+        return self._pointwise(operator.add, other)
+
+    def __sub__(self, other: object) -> Self:
+        return self._pointwise(operator.sub, other)
+
+    def __mul__(self, other: object) -> Self:
+        return self._pointwise(operator.mul, other)
+
+    def __truediv__(self, other: object) -> Self:
+        return self._pointwise(operator.truediv, other)
+
+    def __radd__(self, other: object) -> Self:
+        return self._pointwise(operator.add, other, True)
+
+    def __rsub__(self, other: object) -> Self:
+        return self._pointwise(operator.sub, other, True)
+
+    def __rmul__(self, other: object) -> Self:
+        return self._pointwise(operator.mul, other, True)
+
+    def __rtruediv__(self, other: object) -> Self:
+        return self._pointwise(operator.truediv, other, True)
+
+
+def over(index: Tensor, values: Tensor) -> Tensor:
+    """An index of rows, for each number of the rows."""
+    return index.reshape(-1, *[1] * (values.ndim - 1)).expand_as(values)
+
+
+def _sum(values: Tensor, index: Tensor, count: int) -> Tensor:
+    return values.new_zeros(count, *values.shape[1:]).index_add(0, index, values)

@@ -1,0 +1,327 @@
+"""Rows of every container with every kind of entry; order, groups and summaries against pandas and numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+from tensorclass import PerElement, Ragged, RaggedTensor, TensorClass, TensorDict, TypedTensorDict, lazy_stack
+from tensorclass.classes._build import _members
+from tensorclass.errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError, SchemaError
+from tensorclass.ops._by_row import RowOps
+from tensorclass.typecheck import _rules
+from tests.contract._elements import assert_elements, elements
+from tests.contract._entry_kinds import ENTRIES, HOLDERS, UNEVEN
+
+NAMES = [name for name in vars(RowOps) if not name.startswith("_")]
+SIZES = ((3,), (3, 2))
+
+
+def generator() -> torch.Generator:
+    """Equal random numbers each time."""
+    return torch.Generator().manual_seed(7)
+
+
+ORDER = torch.randperm(3, generator=generator()).tolist()
+OPS: dict[str, tuple[Callable[[Any], Any], list[int]]] = {
+    "head": (lambda b: b.head(2), [0, 1]),
+    "head, from the end": (lambda b: b.head(-1), [0, 1]),
+    "head of more": (lambda b: b.head(), [0, 1, 2]),
+    "shuffle": (lambda b: b.shuffle(generator()), ORDER),
+    "sample": (lambda b: b.sample(2, generator=generator()), ORDER[:2]),
+    "sample again": (
+        lambda b: b.sample(5, replacement=True, generator=generator()),
+        torch.randint(3, (5,), generator=generator()).tolist(),
+    ),
+    "filter": (lambda b: b.filter([True, False, True]), [0, 2]),
+    "filter by function": (lambda b: b.filter(lambda rows: torch.arange(len(rows)) > 0), [1, 2]),
+    "filter nothing": (lambda b: b.filter(np.zeros(3, dtype=bool)), []),
+    "sort_by": (lambda b: b.sort_by("own", descending=True), [2, 1, 0]),
+    "unique_by": (lambda b: b.unique_by("own"), [0, 1, 2]),
+    "first of iter": (lambda b: next(b.iter(2)), [0, 1]),
+    "last of iter": (lambda b: list(b.iter(2, shuffle=True, generator=generator()))[-1], ORDER[2:]),
+    "a group": (lambda b: list(b.group_by("own").values())[1], [1]),
+}
+
+
+def cases() -> list[Any]:
+    """Every holder with every entry that it can hold."""
+    found = []
+    for holder in HOLDERS:
+        for kind in ENTRIES:
+            for size in SIZES:
+                inner = size[1:] if holder == "stack" else size
+                fits = inner or not kind.startswith("lazy")
+                if fits and not (holder == "class" and kind == "jagged"):
+                    found.append(pytest.param(holder, kind, size, id=f"{holder}-{kind}-{len(size)}"))
+    return found
+
+
+@pytest.mark.parametrize(("holder", "kind", "size"), cases())
+def test_rows(holder: str, kind: str, size: tuple[int, ...]):
+    """Each operation gives the rows that it says, of the same class; the batch stays as it was."""
+    batch = HOLDERS[holder](kind, size)
+    before = elements(batch)
+    for name, (call, rows) in OPS.items():
+        found = call(batch)
+        assert isinstance(found, TensorClass) == isinstance(batch, TensorClass), name
+        wanted = {(i, *at[1:]): before[at] for i, row in enumerate(rows) for at in before if at[0] == row}
+        assert_elements(found, wanted)
+    assert_elements(batch, before)
+    text = repr(batch.describe())
+    assert "own" in text.split()
+    assert "<table" in batch.describe()._repr_html_()
+    if kind not in UNEVEN:  # which `to_dict` refuses
+        assert repr(batch.asdict()) == repr(batch.to_dict())
+
+
+class Row(TensorClass):
+    """Every kind of key."""
+
+    whole: Tensor
+    real: Tensor
+    pair: Tensor
+    word: PerElement[str]
+    maybe: PerElement[str | None]
+    tokens: Ragged[Tensor, "t"]
+    tag: str = "scan"
+
+
+def rows(kind: str) -> Any:
+    """Six rows with ties, nan, None, as a class, a container, and a stack of containers."""
+    nan = float("nan")
+    typed = Row(
+        whole=torch.tensor([2, 0, 2, 1, 0, 2]),
+        real=torch.tensor([0.5, nan, -1.0, nan, 0.5, float("inf")]),
+        pair=torch.tensor([[1, 2], [0, 5], [1, 2], [1, 0], [0, 5], [9, 9]]),
+        word=["b", "a", "b", "c", "a", "a"],
+        maybe=["x", None, "x", "a", None, "b"],
+        tokens=[torch.tensor(t) for t in ([1, 2], [3], [1, 2], [0], [3], [3, 4])],
+        batch_size=6,
+    )
+    loose = typed.to_tensordict()
+    return {"class": typed, "dict": loose, "stack": lazy_stack(list(loose.unbind(0)))}[kind]
+
+
+def frame() -> pd.DataFrame:
+    """The same as a table, with the number of each row."""
+    batch = rows("class")
+    data = {name: batch.get(name).tolist() for name in ("whole", "real", "word", "maybe")}
+    data["pair"] = [tuple(pair) for pair in batch.pair.tolist()]
+    data["tokens"] = [tuple(t.tolist()) for t in batch.tokens.tolist()]
+    return pd.DataFrame({**data, "at": range(6)})
+
+
+KEYS = [("whole",), ("real",), ("pair",), ("word",), ("maybe",), ("tokens",), ("word", "whole"), ("whole", "real")]
+KINDS = ["class", "dict", "stack"]
+
+
+def places(batch: Any, found: Any) -> list[int]:
+    """Which rows of a batch a result has, where equal rows are told apart by memory or content in order."""
+    mine = [repr(batch[i].to_dict()) for i in range(len(batch))]
+    return [mine.index(repr(found[i].to_dict())) for i in range(len(found))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("keys", KEYS, ids="+".join)
+@pytest.mark.parametrize("descending", [False, True])
+def test_order(kind: str, keys: tuple[str, ...], descending: bool):
+    """The order is that of pandas: stable, what is missing last."""
+    batch = rows(kind)
+    wanted = frame().sort_values(list(keys), ascending=not descending, kind="stable")
+    assert places(batch, batch.sort_by(*keys, descending=descending)) == places(batch, batch[wanted["at"].tolist()])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("keys", KEYS, ids="+".join)
+def test_groups(kind: str, keys: tuple[str, ...]):
+    """Groups are those of pandas, in its order, what is missing as the last one."""
+    batch = rows(kind)
+    wanted = frame().groupby(list(keys), dropna=False)["at"].apply(list)
+    found = batch.group_by(*keys)
+    assert [places(batch, group) for group in found.values()] == [places(batch, batch[at]) for at in wanted]
+    shown = [[str(part) for part in (label if isinstance(label, tuple) else (label,))] for label in found]
+    theirs = [[str(part) for part in (label if isinstance(label, tuple) else (label,))] for label in wanted.index]
+    assert shown == [["None" if keys == ("maybe",) and part == "nan" else part for part in label] for label in theirs]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("keys", KEYS, ids="+".join)
+@pytest.mark.parametrize("keep", ["first", "last"])
+def test_unique(kind: str, keys: tuple[str, ...], keep: Any):
+    """One row of each kind stays, that of pandas."""
+    batch = rows(kind)
+    wanted = frame().drop_duplicates(list(keys), keep=keep)["at"].tolist()
+    assert places(batch, batch.unique_by(*keys, keep=keep)) == places(batch, batch[wanted])
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.bool, torch.uint8, torch.int8, torch.int16, torch.uint16, torch.uint32, torch.uint64, torch.float16,
+     torch.bfloat16, torch.float64, torch.float8_e4m3fn, torch.complex64],
+    ids=str,
+)  # fmt: skip
+def test_dtypes(dtype: torch.dtype):
+    """Keys have any dtype; the largest unsigned numbers are the largest."""
+    values = torch.tensor([3, 1, 0, 1, 2]).to(dtype)
+    batch = TensorDict(a=values, at=torch.arange(5), batch_size=[5])
+    wanted = [2, 1, 3, 4, 0] if dtype is not torch.bool else [2, 0, 1, 3, 4]
+    assert batch.sort_by("a")["at"].tolist() == wanted
+    assert len(batch.group_by("a")) == (2 if dtype is torch.bool else 4)
+    if dtype is torch.uint64:
+        big = TensorDict(a=torch.tensor([-1, 5, 0]).view(torch.uint64), batch_size=[3])
+        assert list(big.group_by("a")) == [0, 5, 2**64 - 1]
+
+
+def test_no_rows():
+    """Without rows every operation gives none; a sample of some is refused."""
+    batch = rows("class")[:0]
+    for call in (
+        lambda b: b.head(), lambda b: b.shuffle(), lambda b: b.sort_by("real"), lambda b: b.unique_by("word", "pair"),
+        lambda b: b.filter([]), lambda b: b.sample(0), lambda b: b.sort_by("tokens", "maybe"),
+    ):  # fmt: skip
+        assert call(batch).batch_size == (0,)
+    assert batch.group_by("whole") == batch.group_by("word", "whole") == batch.group_by("tag") == {}
+    assert list(batch.iter(3)) == []
+    with pytest.raises(ArgumentError, match=r"sample: 1 rows out of 0"):
+        batch.sample(1, replacement=True)
+
+
+def test_one_value_for_all():
+    """A value that the whole batch shares makes one group."""
+    batch = rows("class")
+    assert [len(group) for group in batch.group_by("tag").values()] == [6]
+    assert len(batch.unique_by("tag")) == 1
+
+
+BAD: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
+    "no batch dim": (lambda b: b[0].head(), BatchDimError, r"head: rows lie along the first batch dim.*unsqueeze"),
+    "head of a word": (lambda b: b.head("2"), ArgumentError, "`n` is a whole number"),
+    "too many": (lambda b: b.sample(7), ArgumentError, "7 rows out of 6 are asked for; draw with `replacement"),
+    "negative": (lambda b: b.sample(-1), ArgumentError, "-1 rows"),
+    "no key": (lambda b: b.sort_by(), ArgumentError, "name at least one entry"),
+    "absent key": (lambda b: b.group_by("wole"), MissingKeyError, "whole"),
+    "keep": (lambda b: b.unique_by("word", keep="any"), ArgumentError, 'keep is "first" or "last"'),
+    "long mask": (lambda b: b.filter([True]), BatchSizeError, r"each of the 6 rows is expected, got shape \[1\]"),
+    "numbers": (lambda b: b.filter(torch.arange(6)), ArgumentError, r"for each row is expected, got torch.int64"),
+    "words": (lambda b: b.filter(["a"] * 6), ArgumentError, "got a list"),
+    "function of None": (lambda b: b.filter(lambda rows: None), ArgumentError, "got a NoneType"),
+    "size 0": (lambda b: b.iter(0), ArgumentError, "at least one row, got size 0"),
+    "flag": (lambda b: b.iter(2, shuffle="no"), ArgumentError, "`shuffle` is True or False"),
+    "unused generator": (lambda b: b.iter(2, generator=generator()), ArgumentError, "with `shuffle=True` only"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case: str):
+    """What is refused, at the call and not when a result is used."""
+    call, error, message = BAD[case]
+    with pytest.raises(error, match=message):
+        call(rows("class"))
+
+
+def test_containers_and_mixed_objects_are_no_keys():
+    """A nested container, and objects without an order."""
+    batch = TensorDict({"n": {"a": torch.ones(2)}, "o": ["a", 1]}, batch_size=[2])
+    for key, message in (("n", "`n` is a container"), ("o", "`o` can't be sorted")):
+        for call in (batch.sort_by, batch.group_by, batch.unique_by):
+            with pytest.raises(ArgumentError, match=message):
+                call(key)
+
+
+def test_iter_drops_the_last():
+    """A last batch with fewer rows is left out on request."""
+    assert [len(part) for part in rows("dict").iter(4)] == [4, 2]
+    assert [len(part) for part in rows("dict").iter(4, drop_last=True)] == [4]
+    assert rows("dict").iter(4).__next__()["whole"].tolist() == [2, 0, 2, 1]
+
+
+# ---- describe --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_describe(kind: str):
+    """Least, greatest and mean are those of pandas, nan left out; counts those of numpy."""
+    found = rows(kind).describe()
+    table = frame()
+    for name in ("whole", "real"):
+        column = table[name]
+        assert (found[name].min, found[name].max) == (column.min(), column.max())
+        assert found[name].mean == pytest.approx(column.mean())
+        assert found[name].nan == column.isna().sum()
+        assert found[name].size == 6
+    finite = table["real"][np.isfinite(table["real"])]
+    assert found["real"].histogram == tuple(np.histogram(finite, 8)[0])
+    assert found["whole"].histogram == (2, 1, 3)
+    assert found["word"].text == "3 different, most often 'a'"
+    assert found["tokens"].text == "1 to 2 long"
+    assert (found["tokens"].min, found["tokens"].max) == (0, 4)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [torch.empty(0), torch.full((3,), float("nan")), torch.empty(3, device="meta"),
+     torch.ones(3, dtype=torch.complex64), torch.full((3,), float("inf")),
+     torch.tensor([-1e308, 1e308], dtype=torch.float64), torch.tensor([2**63 - 1, -(2**63)]),
+     torch.tensor([True, False]), torch.ones(2, requires_grad=True), torch.ones(2).to(torch.float8_e5m2)],
+    ids=["none", "nan", "meta", "complex", "infinite", "wide", "whole", "bool", "grad", "float8"],
+)  # fmt: skip
+def test_describe_odd_tensors(values: Tensor):
+    """Nothing about a tensor breaks the table."""
+    batch = TensorDict(a=values, batch_size=[])
+    found = batch.describe()["a"]
+    assert found.size == values.numel()
+    assert "a" in repr(batch.describe())
+    if values.dtype is torch.int64:
+        assert (found.min, found.max) == (-(2**63), 2**63 - 1)
+    if values.is_floating_point() and values.numel() and not values.is_meta and values.isfinite().all():
+        assert sum(found.histogram) == values.numel()
+
+
+def test_describe_is_a_mapping():
+    """Each field is found by its dotted path; markup in values is text."""
+    batch = TensorDict({"n": {"a": torch.arange(4.0)}, "<b>": "<i>"}, batch_size=[4])
+    found = batch.describe()
+    assert found["n.a"].mean == 1.5
+    assert "<i>" not in found._repr_html_()
+    assert repr(found).splitlines()[0] == "TensorDict: batch_size=[4], 16 B"
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_field_may_have_the_name(name: str):
+    """A convenience makes room for a field of its name; the others go on working."""
+    cls: Any = type("Own", (TensorClass,), {"__annotations__": {name: Tensor, "other": Tensor}})
+    batch = cls(**{name: torch.arange(3), "other": torch.arange(3)}, batch_size=3)
+    assert getattr(batch, name).tolist() == [0, 1, 2]
+    assert getattr(batch[:1].reshape(1, 1), name).tolist() == [[0]]
+    assert getattr(cls, name).__field_path__ == (name,)
+    setattr(batch, name, torch.zeros(3))
+    for other in NAMES:
+        assert callable(getattr(TensorDict, other))
+        if other in ("head", "shuffle", "describe", "asdict", "to_numpy") and other != name:
+            getattr(batch, other)()
+    kept: Any = type("Kept", (TypedTensorDict,), {"__annotations__": {name: Tensor}})
+    assert getattr(kept(**{name: torch.ones(2)}, batch_size=[2]), name).tolist() == [1, 1]
+
+
+def test_other_members_are_still_refused():
+    """A field under the name of any other member hides it, as before."""
+    assert not {*NAMES} & _members()
+    assert RowOps.__name__ in _rules.CONVENIENCES
+    with pytest.raises(SchemaError, match="hide"):
+        type("Own", (TensorClass,), {"__annotations__": {"split": Tensor}})
+
+
+def test_ragged_rows_are_no_numbers():
+    """Ragged fields compare by their values, as tuples do."""
+    batch = TensorDict(t=RaggedTensor(torch.tensor([2, 1, 9]), lengths=[1, 2]), batch_size=[2])
+    assert list(batch.group_by("t")) == [(1, 9), (2,)]
