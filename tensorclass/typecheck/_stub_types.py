@@ -20,8 +20,8 @@ from ..core._keys import Key as Key
 from ..core._keys import Subscript as Subscript
 from ..ops._reading import BatchIndex as BatchIndex
 from ..store import TensorDictBase
-from ..store._ragged import Elements
-from ..store._ragged import RaggedTensor as RaggedTensor
+from ..store.entries._ragged import Elements
+from ..store.entries._ragged import RaggedTensor as RaggedTensor
 
 T = TypeVar("T")
 P = ParamSpec("P")
