@@ -31,6 +31,7 @@ from ._paths import StrPath, text_of
 from ._progress import progress
 from ._remote import is_url
 from ._sampling import Batches, Order
+from ._scaled import Scaled
 from ._shards import How, Shard, Shelf, check_shard
 from ._unpack import UNTYPED
 from ._writer import DatasetWriter
@@ -42,7 +43,7 @@ _BLOCK = 4096
 
 
 @flags
-class TensorClassDataset(Exchange, Dataset[T], Generic[T]):
+class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     """Rows of a tensorclass in a folder of shards; a map-style dataset of torch.
 
     Opening reads the manifest only. A shard is mapped when a row of it is asked for. What is given back has memory of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from secrets import token_hex
 from typing import Any, Generic, TypeVar
 
@@ -30,7 +31,7 @@ _SHARD_BYTES = 64 << 20
 """About how large a shard becomes when nobody says how many rows it has."""
 _SINGLES = 1024
 """Small batches that are joined at once."""
-_LOCK = ".lock"
+LOCK = ".lock"
 _UNFINISHED = re.compile(rf"\.{SHARD.pattern}\.\d+-\d+\.tmp")
 """What a shard is called while it is written."""
 
@@ -85,9 +86,9 @@ class DatasetWriter(Generic[T]):
     def _take_locks(self) -> list[FileLock]:
         mine, found = self._writer_id, list[FileLock]()
         try:
-            found.append(FileLock(os.path.join(self.path, _LOCK), shared=mine is not None))
+            found.append(FileLock(os.path.join(self.path, LOCK), shared=mine is not None))
             if mine is not None:
-                found.append(FileLock(os.path.join(self.path, f"{_LOCK}-{mine}")))
+                found.append(FileLock(os.path.join(self.path, f"{LOCK}-{mine}")))
         except BlockingIOError as error:
             for lock in found:
                 lock.release()
@@ -100,7 +101,7 @@ class DatasetWriter(Generic[T]):
 
     def _updating(self) -> FileLock:
         """Held while the manifest is read and replaced."""
-        return FileLock(os.path.join(self.path, f"{_LOCK}-manifest-update"), wait=True)
+        return FileLock(os.path.join(self.path, f"{LOCK}-manifest-update"), wait=True)
 
     def _start(self, resume: bool) -> Manifest:
         with self._updating():
@@ -130,12 +131,7 @@ class DatasetWriter(Generic[T]):
 
     def _sweep(self) -> None:
         """Remove what writers of this id have left and not committed."""
-        known = {shard.file for shard in self._manifest.shards}
-        for name in os.listdir(self.path):
-            found = SHARD.fullmatch(name) or _UNFINISHED.fullmatch(name)
-            mine = found is not None and (self._writer_id is None or found["writer"] == self._writer_id)
-            if mine and name not in known:
-                os.unlink(os.path.join(self.path, name))
+        sweep(self.path, self._manifest, self._writer_id)
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
@@ -230,14 +226,8 @@ class DatasetWriter(Generic[T]):
         self._blocks, self._singles, self._pending = [], [], 0
 
     def _write(self, parts: list[Any]) -> ShardEntry:
-        number, key = len(self._own(self._manifest)), token_hex(8)
-        prefix = f"{self._writer_id}-" if self._writer_id is not None else ""
-        name = f"{prefix}{number:06d}-{key}.safetensors"
-        packed = self._packed(parts)._replace(shard=key)
-        with replacing(os.path.join(self.path, name), sweep=False) as target:
-            write_to(target, packed, self._checksums)
-            size = target.size
-        return ShardEntry(file=name, rows=sum(map(len, parts)), bytes=size, id=key, writer=self._writer_id)
+        number, rows = len(self._own(self._manifest)), sum(map(len, parts))
+        return write_shard(self.path, number, self._packed(parts), rows, self._checksums, self._writer_id)
 
     def _packed(self, parts: list[Any]) -> Packed:
         """Batches as one; plain tensors are not joined in memory but written one after the other."""
@@ -297,6 +287,29 @@ class DatasetWriter(Generic[T]):
         return (
             f"DatasetWriter({self.path!r}, {self.cls.__name__}, rows={self.rows}, committed={self.committed}, {state})"
         )
+
+
+def write_shard(
+    folder: str, number: int, packed: Packed, rows: int, checksums: bool = False, writer: str | None = None
+) -> ShardEntry:  # fmt: skip
+    """Write rows as a shard, which is not part of the dataset until a manifest lists it."""
+    key = token_hex(8)
+    name = f"{'' if writer is None else f'{writer}-'}{number:06d}-{key}.safetensors"
+    with replacing(os.path.join(folder, name), sweep=False) as target:
+        write_to(target, packed._replace(shard=key), checksums)
+        size = target.size
+    return ShardEntry(file=name, rows=rows, bytes=size, id=key, writer=writer)
+
+
+def sweep(folder: str, manifest: Manifest | None, writer: str | None = None) -> None:
+    """Remove shards that the manifest does not list; those of one writer where it has an id."""
+    known = {shard.file for shard in manifest.shards} if manifest is not None else set[str]()
+    for name in os.listdir(folder):
+        found = SHARD.fullmatch(name) or _UNFINISHED.fullmatch(name)
+        mine = found is not None and (writer is None or found["writer"] == writer)
+        if mine and name not in known:
+            with suppress(FileNotFoundError):  # whoever wrote it has just removed it
+                os.unlink(os.path.join(folder, name))
 
 
 class _Guard:

@@ -10,6 +10,13 @@ from ._collectives import gather_and_stack as gather_and_stack
 from ._collectives import init_remote as init_remote
 from ._collectives import reduce as reduce
 from ._collectives import scatter as scatter
+from ._datasets import filter_rows as filter_rows
+from ._datasets import group_rows_by as group_rows_by
+from ._datasets import map_rows as map_rows
+from ._datasets import repartition_rows as repartition_rows
+from ._datasets import sample_rows as sample_rows
+from ._datasets import shuffle_rows as shuffle_rows
+from ._datasets import sort_rows as sort_rows
 from ._share import is_shared as is_shared
 from ._share import share as share
 from ._transfer import irecv as irecv

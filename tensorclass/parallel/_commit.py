@@ -1,0 +1,202 @@
+"""The driver of a map from dataset to dataset: what was asked for, which parts are done, and their commit in order.
+
+A shard that a worker has written counts when the manifest lists it. Its name begins with the number of its part, so
+that the manifest itself says where to go on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from typing import Any
+
+from typing_extensions import Self
+
+from ..errors import ArgumentError
+from ..io import TensorClassDataset
+from ..io._atomic import make_folder, replacing
+from ..io._format import Part
+from ..io._lock import FileLock
+from ..io._manifest import (
+    SHARD,
+    Manifest,
+    ShardEntry,
+    class_part,
+    parse_sealed,
+    read_manifest,
+    read_small,
+    sealed,
+    write_manifest,
+)
+from ..io._writer import LOCK, sweep
+from ._rows import Done, FailedRow
+
+_JOURNAL = "map.json"
+_EVERY = 0.25
+"""Seconds between two commits: a manifest is brought to the disk."""
+
+
+class Asked(Part):
+    """What a map was asked for; a call that goes on asks for the same."""
+
+    version: int = 1
+    verb: str
+    source: str
+    """What the shards of the source are."""
+    rows: int
+    batch_size: int
+    rows_per_shard: int
+    seed: int
+    skip: bool
+    detail: str = ""
+    done: bool = False
+
+
+def _number(entry: ShardEntry) -> int:
+    found = SHARD.fullmatch(entry.file)
+    assert found is not None  # the manifest was checked
+    return int(found["number"])
+
+
+class Commits:
+    """The folder that a map writes to.
+
+    Args:
+        out: the folder.
+        asked: what is asked for.
+        cls: the class of the rows, where it is known.
+        resume: go on with what is there.
+
+    Raises:
+        FileExistsError: when there is a dataset, without `resume`, or one that is no map's.
+        BlockingIOError: when another driver writes to it.
+        ArgumentError: when the map that was begun there was asked for something else.
+    """
+
+    def __init__(self, out: str, asked: Asked, cls: Any, resume: bool) -> None:
+        self.out, self.asked, self.cls = out, asked, cls
+        make_folder(out)
+        try:
+            self._lock = FileLock(os.path.join(out, LOCK))
+        except BlockingIOError as error:
+            raise BlockingIOError(error.errno, "another map or writer has the dataset open", out) from None
+        try:
+            self._begin(resume)
+        except BaseException:  # whatever it is, others may write
+            self._lock.release()
+            raise
+
+    def _begin(self, resume: bool) -> None:
+        path = os.path.join(self.out, _JOURNAL)
+        before: Asked | None = None
+        with suppress(FileNotFoundError):
+            before = parse_sealed(read_small(path), path, "journal", Asked)
+        self._manifest = _manifest_of(self.out)
+        if (before or self._manifest) and not resume:
+            raise FileExistsError(17, "there is a dataset already; resume=True goes on with a map", self.out)
+        if before is None and self._manifest is not None:
+            raise FileExistsError(17, "there is a dataset, which no map has begun; choose another folder", self.out)
+        if before is not None:
+            self._compare(before)
+        shards = [] if self._manifest is None else self._manifest.shards
+        self.next = 1 + max(map(_number, shards), default=-1)
+        self.done = before is not None and before.done
+        self._failed = _manifest_of(f"{self.out}/failed")
+        if self._failed is not None and not self.done:
+            known = [shard for shard in self._failed.shards if _number(shard) < self.next]
+            self._failed = self._failed.model_copy(update={"shards": known})
+        if self.asked.skip:
+            make_folder(f"{self.out}/failed")
+        if before is None:
+            self._journal(False)
+        self._sweep()
+        self._pending: list[tuple[int, Done]] = []
+        self._since = time.monotonic()
+
+    def _compare(self, before: Asked) -> None:
+        for name in ("verb", "source", "rows", "batch_size", "rows_per_shard", "seed", "skip", "detail"):
+            old, new = getattr(before, name), getattr(self.asked, name)
+            if old != new:
+                what = "the dataset has changed: " if name in ("source", "rows") else ""
+                raise ArgumentError(
+                    f"{self.out}: {what}the map that was begun there has {name}={old!r:.60}, this one "
+                    f"{new!r:.60}; ask for the same, or choose another folder"
+                )
+        if self._manifest is not None and self.cls is not None:
+            now = class_part(self.cls)
+            if now.digest != self._manifest.cls.digest:
+                raise ArgumentError(f"{self.out}: its rows are of {self._manifest.cls.name}, asked for is {now.name}")
+
+    def _journal(self, done: bool) -> None:
+        with replacing(os.path.join(self.out, _JOURNAL)) as target:
+            target.write([sealed(self.asked.model_copy(update={"done": done}).model_dump_json())])
+
+    def _sweep(self) -> None:
+        sweep(self.out, self._manifest)
+        if os.path.isdir(f"{self.out}/failed"):
+            sweep(f"{self.out}/failed", self._failed)
+
+    def add(self, part: int, done: Done) -> None:
+        """A part that is done; parts come in order."""
+        self._pending.append((part, done))
+        if time.monotonic() - self._since > _EVERY:
+            self.flush()
+
+    def flush(self) -> None:
+        """Commit what is done: rows that failed first, so that none is in neither."""
+        pending, self._pending = self._pending, []
+        failed = [done.failed for _, done in pending if done.failed is not None]
+        if failed:
+            held = self._failed or Manifest(cls=class_part(FailedRow))
+            self._failed = held.model_copy(update={"shards": [*held.shards, *failed]})
+            write_manifest(f"{self.out}/failed", self._failed)
+        new = [done for _, done in pending if done.entry is not None]
+        if new:
+            self._learn(new)
+            assert self._manifest is not None  # it was learned
+            shards = [*self._manifest.shards, *[done.entry for done in new]]
+            self._manifest = self._manifest.model_copy(update={"shards": shards})
+            write_manifest(self.out, self._manifest)
+        self._since = time.monotonic()
+
+    def _learn(self, new: list[Done]) -> None:
+        for done in new:
+            part = class_part(done.cls)
+            if self._manifest is None:
+                self._manifest, self.cls = Manifest(cls=part), done.cls
+            elif self._manifest.cls.digest != part.digest:
+                names = f"{self._manifest.cls.name} and {part.name}"
+                raise ArgumentError(f"map: the function gives rows of one class, got {names}; pass cls=")
+
+    def finish(self) -> None:
+        """All parts are done."""
+        self.flush()
+        if self._manifest is None:
+            if self.cls is None:
+                raise ArgumentError("map: there are no rows, so that nothing says their class; pass cls=")
+            self._manifest = Manifest(cls=class_part(self.cls))
+            write_manifest(self.out, self._manifest)
+        self._journal(True)
+        self._sweep()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        try:
+            self.flush()
+        finally:
+            self._lock.release()
+
+
+def _manifest_of(folder: str) -> Manifest | None:
+    try:
+        return read_manifest(folder)
+    except FileNotFoundError:
+        return None
+
+
+def opened(commits: Commits) -> TensorClassDataset[Any]:
+    """The dataset that was written."""
+    return TensorClassDataset(commits.out, commits.cls)

@@ -1,0 +1,217 @@
+"""Datasets to datasets: `map`, `filter`, `shuffle`, `repartition`, `sort_by`, `group_by`, `sample`.
+
+A task is the number of a part, never its rows. Workers write shards, and the driver lists them in order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._flags import count
+from .._schema import schema_of
+from ..errors import ArgumentError, UnsupportedOperationError
+from ..io import TensorClassDataset
+from ..io._advice import IntArray
+from ..io._paths import text_of
+from ..io._progress import progress
+from ..io._remote import is_url
+from ._choose import choose, runs_alone
+from ._commit import Asked, Commits
+from ._engines import ordered
+from ._order import Listed, Order, Shuffled, Straight
+from ._rows import RowJob, identity
+
+_PARTS = 16
+"""A small dataset is cut into so many parts, so that there is something for every worker."""
+Data = TensorClassDataset[Any]
+
+
+class How(NamedTuple):
+    """The options that all verbs share."""
+
+    out: Any
+    engine: Any = None
+    num_workers: int | None = None
+    batch_size: int = 1024
+    rows_per_shard: int | None = None
+    resume: bool = False
+    pbar: bool = False
+    checksums: bool = False
+
+    def per(self, data: Data, rows: int) -> int:
+        """Rows of a part: whole batches; as many as a shard of the source has, and fewer for a small dataset."""
+        for name in ("batch_size", "rows_per_shard"):
+            value = getattr(self, name)
+            if value is not None:
+                count(**{name: value})
+                if value < 1:
+                    raise ArgumentError(f"{name} is a number from 1, got {value!r:.40}")
+        if self.rows_per_shard is not None:
+            return self.rows_per_shard
+        largest = max([shard.rows for shard in data.shards], default=1)
+        batches = max(1, min(largest, -(-rows // _PARTS)) // self.batch_size)
+        return batches * self.batch_size
+
+
+def _run(
+    data: Data, how: How, verb: str, order: Order, fn: Any = None, cls: Any = None, seed: int = 0, skip: bool = False,
+    detail: str = "",
+) -> Data:  # fmt: skip
+    out = _folder(data, how.out)
+    shards = len(data.shards)
+    asked = Asked(
+        verb=verb, source=identity(data, shards), rows=order.count, batch_size=how.batch_size,
+        rows_per_shard=order.per, seed=seed, skip=skip, detail=detail,
+    )  # fmt: skip
+    engine, workers = choose(how.engine, how.num_workers)
+    with Commits(out, asked, cls, how.resume) as commits:
+        if not commits.done:
+            job = RowJob(data, fn, verb, cls, out, order, how.batch_size, skip, seed, runs_alone(engine), how.checksums)
+            parts = range(commits.next, -(-order.count // order.per))
+            with progress(how.pbar, order.count, verb) as step:
+                step(min(order.count, commits.next * order.per))
+                for part, done in ordered(engine, job, parts, workers):
+                    commits.add(part, done)
+                    begin, end = job.span(part)
+                    step(end - begin)
+            commits.finish()
+        return TensorClassDataset(out, commits.cls)
+
+
+def _folder(data: Data, out: Any) -> str:
+    path = text_of(out)
+    if is_url(path):
+        raise ArgumentError(f"out is a local folder, got {path!r:.200}; copy it to the store with the tools of that")
+    path = os.path.abspath(path)
+    if any([os.path.realpath(path) == os.path.realpath(one) for one in data.paths]):
+        raise ArgumentError(f"out is another folder than that of the dataset, got {path!r:.200}")
+    return path
+
+
+def _function(fn: Any, verb: str) -> None:
+    if not callable(fn):
+        raise ArgumentError(f"{verb} takes a function of a batch, got {fn!r:.80}")
+
+
+def _same_class(data: Data, verb: str) -> Any:
+    if data.cls is None:
+        raise UnsupportedOperationError(f"{data.paths[0]}: {verb} needs the class of the rows; pass it: `cls=`")
+    return data.cls
+
+
+def _seed(seed: Any) -> int:
+    if type(seed) is not int:
+        raise ArgumentError(f"seed is a whole number, got {seed!r:.40}")
+    return seed
+
+
+def map_rows(data: Data, fn: Callable[[Any], Any], cls: Any, seed: int, errors: str, **how: Any) -> Data:
+    """See `TensorClassDataset.map`."""
+    _function(fn, "map")
+    if errors not in ("raise", "skip"):
+        raise ArgumentError(f'errors is "raise" or "skip", got {errors!r:.60}')
+    if cls is not None and (not isinstance(cls, type) or schema_of(cls) is None):
+        raise ArgumentError(f"cls is the tensorclass of the new rows, got {cls!r:.80}")
+    if errors == "skip":
+        _same_class(data, 'errors="skip"')
+    given = How(**how)
+    order = Straight(len(data), given.per(data, len(data)))
+    return _run(data, given, "map", order, fn, cls, _seed(seed), errors == "skip")
+
+
+def filter_rows(data: Data, fn: Callable[[Any], Any], **how: Any) -> Data:
+    """See `TensorClassDataset.filter`."""
+    _function(fn, "filter")
+    given = How(**how)
+    return _run(data, given, "filter", Straight(len(data), given.per(data, len(data))), fn, _same_class(data, "filter"))
+
+
+def shuffle_rows(data: Data, seed: int, **how: Any) -> Data:
+    """See `TensorClassDataset.shuffle`."""
+    given = How(**how)
+    order = Shuffled(len(data), given.per(data, len(data)), _seed(seed))
+    return _run(data, given, "copy", order, None, _same_class(data, "shuffle"), seed, detail="shuffle")
+
+
+def repartition_rows(data: Data, **how: Any) -> Data:
+    """See `TensorClassDataset.repartition`."""
+    given = How(**how)
+    return _run(
+        data, given, "copy", Straight(len(data), given.per(data, len(data))), None, _same_class(data, "repartition")
+    )
+
+
+def sample_rows(data: Data, size: Any, seed: int, **how: Any) -> Data:
+    """See `TensorClassDataset.sample`."""
+    rows = len(data)
+    number = round(size * rows) if type(size) is float and 0 <= size <= 1 else size
+    if type(number) is not int or not 0 <= number <= rows:
+        raise ArgumentError(
+            f"size is a number of rows up to {rows}, or a part of them from 0.0 to 1.0, got {size!r:.40}"
+        )
+    given = How(**how)
+    drawn = np.sort(Shuffled(rows, 1, _seed(seed)).rows(0, number)) if rows else np.empty(0, np.int64)
+    order = Listed(drawn, given.per(data, number))
+    return _run(data, given, "copy", order, None, _same_class(data, "sample"), seed, detail=f"sample {number}")
+
+
+def sort_rows(data: Data, field: Any, descending: bool, **how: Any) -> Data:
+    """See `TensorClassDataset.sort_by`."""
+    cls, given = _same_class(data, "sort_by"), How(**how)
+    keys = _column(data, field)
+    if isinstance(keys, Tensor):
+        found = torch.argsort(keys, stable=True, descending=descending).numpy()
+    else:
+        found = np.array(sorted(range(len(keys)), key=keys.__getitem__, reverse=descending), dtype=np.int64)
+    order = Listed(found, given.per(data, len(data)))
+    return _run(data, given, "copy", order, None, cls, detail=f"sort {field!s:.80} {descending}")
+
+
+def group_rows_by(data: Data, field: Any, **how: Any) -> tuple[Any, tuple[Data, ...]]:
+    """See `TensorClassDataset.group_by`."""
+    cls, given = _same_class(data, "group_by"), How(**how)
+    values, groups = _grouped(_column(data, field))
+    found = []
+    for number, rows in enumerate(groups):
+        digest = hashlib.sha256(rows.tobytes()).hexdigest()[:16]
+        each = given._replace(out=os.path.join(text_of(given.out), f"{number:06d}"))
+        order = Listed(rows, each.per(data, len(rows)))
+        found.append(_run(data, each, "copy", order, None, cls, detail=f"group {field!s:.80} {digest}"))
+    return values, tuple(found)
+
+
+def _grouped(keys: Any) -> tuple[Any, list[IntArray]]:
+    if isinstance(keys, Tensor):
+        values, inverse = torch.unique(keys, return_inverse=True)
+        numbers = inverse.numpy()
+    else:
+        values = sorted(set(keys))
+        places = {value: place for place, value in enumerate(values)}
+        numbers = np.array([places[key] for key in keys], dtype=np.int64)
+    order = np.argsort(numbers, kind="stable")
+    cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+    return values, np.split(order, cuts) if len(order) else []
+
+
+def _column(data: Data, field: Any) -> Any:
+    """One field of all rows: a tensor of one dim, or a list of objects. Other fields are not read."""
+    rows = data.pick(field)
+    path = getattr(field, "__field_path__", field)
+    parts = [batch.get(path) for batch in rows._blocks()]
+    if not parts:
+        return torch.empty(0)
+    if isinstance(parts[0], Tensor):
+        if parts[0].ndim != 1:
+            shape = list(parts[0].shape[1:])
+            raise ArgumentError(f"rows are ordered by a number for each, `{path}` has event shape {shape}")
+        return torch.cat(parts)
+    if not all([callable(getattr(part, "tolist", None)) or isinstance(part, list) for part in parts]):
+        raise ArgumentError(f"rows are ordered by a number or an object for each, `{path}` is one for all")
+    return [item for part in parts for item in (part if isinstance(part, list) else part.tolist())]

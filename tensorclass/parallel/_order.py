@@ -1,0 +1,89 @@
+"""Which rows of a dataset make up each part of another one."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..io._advice import IntArray
+
+
+class Order(Protocol):
+    """The rows of a dataset in some order, in parts."""
+
+    count: int
+    """How many rows there are."""
+    per: int
+    """Rows of a part, but for the last one."""
+
+    def rows(self, begin: int, end: int) -> IntArray:
+        """The numbers of some of the rows, by their places in this order."""
+        ...
+
+
+class Straight:
+    """As they are."""
+
+    def __init__(self, count: int, per: int) -> None:
+        self.count, self.per = count, per
+
+    def rows(self, begin: int, end: int) -> IntArray:
+        """The places themselves."""
+        return np.arange(begin, end, dtype=np.int64)
+
+
+class Listed:
+    """Rows whose numbers are given, in their order."""
+
+    def __init__(self, numbers: IntArray, per: int) -> None:
+        self.numbers, self.count, self.per = numbers, len(numbers), per
+
+    def rows(self, begin: int, end: int) -> IntArray:
+        """The numbers at these places."""
+        return self.numbers[begin:end]
+
+
+class Shuffled:
+    """A random order that takes no memory: the number of a row is found by encrypting its place.
+
+    A Feistel network of four rounds permutes the numbers below a power of four; places whose number is too large are
+    encrypted again, until it is not.
+
+    Args:
+        count: how many rows there are.
+        per: rows of a part.
+        seed: any whole number.
+    """
+
+    def __init__(self, count: int, per: int, seed: int) -> None:
+        self.count, self.per = count, per
+        self._half = max(1, -(-max(1, (count - 1).bit_length()) // 2))
+        digest = hashlib.sha256(str(seed).encode()).digest()
+        self._keys = np.frombuffer(digest, np.uint64)
+
+    def rows(self, begin: int, end: int) -> IntArray:
+        """The rows at these places."""
+        found = self._encrypted(np.arange(begin, end, dtype=np.uint64))
+        over = found >= self.count
+        while over.any():
+            found[over] = self._encrypted(found[over])
+            over = found >= self.count
+        numbers: IntArray = found.astype(np.int64)
+        return numbers
+
+    def _encrypted(self, numbers: Any) -> Any:
+        half = np.uint64(self._half)
+        mask = np.uint64((1 << self._half) - 1)
+        left, right = numbers >> half, numbers & mask
+        for key in self._keys:
+            left, right = right, left ^ (_mixed(right ^ key) & mask)
+        return (left << half) | right
+
+
+def _mixed(numbers: Any) -> Any:
+    """The finisher of splitmix64."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))

@@ -1,0 +1,192 @@
+"""One part of a dataset that is mapped to another one: rows are read, a function is called, a shard is written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._schema import PerElement, schema_of
+from ..classes import TensorClass
+from ..core import TensorCollection
+from ..errors import ArgumentError, BatchSizeError, FileFormatError
+from ..io import TensorClassDataset
+from ..io._advice import IntArray
+from ..io._manifest import ShardEntry
+from ..io._pack import pack
+from ..io._writer import write_shard
+from ..ops import cat
+from ..typing import Int64
+from ._engines import Failed, placed
+from ._order import Order
+from ._seeds import seed_of, seeded
+
+T = TypeVar("T")
+
+
+class FailedRow(TensorClass, Generic[T]):
+    """A row that a function raised an exception for: its number in the source, the row, and the error."""
+
+    number: Int64[Tensor, ""]
+    row: T
+    error: PerElement[str]
+
+
+class Done(NamedTuple):
+    """What came of a part."""
+
+    entry: ShardEntry | None
+    """The shard; None where no row is left."""
+    cls: Any
+    """The class of its rows."""
+    failed: ShardEntry | None
+    """The shard of the rows that failed."""
+    lost: int
+    """How many these are."""
+
+
+def identity(data: TensorClassDataset[Any], shards: int) -> str:
+    """What the first shards of a dataset are, as a short text."""
+    return hashlib.sha256(":".join([shard.entry.id for shard in data.shards[:shards]]).encode()).hexdigest()[:16]
+
+
+class RowJob:
+    """Makes the parts of a dataset.
+
+    Args:
+        data: the source; workers open it by its path.
+        fn: takes a batch.
+        verb: "map", "filter", or "copy" for rows that stay what they are.
+        cls: the class of the results; the one that comes when None.
+        out: the folder of the shards.
+        order: which rows make up which part.
+        size: rows of a batch.
+        skip: keep rows that raise out, and write them to `out/failed`.
+        seed: the seed of each batch comes from it.
+        alone: whether each task has a process for itself.
+        checksums: write checksums.
+    """
+
+    def __init__(
+        self, data: TensorClassDataset[Any], fn: Callable[[Any], Any], verb: str, cls: Any, out: str, order: Order,
+        size: int, skip: bool, seed: int, alone: bool, checksums: bool,
+    ) -> None:  # fmt: skip
+        self.data, self.fn, self.verb, self.cls, self.out, self.order = data, fn, verb, cls, out, order
+        self.size, self.skip, self.seed, self.alone_there, self.checksums = size, skip, seed, alone, checksums
+        self._shards, self._identity = len(data.shards), identity(data, len(data.shards))
+
+    def span(self, part: int) -> tuple[int, int]:
+        """Where a part begins and ends in the order."""
+        return part * self.order.per, min(self.order.count, (part + 1) * self.order.per)
+
+    def about(self, part: int) -> str:
+        """A part in words."""
+        begin, end = self.span(part)
+        return self._where(self.order.rows(begin, end))
+
+    def _where(self, rows: IntArray) -> str:
+        path = self.data.paths[0] if len(self.data.paths) == 1 else self.data.paths
+        if len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
+            return f"in rows {rows[0]} to {rows[-1]} of {path}"
+        shown = ", ".join(map(str, rows[:8].tolist()))
+        return f"in rows {shown}{', ...' if len(rows) > 8 else ''} of {path}"
+
+    def __call__(self, part: int) -> Any:
+        """Write the shard of a part."""
+        begin, end = self.span(part)
+        try:
+            if identity(self.data, self._shards) != self._identity:
+                raise FileFormatError("the dataset was changed while it is mapped; map it again", self.data.paths[0])
+            return self._made(part, begin, end)
+        except Exception as error:  # every one is raised again where the map was called
+            where = "" if getattr(error, "_placed", False) else self.about(part)
+            return Failed(placed(error, where) if where else error)
+
+    def _made(self, part: int, begin: int, end: int) -> Done:
+        kept: list[Any] = []
+        wrong: list[Any] = []
+        for at in range(begin, end, self.size):
+            for rows, result in self._results(at, min(at + self.size, end)):
+                if isinstance(result, Exception):
+                    wrong.append(self._failure(int(rows[0]), result))
+                elif len(result):
+                    kept.append(result)
+        cls = type(kept[0]) if kept else None
+        return Done(
+            self._written(self.out, part, kept), cls, self._written(f"{self.out}/failed", part, wrong), len(wrong)
+        )
+
+    def _results(self, begin: int, end: int) -> Iterator[tuple[IntArray, Any]]:
+        """What the function gives for rows; where they may fail, halves are tried until single rows are left."""
+        rows = self.order.rows(begin, end)
+        try:
+            yield rows, self._called(rows, begin)
+        except Exception as error:  # whatever the function raises
+            if not self.skip:
+                placed(error, self._where(rows))
+                error._placed = True  # type: ignore[attr-defined]  # read above
+                raise
+            if end - begin == 1:
+                yield rows, error
+                return
+            middle = (begin + end) // 2
+            yield from self._results(begin, middle)
+            yield from self._results(middle, end)
+
+    def _called(self, rows: IntArray, begin: int) -> Any:
+        batch = self.data[torch.from_numpy(rows)]
+        if self.verb == "copy":
+            return batch
+        with seeded(seed_of(self.seed, begin), self.alone_there):
+            found = self.fn(batch)
+        if self.verb == "filter":
+            return batch[_mask(found, len(rows))]
+        result = _fitting(found, self.cls)
+        if result.batch_size != (len(rows),):
+            raise BatchSizeError(
+                f"map: the function was given {len(rows)} rows and gave batch size {list(result.batch_size)}; it gives "
+                "one row for each, `filter` leaves rows out"
+            )
+        return result
+
+    def _failure(self, row: int, error: Exception) -> Any:
+        held: Any = FailedRow[self.data.cls]
+        number = torch.tensor([row], dtype=torch.int64)
+        text = f"{type(error).__name__}: {error}"
+        return held(number=number, row=self.data[number], error=[text], batch_size=[1])
+
+    def _written(self, folder: str, part: int, rows: list[Any]) -> ShardEntry | None:
+        if not rows:
+            return None
+        kinds = {type(one) for one in rows}
+        if len(kinds) > 1:
+            names = sorted(cls.__name__ for cls in kinds)
+            raise ArgumentError(f"map: the function gives rows of one class, got {' and '.join(names)}; pass cls=")
+        whole = rows[0] if len(rows) == 1 else cat(rows)
+        return write_shard(folder, part, pack(whole.detach().cpu()), len(whole), self.checksums)
+
+
+def _mask(found: Any, count: int) -> Tensor:
+    mask = torch.as_tensor(found)
+    if mask.dtype is not torch.bool or mask.shape != (count,):
+        what = f"{mask.dtype} of shape {list(mask.shape)}"
+        raise ArgumentError(f"filter: the function gives True or False for each of {count} rows, got {what}")
+    return mask.cpu()
+
+
+def _fitting(found: Any, cls: Any) -> Any:
+    """A result as an instance of the class, which is checked; nothing is cast."""
+    if not isinstance(found, TensorCollection):
+        raise ArgumentError(f"map: the function gives a container for a batch, got a {type(found).__name__}")
+    wanted: Any = type(found) if cls is None else cls
+    if schema_of(wanted) is None:
+        raise ArgumentError(f"map: the function gave a {wanted.__name__}; pass cls=, the tensorclass of the new rows")
+    if schema_of(type(found)) is None:
+        return wanted.from_tensordict(found)
+    if not isinstance(found, wanted):
+        raise ArgumentError(f"map: the function gave a {type(found).__name__}, the new rows are of {wanted.__name__}")
+    return type(found).from_tensordict(found._store)  # type: ignore[attr-defined]  # a typed one has it

@@ -1,0 +1,412 @@
+"""Datasets from datasets: every row once and in order, whatever the engine, the verb, and what is killed."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pickle
+import random
+import resource
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tensorclass import TensorClass, TensorClassDataset, TensorDict
+from tensorclass.errors import ArgumentError, BatchSizeError, FileFormatError, SchemaError, WorkerError
+from tensorclass.nn import TensorClassModule
+from tensorclass.parallel._order import Shuffled, Straight
+from tensorclass.parallel._rows import RowJob
+from tensorclass.typing import Float32, Int64
+from tests.parallel._functions import Dies, Item, items
+from tests.parallel.test_map import ENGINES
+
+ROWS = 50
+
+
+class Scored(TensorClass):
+    label: Int64[Tensor, ""]
+    score: Float32[Tensor, ""]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> TensorClassDataset[Item]:
+    """Fifty rows in shards of twenty."""
+    with TensorClassDataset.create(tmp_path / "source", Item, rows_per_shard=20) as writer:
+        writer.append(items(ROWS))
+    return TensorClassDataset(tmp_path / "source", Item)
+
+
+def score(batch: Any) -> Scored:
+    """Some other class."""
+    return Scored(label=batch.label, score=batch.x.sum(-1) + torch.rand(len(batch)))
+
+
+def same(batch: Any) -> Any:
+    """As it is."""
+    return batch
+
+
+class Counting:
+    """Notes which rows it is called with."""
+
+    def __init__(self, path: Path, wrong: int | None = None) -> None:
+        self.path, self.wrong = path, wrong
+
+    def __call__(self, batch: Any) -> Any:
+        if self.wrong is not None and (batch.label == self.wrong).any() and not Path(f"{self.path}.mended").exists():
+            raise ValueError("no good")
+        with self.path.open("a") as file:
+            file.write("".join(f"{label}\n" for label in batch.label.tolist()))
+        return batch
+
+    @property
+    def seen(self) -> list[int]:
+        return [int(line) for line in self.path.read_text().split()] if self.path.exists() else []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_map(data: Any, tmp_path: Path, engine: str) -> None:
+    """The same rows and random numbers on every engine; another class; shards of whole batches."""
+    found = data.map(score, out=tmp_path / "out", batch_size=7, rows_per_shard=14, seed=3, **ENGINES[engine]())
+    expected = data.map(score, out=tmp_path / "inline", batch_size=7, seed=3, num_workers=0)
+    assert found.cls is Scored
+    assert [shard.rows for shard in found.shards] == [14, 14, 14, 8]
+    assert torch.equal(found[:].score, expected[:].score)
+    assert found[:].label.tolist() == list(range(ROWS))
+    assert found.verify() == []
+    assert {name for name in os.listdir(tmp_path / "out") if name.endswith(".tmp")} == set()
+    again = data.map(same, out=tmp_path / "same", batch_size=9, **ENGINES[engine]())
+    assert (again[:] == data[:]).all()
+
+
+def test_pipelines(data: Any, tmp_path: Path) -> None:
+    """A typed module is a function of a batch; so is one that gives a TensorDict, with `cls=`."""
+    torch.manual_seed(0)
+    linear = nn.Linear(3, 1)
+    module = TensorClassModule(linear, in_fields=[Item.x], out_fields=[Projected.y])
+    found = data.map(module, out=tmp_path / "a", cls=Projected, num_workers=2)
+    assert torch.allclose(found[:].y, linear(data[:].x).detach())
+    untyped = data.map(
+        lambda batch: TensorDict(y=linear(batch.x), batch_size=batch.batch_size), out=tmp_path / "b", cls=Projected
+    )
+    assert torch.equal(untyped[:].y, found[:].y)
+
+
+class Projected(TensorClass):
+    y: Float32[Tensor, "1"]
+
+
+VERBS: dict[str, Any] = {
+    "filter": (lambda data, **how: data.filter(lambda batch: batch.label % 3 == 0, **how), range(0, ROWS, 3)),
+    "filter none": (lambda data, **how: data.filter(lambda batch: batch.label < 0, **how), []),
+    "repartition": (lambda data, **how: data.repartition(8, **how), range(ROWS)),
+    "descending": (lambda data, **how: data.sort_by("label", True, **how), range(ROWS - 1, -1, -1)),
+    "by object": (lambda data, **how: data.sort_by(Item.name, **how), sorted(range(ROWS), key=lambda i: f"row {i}")),
+    "shuffle": (lambda data, **how: data.shuffle(5, **how), None),
+    "sample": (lambda data, **how: data.sample(12, 3, **how), None),
+    "part": (lambda data, **how: data.sample(0.5, 3, **how), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verbs(data: Any, tmp_path: Path, verb: str) -> None:
+    """Each verb on two engines gives the same rows, whole."""
+    make, expected = VERBS[verb]
+    found = make(data, out=tmp_path / "a", engine="threads", batch_size=6)
+    other = make(data, out=tmp_path / "b", num_workers=2, batch_size=9)
+    labels = found[:].label.tolist() if len(found) else []
+    assert labels == (other[:].label.tolist() if len(other) else [])
+    if expected is not None:
+        assert labels == list(expected)
+    elif verb == "shuffle":
+        assert sorted(labels) == list(range(ROWS))
+        assert labels != sorted(labels)
+        assert labels != data.shuffle(6, out=tmp_path / "c", num_workers=0)[:].label.tolist()
+    else:
+        assert labels == sorted(set(labels))
+        assert len(labels) == (12 if verb == "sample" else 25)
+    if labels:
+        assert (found[:] == data[labels]).all()
+    assert len(make(data, out=tmp_path / "a", engine="threads", batch_size=6, resume=True)) == len(labels)
+
+
+def test_group_by(data: Any, tmp_path: Path) -> None:
+    """A dataset for each value, by numbers and by objects."""
+    remainders = data.map(
+        lambda batch: Scored(batch.label % 3, batch.x[:, 0]), out=tmp_path / "r", cls=Scored, num_workers=0
+    )
+    values, groups = remainders.group_by("label", out=tmp_path / "g", engine="threads")
+    assert values.tolist() == [0, 1, 2]
+    assert [group[:].score.tolist() for group in groups] == [list(map(float, range(i, ROWS, 3))) for i in range(3)]
+    some = data.sample(4, out=tmp_path / "s", num_workers=0)
+    values, groups = some.group_by(Item.name, out=tmp_path / "n", num_workers=0)
+    assert values == sorted(some[:].name.tolist())
+    assert [group[:].name.tolist() for group in groups] == [[value] for value in values]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 5, 16, 17, 1000, 4097])
+def test_shuffled_order(count: int) -> None:
+    """A permutation of every size, the same in any parts; roughly as spread as a random one."""
+    order = Shuffled(count, 10, 3)
+    rows = order.rows(0, count)
+    assert sorted(rows.tolist()) == list(range(count))
+    parts = [order.rows(begin, min(count, begin + 7)) for begin in range(0, count, 7)]
+    assert np.array_equal(np.concatenate([*parts, rows[:0]]), rows)
+    if count >= 1000:
+        places = np.arange(count)
+        assert abs(np.corrcoef(rows, places)[0, 1]) < 0.1
+        assert (rows == places).sum() < 10
+
+
+# ---- stops and faults ------------------------------------------------------------------------------------------------
+
+
+def test_resume(data: Any, tmp_path: Path) -> None:
+    """An exception names the rows and keeps what is committed, which is not computed again."""
+    fn = Counting(tmp_path / "calls", wrong=33)
+    how: dict[str, Any] = {"out": tmp_path / "out", "batch_size": 5, "rows_per_shard": 10, "num_workers": 1}
+    with pytest.raises(ValueError, match=r"no good\nin rows 30 to 34 of .*source"):
+        data.map(fn, **how)
+    assert TensorClassDataset(tmp_path / "out", Item)[:].label.tolist() == list(range(30))
+    before = fn.seen
+    Path(f"{fn.path}.mended").touch()
+    with pytest.raises(FileExistsError, match="resume=True"):
+        data.map(fn, **how)
+    assert (data.map(fn, resume=True, **how)[:] == data[:]).all()
+    assert min(fn.seen[len(before) :]) == 30
+    calls = fn.seen
+    assert (data.map(fn, resume=True, **how)[:] == data[:]).all()
+    assert fn.seen == calls
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_skipped_rows(data: Any, tmp_path: Path, engine: str) -> None:
+    """Rows that raise are written beside the others, with their numbers and errors; the rest of their batch is not."""
+
+    def fails(batch: Any) -> Any:
+        if (batch.label % 11 == 4).any():
+            raise KeyError(f"eleven of {len(batch)}")
+        return batch
+
+    how: dict[str, Any] = {"out": tmp_path / "out", "batch_size": 8, "engine": engine, "num_workers": 2}
+    found = data.map(fails, errors="skip", **how)
+    good = [i for i in range(ROWS) if i % 11 != 4]
+    assert (found[:] == data[good]).all()
+    failed = TensorClassDataset(tmp_path / "out" / "failed")
+    assert failed[:].number.tolist() == [i for i in range(ROWS) if i % 11 == 4]
+    assert failed[:].row.label.tolist() == failed[:].number.tolist()
+    assert failed[:].error.tolist() == ["KeyError: 'eleven of 1'"] * len(failed)
+    assert len(data.map(fails, errors="skip", resume=True, **how)) == len(good)
+
+
+def test_all_rows_fail(data: Any, tmp_path: Path) -> None:
+    """Nothing is left: an empty dataset where the class is known, an error otherwise."""
+
+    def fails(batch: Any) -> Any:
+        raise ValueError("never")
+
+    found = data.map(fails, out=tmp_path / "a", cls=Item, errors="skip", num_workers=0)
+    assert len(found) == 0
+    assert len(TensorClassDataset(tmp_path / "a" / "failed")) == ROWS
+    with pytest.raises(ArgumentError, match="pass cls="):
+        data.map(fails, out=tmp_path / "b", errors="skip", num_workers=0)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_killed_workers(data: Any, tmp_path: Path, times: int) -> None:
+    """A task whose worker is killed is done again; nothing is doubled or left behind."""
+    (tmp_path / "marks").mkdir()
+    found = data.map(
+        Dies(tmp_path / "marks", times), out=tmp_path / "out", batch_size=10, rows_per_shard=10, num_workers=2
+    )
+    assert (found[:] == data[:]).all()
+    assert len(list((tmp_path / "marks").iterdir())) == 5
+    listed = {shard.entry.file for shard in found.shards}
+    assert {name for name in os.listdir(tmp_path / "out") if name.endswith((".safetensors", ".tmp"))} == listed
+
+
+def test_a_batch_that_kills(data: Any, tmp_path: Path) -> None:
+    """An error names the rows; what was done before stays."""
+    (tmp_path / "marks").mkdir()
+    with pytest.raises(WorkerError, match="rows 0 to 9"):
+        data.map(Dies(tmp_path / "marks", 99), out=tmp_path / "out", batch_size=10, rows_per_shard=10, num_workers=1)
+
+
+def test_a_full_disk(data: Any, tmp_path: Path) -> None:
+    """A worker that can't write says so with the path; the call goes on when there is room."""
+
+    def full(batch: Any) -> Any:
+        if batch.label[0] >= 20 and not (tmp_path / "room").exists():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (64, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        return batch
+
+    how: dict[str, Any] = {"out": tmp_path / "out", "batch_size": 10, "rows_per_shard": 10, "num_workers": 1}
+    with pytest.raises(OSError, match=r"000002-.*safetensors") as caught:
+        data.map(full, **how)
+    assert caught.value.errno is not None
+    assert len(TensorClassDataset(tmp_path / "out", Item)) == 20
+    (tmp_path / "room").touch()
+    assert (data.map(full, resume=True, **how)[:] == data[:]).all()
+
+
+def more(batch: Any) -> Any:
+    """More rows than came."""
+    return torch.cat([batch, batch])
+
+
+def doubled(batch: Any) -> Any:
+    """Twice as precise."""
+    return TensorDict(y=batch.x[:, :1].double(), batch_size=batch.batch_size)
+
+
+RESULTS: dict[str, tuple[Any, Any, type[Exception], str]] = {
+    "more rows": (more, None, BatchSizeError, "20 rows and gave batch size"),
+    "one row": (lambda batch: batch[0], None, BatchSizeError, "filter"),
+    "no container": (lambda batch: 3, None, ArgumentError, "gave a int|gives a container"),
+    "nothing": (lambda batch: None, None, ArgumentError, "NoneType"),
+    "untyped": (lambda batch: batch.to_tensordict(), None, ArgumentError, "pass cls="),
+    "another class": (lambda batch: batch, Scored, ArgumentError, "gave a Item"),
+    "another dtype": (doubled, Projected, SchemaError, "y"),
+    "unchecked": (lambda batch: batch.pick("label") == batch.pick("label"), None, SchemaError, "label"),
+    "two classes": (lambda batch: batch if batch.label[0] < 20 else score(batch), None, ArgumentError, "one class"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RESULTS)
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_wrong_results(data: Any, tmp_path: Path, engine: str, case: str) -> None:
+    """Refused, and nothing of them is there."""
+    fn, cls, error, text = RESULTS[case]
+    with pytest.raises(error, match=text):
+        data.map(fn, cls=cls, out=tmp_path / "out", batch_size=20, rows_per_shard=20, engine=engine, num_workers=1)
+    if case != "two classes":
+        assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_wrong_arguments(data: Any, tmp_path: Path) -> None:
+    """Of every verb."""
+    out = tmp_path / "out"
+    calls: list[tuple[Any, str]] = [
+        (lambda: data.map(same, out=data.path), "another folder"),
+        (lambda: data.map(same, out="https://host/out"), "local folder"),
+        (lambda: data.map(3, out=out), "a function"),
+        (lambda: data.map(same, out=out, errors="ignore"), "errors"),
+        (lambda: data.map(same, out=out, cls=dict), "tensorclass"),
+        (lambda: data.map(same, out=out, batch_size=0), "batch_size"),
+        (lambda: data.map(same, out=out, rows_per_shard=0), "rows_per_shard"),
+        (lambda: data.map(same, out=out, seed="a"), "seed"),
+        (lambda: data.map(same, out=out, engine="rya"), "did you mean `ray`"),
+        (lambda: data.filter(lambda batch: batch.x > 0, out=out, num_workers=0), "True or False"),
+        (lambda: data.sort_by("x", out=out), "event shape"),
+        (lambda: data.sort_by("absent", out=out), "absent"),
+        (lambda: data.sample(ROWS + 1, out=out), "up to 50"),
+        (lambda: data.sample(1.5, out=out), "up to 50"),
+        (lambda: data.repartition(0, out=out), "rows_per_shard"),
+    ]
+    for call, text in calls:
+        with pytest.raises((ArgumentError, AttributeError), match=text):
+            call()
+
+
+def test_who_writes(data: Any, tmp_path: Path) -> None:
+    """One driver at a time; not into a dataset of others; not with other arguments or another source."""
+    how: dict[str, Any] = {"out": tmp_path / "out", "num_workers": 0}
+
+    def nested(batch: Any) -> Any:
+        with pytest.raises(BlockingIOError, match="another map or writer"):
+            data.map(same, resume=True, **how)
+        with pytest.raises(BlockingIOError):
+            TensorClassDataset.create(tmp_path / "out", Item, resume=True)
+        return batch
+
+    data.map(nested, **how)
+    for other in ({"batch_size": 3}, {"seed": 3}, {"errors": "skip"}, {"rows_per_shard": 5}, {"cls": Scored}):
+        with pytest.raises(ArgumentError, match=r"choose another folder|rows are of"):
+            data.map(same, resume=True, **{**how, **other})
+    with pytest.raises(ArgumentError, match="verb"):
+        data.filter(lambda batch: batch.label > 0, resume=True, **how)
+    with TensorClassDataset.create(data.path, Item, resume=True) as writer:
+        writer.append(items(1))
+    with pytest.raises(ArgumentError, match="the dataset has changed"):
+        TensorClassDataset(data.path, Item).map(same, resume=True, **how)
+    with pytest.raises(FileExistsError, match="no map has begun"):
+        data.map(same, out=data.compact(tmp_path / "c").path, resume=True)
+
+
+def test_a_source_that_changes(data: Any, tmp_path: Path) -> None:
+    """A worker that finds another dataset at the path says so; rows that were added are not read."""
+    (tmp_path / "out").mkdir()
+    job = RowJob(data, same, "map", None, str(tmp_path / "out"), Straight(ROWS, 20), 20, False, 0, True, False)
+    raw = pickle.dumps(job)
+    with TensorClassDataset.create(data.path, Item, resume=True) as writer:
+        writer.append(items(3))
+    assert pickle.loads(raw)(2).entry.rows == 10
+    for name in os.listdir(data.path):
+        os.unlink(os.path.join(data.path, name))
+    with TensorClassDataset.create(data.path, Item) as writer:
+        writer.append(items(ROWS + 3))
+    found = pickle.loads(raw)(0)
+    assert isinstance(found.error, FileFormatError)
+    assert "changed" in str(found.error)
+
+
+def test_a_damaged_journal(data: Any, tmp_path: Path) -> None:
+    """Is no reason to compute other rows."""
+    how: dict[str, Any] = {"out": tmp_path / "out", "num_workers": 0}
+    data.map(same, **how)
+    path = tmp_path / "out" / "map.json"
+    path.write_bytes(path.read_bytes().replace(b'"rows":50', b'"rows":51'))
+    with pytest.raises(FileFormatError, match="journal"):
+        data.map(same, resume=True, **how)
+    assert json.loads(path.read_text())["rows"] == 51
+
+
+def drawing(batch: Any) -> Any:
+    """Takes its time, draws numbers, and fails for some rows."""
+    time.sleep(0.005)
+    if (batch.label % 13 == 5).any():
+        raise ValueError("thirteen")
+    return batch.replace(x=batch.x + torch.rand(len(batch), 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_killed_drivers(tmp_path: Path, engine: str) -> None:
+    """Killed at random, again and again: a committed prefix meanwhile, the rows of an undisturbed run at the end."""
+    count, out = 480, tmp_path / "out"
+    with TensorClassDataset.create(tmp_path / "source", Item, rows_per_shard=100) as writer:
+        writer.append(items(count))
+    data = TensorClassDataset(tmp_path / "source", Item)
+    how: dict[str, Any] = {"batch_size": 4, "rows_per_shard": 8, "num_workers": 2, "errors": "skip", "seed": 1}
+    expected = data.map(drawing, out=tmp_path / "whole", **how)[:]
+    chance, committed = random.Random(0), 0
+    kills = 0
+    while kills < 10:
+        driver = multiprocessing.get_context("fork").Process(
+            target=data.map, args=(drawing,), kwargs={"out": out, "engine": engine, "resume": True, **how}
+        )
+        driver.start()
+        driver.join(0.3 + chance.random() * 0.5)
+        driver.kill()
+        driver.join()
+        kills += 1
+        if (out / "manifest.json").exists():
+            prefix = TensorClassDataset(out, Item)
+            assert len(prefix) >= committed
+            committed = len(prefix)
+            assert (prefix[:] == expected[:committed]).all()
+    found = data.map(drawing, out=out, engine=engine, resume=True, **how)
+    assert (found[:] == expected).all()
+    assert len(found) == count - len([i for i in range(count) if i % 13 == 5])
+    failed = TensorClassDataset(out / "failed")[:]
+    assert failed.number.tolist() == [i for i in range(count) if i % 13 == 5]
+    names = [name for name in os.listdir(out) if name.endswith((".safetensors", ".tmp"))]
+    assert len(names) == len(found.shards)
