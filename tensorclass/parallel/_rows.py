@@ -189,4 +189,4 @@ def _fitting(found: Any, cls: Any) -> Any:
         return wanted.from_tensordict(found)
     if not isinstance(found, wanted):
         raise ArgumentError(f"map: the function gave a {type(found).__name__}, the new rows are of {wanted.__name__}")
-    return type(found).from_tensordict(found._store)  # type: ignore[attr-defined]  # a typed one has it
+    return type(found).from_tensordict(found._store)
