@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -158,6 +159,28 @@ def test_the_plugin_starts_without_torch() -> None:
         "import sys, tensorclass.mypy_plugin as p; p.plugin('2'); assert not {'torch', 'pydantic'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_names_of_this_package_exist() -> None:
+    """Every full name by which the plugin and the stubs know something of this package leads there."""
+    texts = [path.read_text("utf-8") for path in (ROOT / "tensorclass" / "typecheck").rglob("*.py")]
+    found = {name for text in texts for name in re.findall(r'"(tensorclass(?:\.\w+)+)"', text)}
+    assert len(found) > 12
+    for name in sorted(found - {"tensorclass.typing", "tensorclass.typecheck", "tensorclass.mypy_plugin"}):
+        parts = name.split(".")
+        start = next(i for i in range(len(parts), 0, -1) if find_spec_of(".".join(parts[:i])))
+        reached: object = importlib.import_module(".".join(parts[:start]))
+        for part in parts[start:]:
+            assert hasattr(reached, part), name
+            reached = getattr(reached, part)
+
+
+def find_spec_of(name: str) -> bool:
+    """Whether there is a module of this name."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def test_every_code_is_documented() -> None:

@@ -95,8 +95,17 @@ def made(ctx: FunctionContext, kind: str) -> Type:
     if request is None or not _known(ctx.api, request, call) or _is_taken(ctx.api, call):
         return ctx.default_return_type
     info = _unnamed(ctx.api, request)
-    typ = type_object_type(info)
+    typ = _constructor(ctx.api, info)
     return with_fields(typ, Instance(info, [])) if isinstance(typ, CallableType) else ctx.default_return_type
+
+
+def _constructor(api: Any, info: nodes.TypeInfo) -> Type:
+    make: Any = type_object_type
+    try:
+        found: Type = make(info)
+    except TypeError:  # before mypy 1.17 it has to be told how types are looked up
+        found = make(info, lambda name: api.named_generic_type(name, []))
+    return found
 
 
 def part(ctx: MethodContext, kind: str) -> Type:

@@ -76,7 +76,7 @@ def _attribute_type(ctx: AttributeContext) -> Type:
     return ctx.default_attr_type
 
 
-RAGGED = "tensorclass.store._ragged.RaggedTensor"
+RAGGED = "tensorclass.store.entries._ragged.RaggedTensor"
 TENSOR = "torch._tensor.Tensor"
 FIELD = "tensorclass.typecheck._stub_types.Field"
 
