@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import Self
@@ -14,6 +15,7 @@ from .._flags import flags
 from .._schema import FieldSpec, Options, Schema, field
 from ..core import BATCHED, TensorCollection
 from ..core._base import Kind, Names, settle
+from ..core._device import Device
 from ..core._keys import Key, Path
 from ..core._layered import Layered
 from ..core._locks import refuse
@@ -22,6 +24,7 @@ from ..errors import ArgumentError, FrozenError, UnsupportedOperationError
 from ..ops import UNSET, Container, Join
 from ..ops._nesting import as_entries
 from ..store import Relaid, TensorDict
+from ..store._bridges import tables
 from ..store.entries._agreement import require_planned
 from . import _build, _checks, _convert, _joins, _relation
 from ._algebra import AlgebraMethods
@@ -63,6 +66,25 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     """Whether the length of a ragged field has a name that another field has too."""
     __tensorclass_floats__: ClassVar[bool]
     """Whether declared dtypes are exact and floating, so that arithmetic among instances and numbers keeps them."""
+
+    @classmethod
+    def from_struct_array(cls, struct_array: Any, *, device: Device = None, **options: Any) -> Self:
+        """A batch from a structured numpy array, one record an element.
+
+        What is one value for the whole batch is the same in all records; numbers are converted where that is exact.
+
+        Args:
+            struct_array: the array; its shape is the batch size.
+            device: where the result lives.
+            options: as `TensorDict.from_struct_array` takes them.
+
+        Raises:
+            SchemaError: for fields that do not fit the declaration.
+        """
+        records = isinstance(struct_array, np.ndarray) and struct_array.dtype.names is not None
+        if options or not (records and tables().is_flat(struct_array.dtype)):
+            return super().from_struct_array(struct_array, device=device, **options)
+        return tables().read("array", cls, struct_array, device=device)  # type: ignore[no-any-return]  # of this class
 
     # ---- construction around what is valid already ---------------------------------------------------------------
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, SupportsIndex
 
 import numpy as np
+import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._schema._json import NUMPY
 from ..core import Entry, TensorCollection, TensorEntry, batch_shape, is_shared
 from ..core._caches import Classes
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError, did_you_mean
@@ -143,11 +145,8 @@ def _columns(collection: TensorCollection, prefix: str) -> list[tuple[str, tuple
         if isinstance(value, TensorCollection):
             columns.append((key, _nested_column(value, len(size), path), struct_array(value)))
             continue
-        if is_shared(value):
-            raise UnsupportedOperationError(
-                f"to_struct_array: field `{path}` is shared by the batch and has no value for each record; leave it "
-                f"out with `batch.to_tensordict().exclude({key!r})`"
-            )
+        if is_shared(value):  # one tensor for the batch stands in every record
+            value = value._shown().expand(*size, *value._shown().shape)
         shared = isinstance(value, Entry) and not isinstance(value, TensorEntry)
         values = _column(path, value._shown() if shared else value)
         shaped = isinstance(value, (Tensor, TensorEntry))
@@ -164,6 +163,8 @@ def _nested_column(value: TensorCollection, outer: int, path: str) -> tuple[Any,
 def _column(path: str, value: Any) -> Any:
     """The values of an entry as an array; one object for each record where they are no numbers and strings."""
     if isinstance(value, Tensor):
+        if value.dtype not in NUMPY and (value.is_floating_point() or value.is_complex()):  # as tables hold bfloat16
+            value = value.to(torch.complex64 if value.is_complex() else torch.float32)
         return to_numpy(path, value)
     objects = value.tolist() if isinstance(value, TensorEntry) else value
     shape = tuple(batch_shape(value) or ())

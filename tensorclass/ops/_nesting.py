@@ -131,10 +131,11 @@ def _checked(empty: Any, key: str, value: Any, path: Path) -> Any:
 def struct_entries(array: np.ndarray[Any, Any]) -> Sized:
     """The fields of a structured array: tensors that share its memory where torch can, objects as nested lists."""
     assert array.dtype.names is not None
-    return Sized({name: _struct_field(array[name]) for name in array.dtype.names}, torch.Size(array.shape))
+    return Sized({name: struct_field(array[name]) for name in array.dtype.names}, torch.Size(array.shape))
 
 
-def _struct_field(field: np.ndarray[Any, Any]) -> Any:
+def struct_field(field: np.ndarray[Any, Any]) -> Any:
+    """One field: a tensor, objects as nested lists, or the entries of a nested record."""
     if field.dtype.names is not None:
         return struct_entries(field)
     if field.dtype.kind not in "biufc":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
+import datetime
 import io
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
@@ -24,6 +25,8 @@ from tensorclass import (
     FrozenTensorClass,
     NonTensorStack,
     PerElement,
+    Ragged,
+    RaggedTensor,
     Shared,
     TensorClass,
     TensorDict,
@@ -40,7 +43,7 @@ from tensorclass import (
     produced,
 )
 from tensorclass.errors import SchemaError
-from tensorclass.typing import Float32, Int64
+from tensorclass.typing import BFloat16, Complex64, Float8e4m3fn, Float32, Int64
 from tests.ops._anchor import DTYPES, Tree, plain, same, trees
 
 NUMPY_DTYPES = tuple(dtype for dtype in DTYPES if dtype is not torch.bfloat16)
@@ -261,6 +264,61 @@ def test_objects_of_any_kind_fill_structured_arrays() -> None:
     array = data.to_struct_array()
     assert [array.dtype[key].str for key in ("n", "i", "o", "s")] == ["<U12", "<i8", "|O", "<U10"]
     assert array["o"].tolist() == [{"a": 1}, [2]]
+
+
+class Kinds(TensorClass):
+    """A field of each kind that a record can hold."""
+
+    brief: BFloat16[Tensor, "2"]
+    tiny: Float8e4m3fn[Tensor, ""]
+    wave: Complex64[Tensor, ""]
+    count: PerElement[int]
+    day: PerElement[datetime.date]
+    words: Ragged[Tensor, "n"]
+    scale: Shared[Float32[Tensor, "3"]]
+    inner: Pose
+    note: str = "plain"
+    level: float = 0.5
+    mask: Float32[Tensor, ""] | None = None
+
+
+def kinds(size: list[int], **changes: Any) -> Kinds:
+    """An instance of a batch size."""
+    count = torch.Size(size).numel()
+    days = [datetime.date(2020, 1, 1 + i) for i in range(count)]
+    values: dict[str, Any] = {
+        "brief": torch.rand(count, 2).bfloat16(), "tiny": torch.rand(count).to(torch.float8_e4m3fn),
+        "wave": torch.rand(count, dtype=torch.complex64), "count": list(range(2**40, 2**40 + count)), "day": days,
+        "words": RaggedTensor([torch.rand(i % 3) for i in range(count)] or torch.nested.nested_tensor([])),
+        "scale": torch.rand(3), "inner": Pose(torch.rand(count), torch.rand(count, 3)), "note": "other",
+    }  # fmt: skip
+    return Kinds(**{**values, **changes}, batch_size=[count]).reshape(size)
+
+
+@pytest.mark.parametrize("size", [[3], [1], [2, 2], []])
+@pytest.mark.parametrize("changes", [{}, {"mask": 0}], ids=["absent", "present"])
+def test_records_hold_every_kind_of_field(size, changes) -> None:
+    """Numbers that numpy lacks, objects, lengths that differ, and what is one value for the batch come back."""
+    changes = {name: torch.zeros(torch.Size(size).numel()) for name in changes}
+    batch = kinds(size, **changes)
+    array = batch.to_struct_array()
+    assert (array.shape, array["brief"].dtype, array["scale"].shape) == (tuple(size), np.float32, (*size, 3))
+    back = Kinds.from_struct_array(array)
+    assert back.batch_size == batch.batch_size
+    assert bool((back == batch).all())
+    assert back.brief.dtype is torch.bfloat16
+    assert (back.note, back.level, back.mask is None) == ("other", 0.5, not changes)
+
+
+def test_records_that_do_not_fit_are_refused() -> None:
+    """All problems together: numbers that a conversion would change, values of the batch that differ."""
+    array = kinds([2]).to_struct_array()
+    array["brief"] = 1 + 2**-20
+    array["note"] = ["a", "b"]
+    array["scale"][0] += 1
+    with pytest.raises(SchemaError) as caught:
+        Kinds.from_struct_array(array)
+    assert {problem.path for problem in caught.value.problems} == {"brief", "note", "scale"}
 
 
 # ---- pytrees -----------------------------------------------------------------------------------------------------
@@ -551,7 +609,6 @@ BAD: dict[str, tuple[Callable[[], object], type[Exception], list[str]]] = {
     "bfloat16": (lambda: TensorDict(a=zeros(1).bfloat16()).numpy(), TypeError, ["`a`", "bfloat16", "float()"]),
     "gradient": (lambda: TensorDict(a=zeros(1).requires_grad_()).numpy(), TypeError, ["`a`", "detach()"]),
     "meta": (lambda: TensorDict(a=zeros(1, device="meta")).numpy(), TypeError, ["`a`", "meta", "cpu()"]),
-    "shared column": (lambda: frame().to_struct_array(), TypeError, ["`scale`", "shared", "exclude"]),
     "no identifier": (lambda: TensorDict({"a b": 1}).to_namedtuple(), ValueError, ["a b", "to_dict"]),
     "tuple fields": (lambda: TensorDict(axs=1, angle=1).to_namedtuple(Named), ValueError, ["axs", "mean `axis`"]),
     "tuple class": (lambda: TensorDict(a=1).to_namedtuple(dict), TypeError, ["dest_cls", "named tuple"]),

@@ -5,6 +5,7 @@ One idea: a batch is columns, and every format has its own form of the same few 
 - `_columns`: `columns_of(batch)`; a `Column` is a tensor, a ragged tensor, Python values or columns.
 - `_batches`: `batch_of(cls, columns, rows)`. What a class declares is held against columns here, and nowhere else.
 - `_arrow`: columns as Arrow tables. `_parquet`: files of them, and datasets of this library, in batches.
+- `_arrays`: structured arrays of numpy.
 - `_text`: CSV and JSON lines. `_frames`: pandas, polars, Hugging Face, MosaicML.
 - `_persistent`: `PersistentTensorDict`, a container in an HDF5 file or a zarr group.
 - `_functions`: what users call. `_streams`: what datasets have for it. `_formats`: formats by the end of a file's

@@ -8,6 +8,8 @@ from ..._schema import schema_of
 from ...classes._json import load
 from ...store import TensorDict
 from . import _functions as functions
+from ._arrays import from_array
+from ._arrays import is_flat as is_flat
 from ._arrow import from_arrow
 from ._arrow import to_arrow as to_arrow
 from ._frames import from_hf, from_pandas
@@ -26,7 +28,7 @@ from ._text import write_records as write_records
 
 READERS: dict[str, Any] = {
     "arrow": from_arrow, "pandas": from_pandas, "hf": from_hf, "csv": functions.from_csv, "json": functions.from_json,
-    "parquet": functions.from_parquet,
+    "parquet": functions.from_parquet, "array": from_array,
 }  # fmt: skip
 
 

@@ -1,0 +1,42 @@
+"""Structured numpy arrays as instances of typed classes: their fields are columns like those of any table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ...ops._nesting import struct_field
+from ._batches import batch_of
+from ._columns import Column, Columns, column_of
+
+
+def from_array(array: np.ndarray[Any, Any], *, cls: Any, device: Any = None) -> Any:
+    """An instance of the shape of an array, whose records hold also what is one value for the whole batch.
+
+    Raises:
+        SchemaError: for fields that do not fit the class.
+    """
+    found = batch_of(cls, _columns(array.reshape(-1)), array.size, device=device)
+    return found if array.ndim == 1 else found.reshape(array.shape)
+
+
+def _columns(records: np.ndarray[Any, Any]) -> Columns:
+    return {name: _column(records[name]) for name in records.dtype.names or ()}
+
+
+def _column(values: np.ndarray[Any, Any]) -> Column:
+    kind = f"numpy {values.dtype}"
+    if values.dtype.names is not None:
+        return Column(_columns(values), None, kind)
+    found = struct_field(values)
+    if isinstance(found, Tensor):
+        return Column(found, None, kind, objects=values.tolist)
+    return column_of([part.numpy() if isinstance(part, Tensor) else part for part in found], kind)
+
+
+def is_flat(dtype: np.dtype[Any]) -> bool:
+    """Whether every record has one value for each field, at every depth, which may be an array of numbers."""
+    inner = [dtype[name] for name in dtype.names or ()]
+    return all([is_flat(part) and (part.subdtype is None or part.subdtype[0].names is None) for part in inner])
