@@ -297,7 +297,7 @@ def kinds(size: list[int], **changes: Any) -> Kinds:
 
 @pytest.mark.parametrize("size", [[3], [1], [2, 2], []])
 @pytest.mark.parametrize("changes", [{}, {"mask": 0}], ids=["absent", "present"])
-def test_records_hold_every_kind_of_field(size, changes) -> None:
+def test_records_hold_every_kind_of_field(size: list[int], changes: dict[str, Any]) -> None:
     """Numbers that numpy lacks, objects, lengths that differ, and what is one value for the batch come back."""
     changes = {name: torch.zeros(torch.Size(size).numel()) for name in changes}
     batch = kinds(size, **changes)
