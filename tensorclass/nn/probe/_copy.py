@@ -30,13 +30,21 @@ _ATOMS = (
     type(None), bool, int, float, complex, str, bytes, type, range, slice, types.ModuleType, types.CodeType,
     torch.dtype, torch.device, torch.Size, torch.jit.ScriptFunction, weakref.ref, property,
 )  # fmt: skip
-_LIBRARIES = frozenset({"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"})
+MODELS = (
+    "torchvision", "torchaudio", "timm", "transformers", "diffusers", "peft", "accelerate", "safetensors",
+    "huggingface_hub", "tokenizers", "sentence_transformers", "open_clip", "segmentation_models_pytorch", "monai",
+    "kornia", "torch_geometric", "torchmetrics",
+)  # fmt: skip
+"""Libraries of models: what their code reaches besides the model is their own affair, such as a logger."""
+_LIBRARIES = frozenset({"torch", "numpy", "builtins", *MODELS, *sys.stdlib_module_names} - {"__main__"})
 DATA = frozenset((
     type(None), bool, int, float, complex, str, bytes, type(...), range, slice, torch.dtype, torch.device, torch.Size,
 ))  # fmt: skip
 HOLDERS = frozenset((dict, list, tuple, set, frozenset))
 _DEEPEST = 8
 _LARGE = 10_000
+HEAP = 1 << 9
+"""The flag of classes that are made by Python code."""
 
 
 class Uncopyable(Exception):
@@ -201,9 +209,11 @@ class Isolator:
 
     def _data(self, value: Any) -> Any:
         """A container of data."""
-        return value if self._share else self.known(value, value.copy())
+        return value if self._share else self.known(value, copy.copy(value))
 
     def _is_data(self, value: Any) -> bool:
+        if type(value) not in HOLDERS and getattr(value, "__dict__", None):
+            return False  # a class of the user's own, with attributes
         if len(value) <= _LARGE:
             return _is_data(value, self._share)
         if id(value) not in self._known_data:
@@ -213,13 +223,11 @@ class Isolator:
     def _dict(self, value: dict[Any, Any]) -> Any:
         if self._is_data(value):
             return self._data(value)
-        if _stays(value.values()):
+        if _stays(dict.values(value)):
             return value
-        twin = self.known(
-            value, type(value)() if type(value) is not defaultdict else defaultdict(value.default_factory)
-        )
-        for key, entry in value.items():
-            twin[key] = self.copy(entry)
+        twin, base = self._bare(value), _builtin_base(type(value))
+        for key, entry in base.items(value):
+            base.__setitem__(twin, key, self.copy(entry))
         return twin
 
     def _list(self, value: Any) -> Any:
@@ -227,10 +235,33 @@ class Isolator:
             return self._data(value)
         if _stays(value):
             return value
-        twin = self.known(value, type(value)())
-        for entry in value:
-            (twin.add if isinstance(value, set) else twin.append)(self.copy(entry))
+        twin, base = self._bare(value), _builtin_base(type(value))
+        for entry in base.__iter__(value):
+            (base.add if base is set else base.append)(twin, self.copy(entry))
         return twin
+
+    def _bare(self, value: Any) -> Any:
+        """An empty container of the same class, made without the class's own constructor, with its attributes."""
+        base = _builtin_base(type(value))
+        twin = self.known(value, base.__new__(type(value)))
+        if base is deque:
+            deque.__init__(twin, (), value.maxlen)
+        if base is defaultdict:
+            twin.default_factory = value.default_factory
+        return self._attributes(value, twin)
+
+    def _attributes(self, value: Any, twin: Any) -> Any:
+        for name, entry in getattr(value, "__dict__", {}).items():
+            twin.__dict__[name] = self.copy(entry)
+        return twin
+
+    def _subclass(self, value: Any) -> Any:
+        """A container or a text of the user's or a library's own class; what says how it is copied is asked."""
+        if _copies_itself(type(value)):
+            return self._object(value)
+        if isinstance(value, (dict, list, deque, set)):
+            return self._dict(value) if isinstance(value, dict) else self._list(value)
+        return value
 
     def _tuple(self, value: tuple[Any, ...]) -> Any:
         if self._is_data(value):
@@ -238,7 +269,7 @@ class Isolator:
         made = [self.copy(entry) for entry in value]
         if all(new is old for new, old in zip(made, value, strict=True)):
             return value
-        return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
+        return self._attributes(value, tuple.__new__(type(value), made))
 
     def _array(self, value: Any) -> Any:
         return value if self._share else self.known(value, value.copy())
@@ -256,10 +287,7 @@ class Isolator:
         if hasattr(cls, "__tensor_collection__") or hasattr(cls, "__tensorclass_schema__"):
             return self.known(value, value.apply(self.copy))
         if _is_plain(value):
-            twin = self.known(value, object.__new__(cls))
-            for name, entry in value.__dict__.items():
-                twin.__dict__[name] = self.copy(entry)
-            return twin
+            return self._attributes(value, self.known(value, object.__new__(cls)))
         if getattr(value, "nbytes", 0) > _LARGE or (hasattr(value, "__len__") and _length(value) > _LARGE):
             return value  # data, and too much of it
         try:
@@ -286,13 +314,14 @@ _RULES: tuple[tuple[Any, Callable[[Isolator, Any], Any]], ...] = (
     (RemovableHandle, Isolator._handle),
     (np.ndarray, Isolator._array),
     (tuple, Isolator._tuple),
+    ((dict, list, deque, set, str, bytes, int, float, complex), Isolator._subclass),
 )
 
 
 def _is_data(values: Collection[Any], deep: bool) -> bool:
     """Whether values are numbers, texts and such; or, when inner containers count too, hold nothing else."""
     for _ in range(_DEEPEST if deep else 1):
-        values = values.values() if isinstance(values, dict) else values
+        values = dict.values(values) if isinstance(values, dict) else values
         kinds = set(map(type, values)) - DATA
         if not kinds <= HOLDERS or not kinds:
             return not kinds
@@ -379,13 +408,22 @@ def _matters(value: Any) -> bool:
     return str(module).partition(".")[0] not in _LIBRARIES
 
 
+def _builtin_base(cls: type) -> Any:
+    """The builtin container that a class is or extends."""
+    return next(base for base in cls.__mro__ if base in _EXACT)
+
+
+def _copies_itself(cls: type) -> bool:
+    """Whether a class in Python says how it is copied, or has slots."""
+    names = ("__reduce__", "__reduce_ex__", "__deepcopy__", "__copy__", "__slots__")
+    return any(vars(base).get(name) for base in cls.__mro__ if base.__flags__ & HEAP for name in names)
+
+
 def _is_plain(value: Any) -> bool:
     """Whether an object is its `__dict__`, made by a class in Python that leaves copying alone."""
     cls = type(value)
-    special = any({"__reduce__", "__reduce_ex__"} & vars(base).keys() for base in cls.__mro__[:-1])
-    if special or not hasattr(value, "__dict__") or hasattr(cls, "__deepcopy__") or hasattr(cls, "__copy__"):
-        return False
-    return not any(vars(base).get("__slots__") for base in cls.__mro__) and bool(cls.__flags__ & (1 << 9))
+    made = all(base.__flags__ & HEAP for base in cls.__mro__[:-1])
+    return made and hasattr(value, "__dict__") and not _copies_itself(cls)
 
 
 def _length(value: Any) -> int:

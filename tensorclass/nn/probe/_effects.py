@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ._copy import DATA, HOLDERS
+from ._copy import DATA, HEAP, HOLDERS, MODELS
 
 OPT_OUT = "__tensorclass_probe__"
 """Set to False on a class, a module or a function, it is never run by a check."""
@@ -30,7 +30,7 @@ _PURE = frozenset((
     "torch", "numpy", "einops", "tensorclass", "math", "cmath", "operator", "functools", "itertools", "collections",
     "typing", "typing_extensions", "types", "dataclasses", "enum", "numbers", "copy", "copyreg", "abc", "contextlib",
     "contextvars", "re", "string", "fractions", "decimal", "statistics", "bisect", "heapq", "inspect", "random",
-    "weakref", "builtins", "annotated_types", "jaxtyping", "pytest", "_pytest", "@py_builtins",
+    "weakref", "builtins", "annotated_types", "jaxtyping", "pytest", "_pytest", "@py_builtins", *MODELS,
 ))  # fmt: skip
 _FUNCTIONS = frozenset((
     "print", "open", "input", "exec", "eval", "compile", "breakpoint", "__import__", "exit", "quit",
@@ -50,8 +50,6 @@ _WRITERS = frozenset((
 ))  # fmt: skip
 _STORES = frozenset(("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "DELETE_SLICE"))
 _MOST = 4000
-_HEAP = 1 << 9
-"""The flag of classes that are made by Python code."""
 
 
 @dataclass
@@ -109,7 +107,7 @@ class Reach:
         if _root(cls) in ("numpy", "re", "builtins") or (_root(cls) == "torch" and not isinstance(value, nn.Module)):
             return
         held = getattr(value, "__dict__", None)
-        if held is None or not cls.__flags__ & _HEAP or _is_library(cls):  # made by C, or of slots
+        if held is None or not cls.__flags__ & HEAP or _is_library(cls):  # made by C, or of slots
             if not _is_pure(cls):
                 self._may(f"a {cls.__module__}.{cls.__qualname__}")
             return
@@ -122,9 +120,10 @@ class Reach:
             if id(base) in self._seen and base is not cls:
                 continue
             self._seen[id(base)] = base
+            self.writes |= _root(base) in MODELS
             if _is_pure(base) or hasattr(base, "__tensorclass_schema__"):
                 continue
-            if not base.__flags__ & _HEAP or _is_library(base):
+            if not base.__flags__ & HEAP or _is_library(base):
                 self._may(f"a {base.__module__}.{base.__qualname__}")
             for name, member in vars(base).items():
                 for code in _functions(member):
