@@ -35,7 +35,8 @@ class Seeded(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
-        if torch.Tag.nondeterministic_seeded in func.tags and options.get("generator") is None:
+        draws = torch.Tag.nondeterministic_seeded in func.tags and not _drops_nothing(func, args, options)
+        if draws and options.get("generator") is None:
             func = _with_generator(func)
             options["generator"] = self.generator
         return func(*args, **options)
@@ -50,6 +51,15 @@ def _with_generator(func: Any) -> Any:
     if name not in packet.overloads():
         raise UnsupportedOperationError(f"{packet} can't draw from a generator; seed it with `torch.manual_seed`")
     return getattr(packet, name)
+
+
+def _drops_nothing(func: Any, args: Any, options: Any) -> bool:
+    """Whether an operation draws for dropout only, such as a fused attention, and its rate is 0."""
+    for place, argument in enumerate(func._schema.arguments):
+        if argument.name == "dropout_p":
+            rate = args[place] if place < len(args) else options.get("dropout_p", argument.default_value)
+            return bool(rate == 0)
+    return False
 
 
 def _takes_generator(func: Any) -> bool:

@@ -18,7 +18,8 @@ from torch import Tensor
 from ..._schema import MISSING, FieldSpec, Polynomial
 from ...core._keys import Path
 from ..check._declared import Probed, Report, SeenOutput, Use
-from ..check._unify import Clash, Rest
+from ..check._known import overlap
+from ..check._unify import Clash, Rest, Term
 from ..parts._diagnostics import Diagnostic
 from ..parts._results import TENSORS
 from ..parts._slots import fields_of
@@ -30,6 +31,7 @@ from ._quiet import quiet
 from ._run import Outcome, RealTensors, Tensors, as_real
 from ._search import Again, Searcher, Sweep, Unknown, device_of, parameter_count
 from ._sizes import BATCHES, SweepSizes, dtype_for
+from ._values import RealRuns
 from ._words import useful_line
 
 _ATTEMPTS = 24
@@ -91,10 +93,28 @@ class Prober(Searcher):
             self._once(sweeps[0], index)
         for index in range(len(self.stages)):
             self._tell(index, sweeps)
+        self.found = self._cited()
         seen = tuple(self._seen(sweeps[0], index) for index in range(len(self.stages)))
         blind = {index: reason for sweep in sweeps[:1] for index, reason in sweep.blind.items()}
         probed = Probed(tuple(self.found), tuple(self.answered), dict(self.narrowed), seen, blind)
         return replace(self.report, diagnostics=_sorted(self.report, probed), probed=probed)
+
+    def _cited(self) -> list[Diagnostic]:
+        """What was found; errors of modules that read what comes of a narrowed field say where it was narrowed."""
+        found = list(self.found)
+        for name, cause in self.causes.items():
+            inputs = self.report.inputs.items()
+            stem = {path for path, place in inputs if any(name in _names(term) for term in place.terms)}
+            late = set[int]()
+            for index, stage in enumerate(self.stages):
+                if any(overlap(slot.path, path) for slot in stage.reads for path in stem):
+                    stem |= {slot.path for slot in stage.written}
+                    late.add(index)
+            note = f"see {cause.code}: {cause.message} ({cause.location})"
+            for place, d in enumerate(found):
+                if d.severity == "error" and d.module in late:
+                    found[place] = replace(d, notes=(*d.notes, note))
+        return found
 
     def sweeps(self) -> list[Sweep]:
         """The sweeps of the last attempt: the one in which nothing new was learned about the inputs."""
@@ -109,6 +129,8 @@ class Prober(Searcher):
     def _sweep(self, number: int) -> Sweep:
         sizes = SweepSizes(self.unifier, self.plan, number, small=self.tensors.real)
         sweep = Sweep(number, sizes, self.isolator(self.tensors))
+        if number == 0:
+            self.first = sizes
         for place in self.report.inputs.values():
             if place.spec.kind in TENSORS:  # so that names get their numbers in the order of the input class
                 sweep.sizes.shape(place.terms)
@@ -137,13 +159,20 @@ class Prober(Searcher):
             except (Unknown, Uncopyable) as reason:
                 sweep.blind[index] = str(reason)
             except Exception as error:  # what the probe itself can't handle must not stop a build
-                sweep.blind[index] = f"the probe failed ({type(error).__name__}: {useful_line(error)})"
+                self.faults[index] = self.fault(index, error)
         sweep.outcomes[index] = outcome
         usable = outcome.values if not outcome.findings else None
         for position, use in enumerate(self.report.writes[index]):
             if use is not None:
                 value = usable[position] if usable is not None else self._declared(sweep, use)
                 self._write(sweep, use.slot.path, value)
+
+    def fault(self, index: int, error: Exception) -> Diagnostic:
+        """W206."""
+        self.errors.append(error)
+        what = f"could not be copied for the check: {type(error).__name__}: {useful_line(error)}"
+        hint = "a fault of tensorclass, please report it; its outputs are compared on the first call"
+        return self.words.diagnostic(index, "W206", what, (), hint)
 
     def _outcome(self, sweep: Sweep, index: int) -> Outcome:
         values = sweep.given[index]
@@ -152,7 +181,7 @@ class Prober(Searcher):
             raise Unknown(f"it needs values ({useful_line(outcome.error)})")
         if (outcome.error is not None or outcome.findings) and not self._really(sweep, index, outcome):
             raise Unknown("fake tensors do not show what it does")
-        if self.searching and sweep.batch != 1 and index not in self.hints:
+        if self.searching and index not in self.hints:
             self._search(sweep, index, outcome)
         if outcome.error is None and sweep.number == 0:
             self._without(sweep, index)
@@ -186,6 +215,10 @@ class Prober(Searcher):
         made = [as_real(value, tensors) for value in values]
         paths = [use.slot.path for use in self.report.reads[index] if use is not None]
         again = self.run_one(index, sweep, made, tensors=tensors, live=zip(paths, made, strict=True))
+        if again.error is not None and outcome.error is None and sweep.sizes.guessed:
+            # Made up values may be too many for the module, which fake tensors can't tell: fewer of them.
+            few = {name: 4 * place for place, name in enumerate(sorted(sweep.sizes.guessed), 2)}
+            again = self.run_at(sweep, index, self.plan.with_(few), tensors)[1]
         if again.error is not None and tensors.is_blind(again.error):
             return False
         if again.error is not None and outcome.error is not None:
@@ -265,7 +298,14 @@ class Prober(Searcher):
     def _tell(self, index: int, sweeps: Sequence[Sweep]) -> None:
         """What one module did in all sweeps, as diagnostics."""
         reason = next((sweep.blind[index] for sweep in sweeps if index in sweep.blind), None)
+        if index in self.faults:
+            self.found.append(self.faults[index])
+            return
         if reason is not None:
+            told = [] if index in self.once else self._by_values(sweeps[1], index, True)
+            self.found += told
+            if any(d.severity == "error" for d in told):
+                return
             later = 'its outputs are compared on the first call; `probe="run"` runs a copy now'
             hint = "" if self.tensors.real else later
             self.found.append(self.words.diagnostic(index, "N302", f"is not probed: {reason}", (), hint))
@@ -291,7 +331,20 @@ class Prober(Searcher):
         self._promoted(index, sweeps[0])
         if index in sweeps[0].given:
             self._halved(index, sweeps[0])
+        before = len(self.found)
         self._alone(index, sweeps)
+        if index not in self.once and before == len(self.found):
+            self.found += self._by_values(sweeps[1], index, False)
+
+    def _by_values(self, sweep: Sweep, index: int, blind: bool) -> list[Diagnostic]:
+        if self.reach[index].refused or index in self.blocked:
+            return []
+        try:
+            return list(RealRuns(self, sweep, index).shown(blind))
+        except Uncopyable:
+            return []
+        except Exception as error:  # as for a sweep
+            return [self.fault(index, error)]
 
     def _alone(self, index: int, sweeps: Sequence[Sweep]) -> None:
         outcome, given = sweeps[2].outcomes[index], self._given(sweeps[2], index)
@@ -371,6 +424,10 @@ class Prober(Searcher):
         values = sweep.outcomes[index].values or (None,) * len(self.report.writes[index])
         return tuple(SeenOutput(v.dtype, _event(u, v) or ()) if isinstance(v, Tensor) else None
                      for u, v in zip(self.report.writes[index], values, strict=True))  # fmt: skip
+
+
+def _names(term: Term) -> tuple[str, ...]:
+    return term.names if isinstance(term, Polynomial) else ()
 
 
 def _event(use: Use | None, value: Any) -> tuple[int, ...] | None:

@@ -35,15 +35,17 @@ class Tensors(Protocol):
 
 
 class RealTensors:
-    """Real tensors: random floats, zeros for everything that may be an index; the same ones each time.
+    """Real tensors: random floats, one number (0) for everything that may be an index; the same ones each time.
 
     Args:
         device: Where modules draw, from a generator of their own.
+        number: What stands in tensors of whole numbers.
     """
 
     real = True
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, number: int = 0) -> None:
+        self._number = number
         self._generators: dict[torch.device, torch.Generator] = {}
         self._drawing = Seeded(self.generator(device))
 
@@ -57,7 +59,7 @@ class RealTensors:
         """A real tensor of a shape."""
         if dtype.is_floating_point or dtype.is_complex:
             return torch.rand(tuple(shape), device=device, generator=self.generator(device)).to(dtype)
-        return torch.zeros(tuple(shape), dtype=dtype, device=device)
+        return torch.full(tuple(shape), self._number, dtype=dtype, device=device)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -74,6 +73,12 @@ class Searcher:
         self.hints: dict[int, str] = {}
         self.searching = True
         self.errors: list[Exception] = []
+        self.causes: dict[str, Diagnostic] = {}
+        """For each variable that was narrowed what says so."""
+        self.first: SweepSizes
+        """Of the first sweep."""
+        self.faults: dict[int, Diagnostic] = {}
+        """Modules that the probe itself fails on."""
         self.data: dict[int, bool] = {}
         self.blocked = {d.module for d in report.diagnostics if d.code in BLOCKING}
         self.live = liveness(stages, output)
@@ -99,11 +104,12 @@ class Searcher:
         return outcome
 
     def tensor(
-        self, sweep: Sweep, spec: FieldSpec, shape: Sequence[int], dtype: torch.dtype, device: Any = None
-    ) -> Tensor:
+        self, sweep: Sweep, spec: FieldSpec, shape: Sequence[int], dtype: torch.dtype, device: Any = None,
+        tensors: Tensors | None = None,
+    ) -> Tensor:  # fmt: skip
         """A tensor for a field in one sweep."""
         batch = (sweep.batch,) if spec.kind == "tensor" else ()
-        return self.tensors.tensor((*batch, *shape), dtype, device or self.device)
+        return (tensors or self.tensors).tensor((*batch, *shape), dtype, device or self.device)
 
     def close(self) -> None:
         """Let go of whatever tracebacks hold: the frames of the build, with the modules."""
@@ -120,6 +126,12 @@ class Searcher:
             Unknown: when the inputs are too open to say that the module is wrong.
         """
         uses = [use for use in self.report.reads[index] if use is not None]
+        if sweep.batch == 1:
+            terms = [term for use in uses for term in self.unifier.resolve(use.place.terms)]
+            names = [n for t in terms if isinstance(t, Polynomial) for n in t.names if n in sweep.sizes.guessed]
+            if outcome.error is not None and self._alone_at_known_sizes(sweep, index, names):
+                raise Again
+            return
         if outcome.error is not None and self._search_dtypes(sweep, index, uses):
             raise Again
         terms = [term for use in uses for term in self.unifier.resolve(use.place.terms)]
@@ -127,7 +139,10 @@ class Searcher:
         names = [n for t in terms if isinstance(t, Polynomial) for n in t.names if n in sweep.sizes.guessed]
         # What comes out of a shape that we chose says little, unless other shapes do no better.
         wrong = outcome.error is not None or (rests and outcome.findings)
-        if wrong and self._search_sizes(sweep, index, list(dict.fromkeys(names)), list(dict.fromkeys(rests))):
+        names = list(dict.fromkeys(names))
+        if wrong and self._search_sizes(sweep, index, names, list(dict.fromkeys(rests)), outcome.error):
+            raise Again
+        if self._moves(sweep, index, outcome):
             raise Again
         if outcome.error is not None and rests:
             raise Unknown("its inputs are declared with any shape, and none that was tried is accepted")
@@ -148,7 +163,9 @@ class Searcher:
                     return True
         return False
 
-    def _search_sizes(self, sweep: Sweep, index: int, names: list[str], rests: list[str]) -> bool:
+    def _search_sizes(
+        self, sweep: Sweep, index: int, names: list[str], rests: list[str], error: Exception | None
+    ) -> bool:
         sizes = interesting(self.targets[index])
         for rank in (1, 0, 2, 3) if rests else (0,):
             ranks = dict.fromkeys(rests, rank)
@@ -162,33 +179,64 @@ class Searcher:
             if found or (rests and works({})):
                 self.plan.ranks.update(ranks)
                 for name in found:
-                    self._settle(index, name, found, alternatives(name, found, works))
+                    others = alternatives(name, found, works)
+                    self.plan.sizes[name] = (found[name], *others)  # of several, the probes take turns
+                    if not others and "#" not in name and found[name] in sizes:
+                        text = self.words.only_size(index, plain_name(name), found[name], error)
+                        self._narrow(index, name, found[name], *text)
                 return True
         return False
 
-    def _settle(self, index: int, name: str, found: dict[str, int], others: list[int]) -> None:
-        """The only size that a module accepts is what the dim is from now on; of several, the probes take turns."""
-        size = found[name]
-        self.plan.sizes[name] = (size, *others)
-        if others or "#" in name or size not in interesting(self.targets[index]):
-            return
-        with suppress(Clash):
-            self.unifier.unify((Polynomial.of(name),), (Polynomial.of(size),))
-            self.narrowed[name] = size
-            message = f"is the only one to read dim `{plain_name(name)}` as {size}"
-            note = self.words.diagnostic(index, "N303", message)
-            who = self.words.who(index)
-            self.found.append(replace(note, message=f"dim `{plain_name(name)}` is {size}: the only size {who} accepts"))
+    def _moves(self, sweep: Sweep, index: int, outcome: Outcome) -> bool:
+        """Where a module moves dims, the size that it declares is that of the open dim of the input."""
+        if [finding.code for finding in outcome.findings] != ["E114"]:
+            return False
+        use = self.report.writes[index][outcome.findings[0].position]
+        shape, found = outcome.findings[0].given, False
+        reads = [value.shape for value in sweep.given[index] if isinstance(value, Tensor)]
+        if use is None or not any(sorted(read[1:]) == sorted(shape) for read in reads):
+            return False
+        terms = self.unifier.resolve(use.place.terms)
+        for term, size in zip(terms, shape, strict=False) if len(terms) == len(shape) else ():
+            names = [name for name in sweep.sizes.guessed if sweep.sizes.known.get(name) == size]
+            wanted = term.constant if isinstance(term, Polynomial) else None
+            if wanted is not None and wanted != size and len(names) == 1:
+                text = f"dim `{plain_name(names[0])}` is {wanted}: the size {self.words.who(index)} declares to write"
+                found |= self._narrow(index, names[0], wanted, text, "")
+        return found
 
-    def run_at(self, sweep: Sweep, index: int, plan: Learned) -> tuple[list[Any], Outcome]:
+    def _narrow(self, index: int, name: str, size: int, message: str, hint: str) -> bool:
+        """A dim of the input has one size from now on."""
+        try:
+            self.unifier.unify((Polynomial.of(name),), (Polynomial.of(size),))
+        except Clash:
+            return False
+        self.narrowed[name] = size
+        self.causes[name] = replace(self.words.diagnostic(index, "W205", "", (), hint), message=message)
+        self.found.append(self.causes[name])
+        return True
+
+    def run_at(
+        self, sweep: Sweep, index: int, plan: Learned, tensors: Tensors | None = None
+    ) -> tuple[list[Any], Outcome]:
         """Run a module on values of other sizes than those of the sweep: with the values."""
         sizes = sweep.sizes.copy(plan)
         values = []
         for use, value in zip(self.report.reads[index], sweep.given[index], strict=True):
             if isinstance(value, Tensor) and use is not None and use.slot.spec.kind in TENSORS:
-                value = self.tensor(sweep, use.slot.spec, sizes.shape(use.place.terms), value.dtype, value.device)
+                shape = sizes.shape(use.place.terms)
+                value = self.tensor(sweep, use.slot.spec, shape, value.dtype, value.device, tensors)
             values.append(value)
-        return values, self.run_one(index, sweep, values, sizes)
+        return values, self.run_one(index, sweep, values, sizes, tensors=tensors)
+
+    def _alone_at_known_sizes(self, sweep: Sweep, index: int, names: Sequence[str]) -> bool:
+        """Whether a batch of one is accepted with the sizes of the first sweep: then it was the sizes, not the one."""
+        first = {name: self.first.known[name] for name in names if name in self.first.known}
+        first = {name: size for name, size in first.items() if size != sweep.sizes.known.get(name)}
+        if not first or self.run_at(sweep, index, self.plan.with_(first))[1].error is not None:
+            return False
+        self.plan.sizes.update({name: (size,) for name, size in first.items()})
+        return True
 
     def _works(self, sweep: Sweep, index: int, values: Sequence[Any]) -> bool:
         return self.run_one(index, sweep, values).error is None
@@ -197,13 +245,17 @@ class Searcher:
         """What the module would accept instead, found by trying."""
         values = sweep.given[index]
         for text, tried in self._variations(index, uses, values):
-            if self._works(sweep, index, tried):
+            outcome = self.run_one(index, sweep, tried)
+            sizes = {size for value in tried if isinstance(value, Tensor) for size in value.shape}
+            flows = all(f.code == "E114" and f.given[f.dim] in sizes for f in outcome.findings)
+            if outcome.error is None and flows:  # a hint that leads to the next error is none
                 return text
         return ""
 
     def _variations(self, index: int, uses: Sequence[Use], values: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
         name = f"`{self.stages[index].name}`"
-        if 1 < len(values) < 4:
+        kinds = [value.dtype.is_floating_point for value in values if isinstance(value, Tensor)]
+        if 1 < len(values) < 4 and kinds != kinds[::-1]:  # only where dtypes say which one is meant
             order = ", ".join(use.slot.label for use in reversed(uses))
             yield f"{name} accepts its in fields in another order: in_fields=({order})", list(reversed(values))
         sizes = (*interesting(self.targets[index])[:32], 1)
@@ -224,6 +276,9 @@ def _changes(
 ) -> Iterator[tuple[str, Sequence[int], torch.dtype]]:  # fmt: skip
     """Other tensors that might have been meant, in words, shape and dtype."""
     name, shape, batch = f"`{use.slot.name}`", list(value.shape), int(use.slot.spec.kind == "tensor")
+    if value.ndim - batch == 3:
+        text = f"{name} with its last dim first (the layout is channels first), `movedim(-1, -3)`,"
+        yield text, [*shape[:-3], shape[-1], *shape[-3:-1]], value.dtype
     if value.ndim - batch > 1:
         yield f"{name} with its last two dims swapped", [*shape[:-2], shape[-1], shape[-2]], value.dtype
     for dim in reversed(range(batch, value.ndim)):

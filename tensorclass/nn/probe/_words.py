@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path as File
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...errors import SchemaError
 from ..check._declared import Report, Use
@@ -52,11 +53,28 @@ class Words:
         if problem is not None and problem.path == "the output":
             message = f"returns {problem.given}, declared {problem.declared}"
             return self.diagnostic(index, "E111", message, (given,), problem.hint)
-        notes = (given, f"{type(error).__name__}: {useful_line(error)}", *user_line(error, self.stages[index].location))
+        place = inner_module(error)
+        inner = (f"raised in `{place[0]}`, {place[1]}",) if place else ()
+        raised = f"{type(error).__name__}: {useful_line(error)}"
+        notes = (given, raised, *inner, *user_line(error, self.stages[index].location))
         return self.diagnostic(
             index, "E108", "rejects the inputs it declares", notes,
             hint or "declare the shapes and dtypes that the module takes, or change the module",
         )  # fmt: skip
+
+    def only_size(self, index: int, dim: str, size: int, error: Exception | None) -> tuple[str, str]:
+        """W205: the message and a hint. A convolution says itself that it is about channels."""
+        takes = re.search(r"to have (\d+) channels", str(error)) if error is not None else None
+        if error is None or takes is None or int(takes[1]) != size:
+            return (
+                f"dim `{dim}` is {size}: the only size {self.who(index)} accepts",
+                "declare the size in the input class",
+            )
+        place = inner_module(error)
+        where = f" (`{place[0]}`)" if place else ""
+        message = f"dim `{dim}` is {size}: {self.who(index)}{where} takes {size} channels from `{dim}`; "
+        hint = "where channels come last, move them: `x.movedim(-1, -3)`; else declare the size in the input class"
+        return message + "the layout is channels first", hint
 
     def finding(self, index: int, found: Symptom, given: str, batch: int, expression: str) -> Diagnostic:
         """One thing that a module returned and did not declare, or changed and should not have."""
@@ -212,6 +230,17 @@ def useful_line(error: BaseException) -> str:
     rows = [row for row in rows if row and not row.startswith(("Exception raised from", "While executing", "("))]
     line = rows[0] if rows else ""
     return line if len(line) <= 200 else line[:197] + "..."
+
+
+def inner_module(error: BaseException) -> tuple[str, str] | None:
+    """The path and the repr of the innermost module inside of the one that was called in which an error was raised."""
+    frames = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    modules = [owner for owner in frames if isinstance(owner, nn.Module)]
+    if not modules or modules[-1] is modules[0]:
+        return None
+    name = next((name for name, module in modules[0].named_modules() if module is modules[-1]), "")
+    text = repr(modules[-1])
+    return (name, text if "\n" not in text else type(modules[-1]).__name__) if name else None
 
 
 def user_line(error: BaseException, declared: Location) -> list[str]:

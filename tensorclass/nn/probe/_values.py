@@ -1,0 +1,171 @@
+"""One module on real values: whether elements of a batch influence each other, and what fake tensors can't show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ..parts._diagnostics import Diagnostic
+from ..parts._stage import module_of
+from ._run import Outcome, RealTensors, as_real
+from ._search import Searcher, Sweep, parameter_count
+
+_CHEAP = 1 << 28
+"""Multiplications of one run, roughly: some ten milliseconds."""
+_STRUCTURAL = re.compile(
+    r"shape|size|dtype|dimension|\bdims?\b|channel|scalar type|same type|implemented for|has no attribute|argument|"
+    r"NoneType|not subscriptable|not callable|not iterable|unsupported operand", re.IGNORECASE,
+)  # fmt: skip
+"""Words of errors that speak of shapes and types; those of other errors may come of the values that were made up."""
+
+
+def is_cheap(target: Any, values: Sequence[Any], factor: int = 1) -> bool:
+    """Whether one real run of a module takes little: parameters, times the places that each of them is used at."""
+    places = [value.numel() // max(min(value.shape[1:], default=1), 1) for value in values if isinstance(value, Tensor)]
+    numbers = sum(value.numel() for value in values if isinstance(value, Tensor))
+    return (parameter_count(target) + 16) * max(places, default=1) <= factor * _CHEAP and numbers <= factor << 18
+
+
+class RealRuns:
+    """Real runs of copies of one module in one sweep."""
+
+    def __init__(self, searcher: Searcher, sweep: Sweep, index: int) -> None:
+        self.searcher = searcher
+        self.sweep = sweep
+        self.index = index
+        self.target = searcher.targets[index]
+        self.generator = torch.Generator(searcher.device).manual_seed(0)
+
+    def influences(self) -> Iterator[Diagnostic]:
+        """E117 and W204 of a module that has run on real values in its sweep."""
+        values = self.sweep.given.get(self.index)
+        if values is None:
+            return
+        norms = [name for name, module in _modules(self.target) if isinstance(module, _BatchNorm) and module.training]
+        if norms and self._mixed(values, True, thorough=True):
+            message = f"takes statistics over the batch: batch norm {', '.join(norms) or 'itself'} is in training"
+            hint = "`eval()` uses the running statistics; in training that is what batch norm does"
+            yield self.searcher.words.diagnostic(self.index, "W204", message, (), hint)
+        change = self._mixed(values, False, thorough=True)
+        if change:
+            yield self._mixing("E117", change)
+
+    def shown(self, blind: bool) -> Iterator[Diagnostic]:
+        """What a build finds by real runs: a rejection or a finding that fake tensors do not show, and W207."""
+        given = self.sweep.given.get(self.index)
+        if given is None or not is_cheap(self.target, given, 8 if blind else 1):
+            return
+        values, outcome = self._made(given, 0)
+        if outcome.error is None and not outcome.findings:
+            change = self._mixed(values, False)
+            if change:
+                yield self._mixing("W207", change)
+            return
+        again = self._made(given, 1)[1]  # the same for other values, or it is the values that were wrong
+        text, words = self.searcher.words.given(self.searcher.report.reads[self.index], values), self.searcher.words
+        if outcome.error is not None and again.error is not None:
+            if _is_structural(outcome.error) and str(outcome.error) == str(again.error):
+                yield words.rejected(self.index, outcome.error, text, "")
+            return
+        for one, other in zip(outcome.findings, again.findings, strict=False):
+            if one == other and one.code in ("E110", "E111", "E112", "E113") and not (one.code == "E113" and blind):
+                yield words.finding(self.index, one, text, self.sweep.batch, "")
+                return
+
+    def _made(self, given: Sequence[Any], number: int) -> tuple[list[Any], Outcome]:
+        tensors = RealTensors(self.searcher.device, number)
+        values = [as_real(value, tensors) for value in given]
+        return values, self._run(values, norms=False)
+
+    def _mixing(self, code: str, change: str) -> Diagnostic:
+        hint = "count dims from the end, as in `softmax(-1)`; recurrent and attention layers take `batch_first`"
+        if code == "W207":
+            hint += "; where elements are meant to meet, filter `PipelineWarning`"
+        return self.searcher.words.diagnostic(self.index, code, f"mixes elements of the batch: {change}", (), hint)
+
+    def _mixed(self, values: Sequence[Any], norms: bool, *, thorough: bool = False) -> str:
+        """What a change of one element of an in field changes besides it; "" for nothing."""
+        base = self._run(values, norms).values
+        if base is None:
+            return ""
+        batched = [
+            p for p, use in enumerate(self.searcher.report.reads[self.index])
+            if use is not None and use.slot.spec.kind == "tensor" and isinstance(values[p], Tensor)
+        ]  # fmt: skip
+        if not thorough and self._compared(base, values, batched, 0, norms) is None:
+            return ""
+        if not _alike(base, self._run(values, norms).values or ()):
+            return ""  # different each time
+        for position in batched:
+            for element in range(self.sweep.batch if thorough else 1):
+                found = self._compared(base, values, [position], element, norms)
+                if found is not None:
+                    use = self.searcher.report.reads[self.index][position]
+                    assert use is not None
+                    return f"changing element {element} of `{use.slot.name}` changes {found[0]} of `{found[1]}`"
+        return ""
+
+    def _run(self, values: Sequence[Any], norms: bool) -> Outcome:
+        tensors = RealTensors(self.searcher.device)
+        isolator = self.searcher.isolator(tensors)
+        copied = isolator.copy(self.target)
+        for _, module in _modules(copied) if not norms else ():
+            if isinstance(module, _BatchNorm):
+                module.eval()
+        fresh = [value.detach().clone() if isinstance(value, Tensor) else value for value in values]
+        return self.searcher.run_one(self.index, self.sweep, fresh, tensors=tensors, isolator=isolator)
+
+    def _changed(self, value: Tensor, element: int) -> Tensor:
+        """The same batch with one element changed."""
+        changed = value.detach().clone()
+        one = changed[element]
+        if one.dtype == torch.bool:
+            changed[element] = ~one
+        elif one.is_floating_point():
+            changed[element] = one + torch.rand(one.shape, device=one.device, generator=self.generator).to(one.dtype)
+        else:  # small indices stay in range
+            changed[element] = 1 - one.clamp(0, 1)
+        return changed
+
+    def _compared(
+        self, base: Sequence[Any], values: Sequence[Any], positions: Sequence[int], element: int, norms: bool
+    ) -> tuple[str, str] | None:
+        """The other elements that come out otherwise, and where, when one element of some in fields is changed."""
+        changed = [self._changed(value, element) if p in positions else value for p, value in enumerate(values)]
+        made = self._run(changed, norms).values or ()
+        for use, before, after in zip(self.searcher.report.writes[self.index], base, made, strict=False):
+            if use is None or not isinstance(before, Tensor) or before.shape[:1] != (self.sweep.batch,):
+                continue
+            others = [i for i in range(self.sweep.batch) if i != element and not _close(before[i], after[i])]
+            if others:
+                return f"element {' and '.join(map(str, others))}", use.slot.name
+        return None
+
+
+def _is_structural(error: Exception) -> bool:
+    if isinstance(error, (Warning, AssertionError, torch.linalg.LinAlgError)):
+        return False
+    return isinstance(error, (TypeError, AttributeError, NotImplementedError)) or bool(_STRUCTURAL.search(str(error)))
+
+
+def _modules(target: Any) -> list[tuple[str, nn.Module]]:
+    """The modules of a callable, those that a closure holds included."""
+    cells = [cell.cell_contents for cell in getattr(target, "__closure__", None) or ()]
+    owners = [m for m in (module_of(target), *cells) if isinstance(m, nn.Module)]
+    return [(f"`{name}`" if name else f"`{type(m).__name__}`", m) for o in owners for name, m in o.named_modules()]
+
+
+def _alike(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    pairs = [(a, b) for a, b in zip(one, other, strict=False) if isinstance(a, Tensor)]
+    return len(one) == len(other) and all(isinstance(b, Tensor) and _close(a, b) for a, b in pairs)
+
+
+def _close(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.allclose(
+        one.to(torch.float64), other.to(torch.float64), rtol=1e-4, atol=1e-6, equal_nan=True
+    )
