@@ -18,10 +18,10 @@ from torch.distributions import Distribution
 
 from tensorclass import Ragged, Shared, TensorClass, TensorDict, produced
 from tensorclass.errors import BuildError, SchemaError
-from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.nn import PipelineWarning, TensorClassModule, TensorClassSequential
 from tensorclass.nn.probe import _fake as fake_tensors
 from tensorclass.typing import Float, Float32, Int64
-from tests.nn._pipelines import Digits, Prediction, classifier, step
+from tests.nn._pipelines import Digits, Prediction, classifier, digits, step
 from tests.nn._zoo import pipeline
 
 HELD = nn.BatchNorm1d(8)
@@ -80,6 +80,7 @@ def test_process_wide_switches_are_put_back(mode):
     assert (Distribution._validate_args, list(warnings.filters), torch.is_grad_enabled()) == before
 
 
+@pytest.mark.filterwarnings("ignore:warning.W207")
 def test_gradients_and_lazies_are_untouched():
     """No gradient appears, and a lazy module waits for its first real batch, of any width."""
     layer, lazy = nn.Linear(8, 4), nn.LazyLinear(4)
@@ -158,11 +159,12 @@ def test_no_probe():
     assert str(built.check()) == "modules checked: 1, nothing found"
 
 
+@pytest.mark.filterwarnings("ignore:warning.W207")
 @pytest.mark.parametrize("call", [lambda x: x * x.sum().item(), lambda x: x if x.sum() > 0 else -x])
 def test_real_run_sees_values(call):
     """`probe="run"` leaves no note where fake tensors would."""
-    assert [d.code for d in pipeline(call, ("f 8",), ("f 8",)).diagnostics] == ["N302"]
-    assert pipeline(call, ("f 8",), ("f 8",), probe="run").diagnostics == ()
+    assert [d.code for d in pipeline(call, ("f 8",), ("f 8",)).diagnostics if d.code != "W207"] == ["N302"]
+    assert [d.code for d in pipeline(call, ("f 8",), ("f 8",), probe="run").diagnostics if d.code != "W207"] == []
     with pytest.raises(BuildError, match="E114"):
         pipeline(call, ("f 8",), ("f 9",), probe="run")
 
@@ -207,11 +209,12 @@ def test_check_sees_replaced_modules():
     assert built.check().diagnostics == ()
 
 
+@pytest.mark.filterwarnings("ignore:warning.W205")
 @pytest.mark.parametrize("twin", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
 def test_copies_know_what_was_learned(twin, monkeypatch):
     """A copy is not probed again, and enforces the same narrowed dims."""
     built = TensorClassSequential(step(nn.Linear(8, 10), Open.x, Prediction.logits), input=Open, output=Logits)
-    assert [d.code for d in built.diagnostics] == ["N303"]
+    assert [d.code for d in built.diagnostics] == ["W205"]
     monkeypatch.setattr("tensorclass.nn.typed._sequential.probe", None)
     other = twin(built)
     assert other.diagnostics == built.diagnostics
@@ -296,7 +299,7 @@ def test_optional_read_that_takes_none():
         (nn.Embedding(10, 8), ()),
         (nn.Linear(5, 8), ()),
         (lambda x: x.permute(0, 3, 2, 1)[:, :4, 0, :1].expand(-1, 4, 8), ()),
-        (lambda x: x.nope, ("N302",)),
+        (lambda x: x.abs() if x.ndim == 9 else x @ torch.ones(1, 2, 3), ("N302",)),
     ],
 )
 def test_bare_tensors(call, codes):
@@ -383,9 +386,10 @@ class OnlyZ(TensorClass):
     z: Float32[Tensor, "8"]
 
 
+@pytest.mark.filterwarnings("ignore:warning.W205")
 def test_sizes_that_only_some_modules_need():
     """Two sizes that only a pair accepts, a multiple that several fit, and a limit: none is an error."""
-    assert [d.code for d in pipeline(nn.Bilinear(5, 7, 3), ("f a", "f b"), ("f 3",)).diagnostics] == ["N303"] * 2
+    assert [d.code for d in pipeline(nn.Bilinear(5, 7, 3), ("f a", "f b"), ("f 3",)).diagnostics] == ["W205"] * 2
     windows = pipeline(lambda x: x.unflatten(-1, (-1, 7)).mean(-1), ("f n",), ("f n//7",))
     assert windows.diagnostics == ()
     table = torch.zeros(20, 4)
@@ -413,7 +417,7 @@ def test_error_names_the_line_of_the_user():
 
 
 def test_what_stops_the_probe_does_not_stop_the_build(monkeypatch):
-    """Variables that are never set are the user's error; a failure of the probe is a note."""
+    """Variables that are never set are the user's error; a failure of the probe is a warning that names it."""
 
     def unset(x: Tensor) -> Tensor:
         return x + never
@@ -427,9 +431,12 @@ def test_what_stops_the_probe_does_not_stop_the_build(monkeypatch):
         raise ZeroDivisionError("not the user's")
 
     monkeypatch.setattr("tensorclass.nn.probe._run.Isolator.copy", fail)
-    built = classifier()
-    assert [d.code for d in built.diagnostics] == ["N302"] * 4
-    assert "the probe failed (ZeroDivisionError: not the user's)" in built.diagnostics[0].message
+    with pytest.warns(
+        PipelineWarning, match="W206.*could not be copied for the check: ZeroDivisionError: not the user"
+    ):
+        built = classifier()
+    assert [d.code for d in built.diagnostics] == ["W206"] * 4
+    assert built(digits()).digit.shape == (6,)
 
 
 def test_one_mistake_is_reported_once():

@@ -160,6 +160,10 @@ AT_BUILD: dict[str, Wrong] = {
     "swapped in fields": W(
         lambda: pipeline(nn.Bilinear(8, 6, 4), ("f 6", "f 8"), ("f 4",)), "E108", ("in another order",)
     ),
+    "opaque, batch lost": W(lambda: alone(unread, "f 8", "f 8"), "E112", ("without the batch dim",)),
+    "opaque, dtype": W(
+        lambda: alone(lambda x: torch.from_numpy(np.ones(x.detach().numpy().shape)), "f 8", "f 8"), "E111", ("float64",)
+    ),
     "dims swapped": W(lambda: alone(nn.Linear(8, 4), "f 8 12", "f 12 4"), "E108", ("last two dims swapped",)),
     "missing channel dim": W(lambda: alone(nn.Conv2d(1, 4, 1), "f h w", "f 4 h w"), "E108", ("`unsqueeze(-3)`",)),
     "heads that do not divide": W(
@@ -238,11 +242,6 @@ def unread(z: Tensor) -> Tensor:
 
 
 ON_FIRST_CALL: dict[str, tuple[Callable[[], Any], str]] = {
-    "opaque, batch lost": (lambda: alone(unread, "f 8", "f 8"), "keep the batch dims"),
-    "opaque, dtype": (
-        lambda: alone(lambda x: torch.from_numpy(np.ones(x.detach().numpy().shape)), "f 8", "f 8"),
-        "float64",
-    ),
     "opaque, rank": (lambda: alone(lambda x: x * x.sum().item(), "f 8", "f "), "0 event dims are declared, 1 given"),
     "not probed": (lambda: pipeline(nn.Linear(8, 5), ("f 8",), ("f 4",), probe=False), "4 is declared, here 5"),
 }

@@ -10,6 +10,9 @@ from torch.distributions import Distribution
 
 from tests.nn._zoo import ZOO, pipeline, random_states, state_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:warning.W20[57]")
+"""Dims that are narrowed and elements that meet are in the records."""
+
 
 @pytest.fixture(autouse=True)
 def _validated() -> Iterator[None]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import types
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import Any
+from typing import Any, TypeVar
 
 from ..._schema import DTypeFamily, FieldSpec, family_of
 from ...core._keys import Path
@@ -13,6 +14,7 @@ from ..parts._slots import Slot, fields_of
 from ._unify import Clash, DimScope, Terms, Unifier
 
 INPUT = -1
+V = TypeVar("V")
 
 
 @dataclass
@@ -40,12 +42,34 @@ class Place:
         return f"{self.owner.__name__}.{self.name}: {self.spec}"
 
 
+class ByPath(dict[Path, V]):
+    """Values by path, those under one root together: what overlaps with a path is found at once."""
+
+    def __init__(self, known: Mapping[Path, V] = types.MappingProxyType({})) -> None:
+        super().__init__()
+        self._roots: dict[str, dict[Path, None]] = {}
+        for path, value in known.items():
+            self[path] = value
+
+    def __setitem__(self, path: Path, value: V) -> None:
+        super().__setitem__(path, value)
+        self._roots.setdefault(path[0], {})[path] = None
+
+    def __delitem__(self, path: Path) -> None:
+        super().__delitem__(path)
+        del self._roots[path[0]][path]
+
+    def overlapping(self, path: Path) -> list[Path]:
+        """The paths that lead to this one, or to which it leads."""
+        return [other for other in self._roots.get(path[0], ()) if overlap(other, path)]
+
+
 @dataclass
 class FlowState:
     """Places by path, and what is known about their sizes."""
 
     unifier: Unifier = field(default_factory=Unifier)
-    places: dict[Path, Place] = field(default_factory=dict)
+    places: ByPath[Place] = field(default_factory=ByPath)
 
     def add_input(self, cls: type) -> dict[Path, DimScope]:
         """Every field of the input class that its constructor fills; each nested instance is a scope of its own."""
@@ -56,7 +80,7 @@ class FlowState:
 
     def write(self, slot: Slot, writer: int, scope: DimScope) -> Place:
         """Put what a module declares at its path; a place that encloses it is no longer whole."""
-        for path in [p for p in self.places if overlap(p, slot.path)]:
+        for path in self.places.overlapping(slot.path):
             del self.places[path]
         spec = slot.spec
         place = Place(slot.path, slot.owner, spec, scope.terms(spec.dims), spec.dtype, writer)
@@ -77,14 +101,13 @@ class FlowState:
         """The place at a path, marked as used, with what encloses it and what it encloses."""
         found = self.places.get(path)
         if found is not None:
-            for place in self.places.values():
-                if overlap(place.path, path):
-                    place.used = True
+            for other in self.places.overlapping(path):
+                self.places[other].used = True
         return found
 
     def below(self, path: Path) -> bool:
         """Whether anything stands below a path."""
-        return any(other[: len(path)] == path and len(other) > len(path) for other in self.places)
+        return any(len(other) > len(path) for other in self.places.overlapping(path))
 
     def _expand(
         self, owner: type, cls: Any, prefix: Path, scopes: dict[Path, DimScope], above: tuple[type, ...],

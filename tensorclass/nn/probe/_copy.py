@@ -353,10 +353,10 @@ def _unwrapped(module: nn.Module) -> nn.Module | None:
 
 
 def _is_ours(hook: Any) -> bool:
-    """Whether a hook is one by which torch computes, as in `spectral_norm` and lazy modules."""
+    """Whether a hook is one by which torch or a library of models computes, as in `spectral_norm` and lazy modules."""
     function = getattr(hook, "__func__", hook)
     name = getattr(function, "__module__", None) or type(hook).__module__
-    return str(name).partition(".")[0] == "torch"
+    return str(name).partition(".")[0] in ("torch", *MODELS)
 
 
 def _lazy(owner: nn.Module, name: str, tensor: Any, make: Callable[..., Tensor]) -> Any:

@@ -248,6 +248,7 @@ class Searcher:
             outcome = self.run_one(index, sweep, tried)
             sizes = {size for value in tried if isinstance(value, Tensor) for size in value.shape}
             flows = all(f.code == "E114" and f.given[f.dim] in sizes for f in outcome.findings)
+            flows &= not (outcome.findings and "in_fields=" in text)
             if outcome.error is None and flows:  # a hint that leads to the next error is none
                 return text
         return ""
@@ -255,7 +256,8 @@ class Searcher:
     def _variations(self, index: int, uses: Sequence[Use], values: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
         name = f"`{self.stages[index].name}`"
         kinds = [value.dtype.is_floating_point for value in values if isinstance(value, Tensor)]
-        if 1 < len(values) < 4 and kinds != kinds[::-1]:  # only where dtypes say which one is meant
+        told = kinds != kinds[::-1] or parameter_count(self.targets[index])  # dtypes or weights say which one is meant
+        if 1 < len(values) < 4 and told:
             order = ", ".join(use.slot.label for use in reversed(uses))
             yield f"{name} accepts its in fields in another order: in_fields=({order})", list(reversed(values))
         sizes = (*interesting(self.targets[index])[:32], 1)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ..check._unify import Rest
 from ..parts._diagnostics import Diagnostic
 from ..parts._stage import module_of
 from ._run import Outcome, RealTensors, as_real
@@ -60,22 +61,32 @@ class RealRuns:
         given = self.sweep.given.get(self.index)
         if given is None or not is_cheap(self.target, given, 8 if blind else 1):
             return
-        values, outcome = self._made(given, 0)
-        if outcome.error is None and not outcome.findings:
+        runs = [self._made(given, 0)]
+        if runs[0][1].error is not None or runs[0][1].findings:
+            runs.append(self._made(given, 1))  # the same for other values, or it is the values that were wrong
+        values, ran = next(((values, out) for values, out in runs if out.error is None), (runs[0][0], None))
+        if ran is not None and not ran.findings:
             change = self._mixed(values, False)
             if change:
                 yield self._mixing("W207", change)
             return
-        again = self._made(given, 1)[1]  # the same for other values, or it is the values that were wrong
         text, words = self.searcher.words.given(self.searcher.report.reads[self.index], values), self.searcher.words
-        if outcome.error is not None and again.error is not None:
-            if _is_structural(outcome.error) and str(outcome.error) == str(again.error):
-                yield words.rejected(self.index, outcome.error, text, "")
+        errors = [out.error for _, out in runs if out.error is not None and _is_structural(out.error)]
+        if len(errors) == 2 and str(errors[0]) == str(errors[1]) and self._sizes_say(errors[0]):
+            yield words.rejected(self.index, errors[0], text, "")
+        if ran is None or errors:
             return
-        for one, other in zip(outcome.findings, again.findings, strict=False):
-            if one == other and one.code in ("E110", "E111", "E112", "E113") and not (one.code == "E113" and blind):
-                yield words.finding(self.index, one, text, self.sweep.batch, "")
-                return
+        found = [out.findings[:1] for _, out in runs if out.error is None]
+        if found[0][0].code in ("E110", "E111", "E112") and found[0] == found[-1]:
+            yield words.finding(self.index, found[0][0], text, self.sweep.batch, "")
+
+    def _sizes_say(self, error: Exception) -> bool:
+        """Whether an error is no matter of sizes that were made up and that fake tensors could not try."""
+        uses = [use for use in self.searcher.report.reads[self.index] if use is not None]
+        terms = [term for use in uses for term in self.searcher.unifier.resolve(use.place.terms)]
+        names = [n for term in terms for n in ([term.name] if isinstance(term, Rest) else term.names)]
+        known = not self.sweep.sizes.guessed.intersection(names) or self.index not in self.sweep.blind
+        return known or isinstance(error, (TypeError, AttributeError))
 
     def _made(self, given: Sequence[Any], number: int) -> tuple[list[Any], Outcome]:
         tensors = RealTensors(self.searcher.device, number)
@@ -97,12 +108,13 @@ class RealRuns:
             p for p, use in enumerate(self.searcher.report.reads[self.index])
             if use is not None and use.slot.spec.kind == "tensor" and isinstance(values[p], Tensor)
         ]  # fmt: skip
-        if not thorough and self._compared(base, values, batched, 0, norms) is None:
+        elements = range(self.sweep.batch) if thorough else (0, self.sweep.batch - 1)
+        if not thorough and all(self._compared(base, values, batched, e, norms) is None for e in elements):
             return ""
         if not _alike(base, self._run(values, norms).values or ()):
             return ""  # different each time
         for position in batched:
-            for element in range(self.sweep.batch if thorough else 1):
+            for element in elements:
                 found = self._compared(base, values, [position], element, norms)
                 if found is not None:
                     use = self.searcher.report.reads[self.index][position]
@@ -148,7 +160,7 @@ class RealRuns:
 
 
 def _is_structural(error: Exception) -> bool:
-    if isinstance(error, (Warning, AssertionError, torch.linalg.LinAlgError)):
+    if isinstance(error, (Warning, AssertionError)) or type(error).__name__ == "LinAlgError":
         return False
     return isinstance(error, (TypeError, AttributeError, NotImplementedError)) or bool(_STRUCTURAL.search(str(error)))
 

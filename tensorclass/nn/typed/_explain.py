@@ -13,7 +13,7 @@ from ..._schema import Polynomial
 from ...core._keys import Path
 from ...errors import ModuleError, did_you_mean
 from ..check._declared import Report, SeenOutput
-from ..check._known import INPUT, Place, overlap
+from ..check._known import INPUT, ByPath, Place
 from ..check._unify import Rest, Terms, Unifier, plain_name
 from ..parts._results import TENSORS
 from ..parts._slots import fields_of
@@ -100,9 +100,13 @@ def explain(
         owner = module_of(target)
         weights.append(0 if owner is None else _weights(owner, counted))
     steps = []
+    by_writer: dict[int, list[Place]] = {}
+    for place in places:
+        by_writer.setdefault(place.writer, []).append(place)
+    held: list[Place] = []
     for number, title in enumerate(titles, INPUT):
-        made = [place for place in places if place.writer == number]
-        held = [place for place in places if place.writer <= number < last.get(id(place), place.writer)]
+        made = by_writer.get(number, [])
+        held = [place for place in [*held, *made] if number < last.get(id(place), place.writer)]
         steps.append(Step(
             title, tuple(values[id(p)] for p in made if p.spec.nested is None),
             tuple(values[id(p)] for p in held if p.spec.nested is None), weights[number + 1],
@@ -136,14 +140,15 @@ def _names(term: Polynomial | Rest) -> tuple[str, ...]:
 
 def _last_uses(stages: Sequence[Stage], report: Report, output: type) -> dict[int, int]:
     """The last module that needs each place; the output counts as one module more."""
-    state: dict[Path, Place] = dict(report.inputs)
+    state = ByPath(report.inputs)
     last: dict[int, int] = {}
     for index, stage in enumerate(stages):
         for slot in stage.reads:
-            last.update({id(place): index for path, place in state.items() if overlap(path, slot.path)})
+            last.update({id(state[path]): index for path in state.overlapping(slot.path)})
         for use in report.writes[index]:
             if use is not None:
-                state = {path: place for path, place in state.items() if not overlap(path, use.slot.path)}
+                for path in state.overlapping(use.slot.path):
+                    del state[path]
                 state[use.slot.path] = use.place
     last.update({id(place): len(stages) for path, place in state.items() if path[0] in fields_of(output)})
     return last

@@ -24,6 +24,7 @@ from torch.utils.checkpoint import checkpoint
 from ...classes._compile import compile_function
 from ...core._keys import Path
 from ...errors import ModuleError
+from ..check._known import ByPath
 from ..check._narrowing import narrowing
 from ..parts._how import moved
 from ..parts._results import TENSORS, fill, outputs, single
@@ -61,7 +62,7 @@ class Writer:
     lines: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
     calls: dict[int, Call] = field(default_factory=dict)
-    state: dict[Path, str] = field(default_factory=dict)
+    state: ByPath[str] = field(default_factory=ByPath)
     last: dict[str, int] = field(default_factory=dict)
     written: set[Path] = field(default_factory=set)
     owners: dict[str, tuple[Any, int]] = field(default_factory=dict)
@@ -70,14 +71,16 @@ class Writer:
 
     def source(self) -> str:
         """The text: one pass finds the last use of each variable, the second writes."""
-        self._body()
-        last = self.last
-        self.lines, self.calls, self.state, self.last, self.written = [], {}, {}, {}, set()
+        self._body({})
+        last: dict[int, list[str]] = {}
+        for name, use in self.last.items():
+            last.setdefault(use, []).append(name)
+        self.lines, self.calls, self.state, self.last, self.written = [], {}, ByPath(), {}, set()
         self.conditional = set()
         self._body(last)
         return "\n".join(["def forward(self, batch):", *("    " + line for line in self.lines)]) + "\n"
 
-    def _body(self, last: dict[str, int] | None = None) -> None:
+    def _body(self, last: dict[int, list[str]]) -> None:
         self.names.update(Input=self.input, Output=self.output)
         self.lines += ["if not isinstance(batch, Input): self._refuse(batch)", *self.narrowed]
         self.lines.append("M = self._modules")
@@ -166,7 +169,7 @@ class Writer:
             name = f"v{len(self.last)}"
             self._use(name, index)
             return name
-        for path in [p for p in self.state if p[: len(slot.path)] == slot.path or slot.path[: len(p)] == p]:
+        for path in self.state.overlapping(slot.path):
             del self.state[path]
         name = f"v{len(self.last)}"
         self.state[slot.path] = name
@@ -179,10 +182,8 @@ class Writer:
         if name != "batch":
             self.last[name] = index
 
-    def _drop(self, index: int, last: dict[str, int] | None) -> None:
-        if last is None:
-            return
-        dead = [name for name, use in last.items() if use == index]
+    def _drop(self, index: int, last: dict[int, list[str]]) -> None:
+        dead = last.get(index)
         if dead:
             self.lines.append(f"{' = '.join(dead)} = None")
 
