@@ -88,7 +88,7 @@ def skipped() -> Any:
 def failed(built: Any) -> None:
     """An error inside of a module, and one of the input."""
     with pytest.raises(TypeError):
-        built(Cached(torch.ones(2, 4)))
+        built(Out(torch.ones(2, 4)))
     built[0].module.weight.data = torch.ones(3, 3)
     with pytest.raises(RuntimeError):
         built(batch())

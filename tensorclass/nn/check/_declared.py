@@ -249,10 +249,20 @@ class DeclaredCheck:
         slot = Slot(ref)
         near = suggest(self.state, slot, scope.terms(spec.dims))
         hint = f"add a module with `out_fields={slot.label}`, make the field optional, or give another `output`"
+        if spec.produced and self.output is self.input and self.written:
+            hint = f"add a module with `out_fields={slot.label}`, or return a class of the fields that are there: "
+            hint += self._smaller()
         if near is not None and near.writer != INPUT:
             hint = f"{self._who(near.writer)} writes `{near.name}`, did you mean `out_fields={slot.label}`? Else {hint}"
         message = f"nothing writes `{slot.label}`, which the output {self.output.__name__} needs"
         self._report(None, "E107", message, None, (f"declared: {slot}", self._available()), hint)
+
+    def _smaller(self) -> str:
+        """A class of the fields of the output that are there, as the user would write it."""
+        kept = {name: spec for name, spec in fields_of(self.output).items() if (name,) in self.state.places}
+        rows = "; ".join(f"{name}: {_annotation(spec)}" for name, spec in kept.items())
+        name = f"{self.output.__name__}Part"
+        return f"`class {name}(TensorClass): {rows}` and `output={name}`"
 
     # ---- what is left over ---------------------------------------------------------------------------------------
 
@@ -316,6 +326,11 @@ class DeclaredCheck:
         role = "out_fields" if code in ("E105", "E106") else "in_fields"
         where = "" if slot is None else f"  {role}={slot}"
         self.found.append(self.stages[index].finding(index, code, message, notes, hint, where))
+
+
+def _annotation(spec: FieldSpec) -> str:
+    text = spec.type_text if spec.dtype is None or spec.dims is None else f'{spec.dtype}[Tensor, "{spec.dims}"]'
+    return f"{text} | None = None" if spec.optional else text
 
 
 def _paths(stage: Stage) -> list[Path]:

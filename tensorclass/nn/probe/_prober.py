@@ -90,7 +90,10 @@ class Prober(Searcher):
         """All sweeps, then everything that they showed."""
         sweeps = self.sweeps()
         for index in sorted(self.once & sweeps[0].given.keys()):
-            self._once(sweeps[0], index)
+            try:
+                self._once(sweeps[0], index)
+            except Exception as error:  # as in a sweep
+                self.faults[index] = self.fault(index, error)
         for index in range(len(self.stages)):
             self._tell(index, sweeps)
         self.found = self._cited()

@@ -207,13 +207,15 @@ class Searcher:
 
     def _narrow(self, index: int, name: str, size: int, message: str, hint: str) -> bool:
         """A dim of the input has one size from now on."""
+        inputs = [term for place in self.report.inputs.values() for term in self.unifier.resolve(place.terms)]
         try:
             self.unifier.unify((Polynomial.of(name),), (Polynomial.of(size),))
         except Clash:
             return False
         self.narrowed[name] = size
-        self.causes[name] = replace(self.words.diagnostic(index, "W205", "", (), hint), message=message)
-        self.found.append(self.causes[name])
+        if any(isinstance(term, Polynomial) and name in term.names for term in inputs):
+            self.causes[name] = replace(self.words.diagnostic(index, "W205", "", (), hint), message=message)
+            self.found.append(self.causes[name])
         return True
 
     def run_at(

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from ..._schema import Polynomial
-from ...core._keys import Path
 from ...errors import ModuleError, did_you_mean
 from ..check._declared import Report, SeenOutput
 from ..check._known import INPUT, ByPath, Place

@@ -3,7 +3,7 @@
 A pipeline of two modules becomes
 
     def forward(self, batch):
-        if not isinstance(batch, Input): self._refuse(batch)
+        if not isinstance(batch, Input): return self._of_another_class(batch)
         M = self._modules
         v0 = batch.image
         v1 = M['linear_0'](v0)
@@ -82,7 +82,7 @@ class Writer:
 
     def _body(self, last: dict[int, list[str]]) -> None:
         self.names.update(Input=self.input, Output=self.output)
-        self.lines += ["if not isinstance(batch, Input): self._refuse(batch)", *self.narrowed]
+        self.lines += ["if not isinstance(batch, Input): return self._of_another_class(batch)", *self.narrowed]
         self.lines.append("M = self._modules")
         for inner in dict.fromkeys(stage.name.rpartition(".")[0] for stage in self.stages):
             if inner:  # its modules are called one by one, so that its own hooks would stay silent

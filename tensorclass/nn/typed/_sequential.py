@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NoReturn, TypedDict, TypeVar, overload
 
 import torch
 from torch import nn
@@ -32,6 +32,7 @@ from ..probe._prober import probe, relearn
 from ._class_module import TensorClassModuleBase
 from ._drawing import Format, draw, graph_of
 from ._explain import Explanation, explain
+from ._fitting import fitted, refusal
 from ._forward import Program, fillable, generate
 from ._over_fields import over_fields
 from ._subsequence import finals, inlined, known_slots, leaves, needed, needs, passed, picked, reachable, skipping
@@ -39,6 +40,9 @@ from ._subsequence import finals, inlined, known_slots, leaves, needed, needs, p
 In = TypeVar("In", contravariant=True)  # noqa: PLC0105  # users read these names in types
 Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
 State = TypeVar("State")
+Other = TypeVar("Other")
+_CLASSES = 16
+"""For how many other classes a pipeline keeps its program."""
 Probing = bool | Literal["run"]
 PROBING: Setting[bool] = Setting("probing", True)
 """Whether pipelines that are built in a block may probe; `tensorclass check --no-probe` says no."""
@@ -104,7 +108,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
     torch.Size([5])
     """
 
-    _made: ClassVar[tuple[str, ...]] = ("_program", "_report", "_skipping", "diagnostics")
+    _made: ClassVar[tuple[str, ...]] = ("_program", "_report", "_skipping", "_others", "diagnostics")
     """What `_build` sets."""
     input_class: type[Any]
     output_class: type[Any]
@@ -210,6 +214,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
                 file, line = self._stages[diagnostic.module].location
                 warnings.warn_explicit(str(diagnostic), PipelineWarning, file, line)
         self._report = report
+        self._others: dict[type, TensorClassSequential[Any, Out]] = {}
         self._program = self._generate()
         self._may_skip = any(fillable(slot, self.input_class, self.output_class) for slot in self._written())
         # Written here, because torch.compile can't follow the writing.
@@ -241,7 +246,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         """Run the modules on a batch and return a new instance of the output class.
 
         Raises:
-            TypeError: for a batch that is not of the input class.
+            TypeError: for a batch that is neither of the input class nor has the fields that the modules read.
             SchemaError: when a module returns what it does not declare; intermediate fields are compared with their
                 declarations on the first call, the output on every call.
         """
@@ -274,13 +279,65 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         values = [frame.f_locals.get(name) for name in names]
         reraise(error, f"{stage.at(index)} ({stage.location})", stage.reads, values)
 
-    def _refuse(self, batch: object) -> None:
+    def _of_another_class(self, batch: Any) -> Any:
+        """Run on a batch that has the fields which the modules read; each class is checked once."""
+        cls = type(batch)
+        if cls not in self._others:
+            if not is_tensorclass_type(cls):
+                self._refuse(batch)
+            try:
+                other = self.on(cls)
+            except BuildError as error:
+                self._refuse(batch, error)
+            other._modules = self._modules  # a submodule that is replaced is replaced there
+            self._others = {**dict(list(self._others.items())[-_CLASSES:]), cls: other}
+        return self._others[cls].forward(batch)
+
+    def on(self, input: type[Other]) -> TensorClassSequential[Other, Out]:
+        """The same pipeline for batches of another class, typed and checked for it; it shares the modules.
+
+        The class has every field that the modules read, and that the output takes over from the input. A call with a
+        batch of such a class does the same; `on` tells a type checker, and checks before there is data.
+
+        Args:
+            input: A tensorclass.
+
+        Raises:
+            BuildError: when the class lacks a field, or declares it so that the modules can't take it.
+
+        >>> import torch
+        >>> from torch import Tensor, nn
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Image(TensorClass):
+        ...     pixels: Float32[Tensor, "64"]
+        >>> class Digits(TensorClass):
+        ...     pixels: Float32[Tensor, "64"]
+        ...     label: Int64[Tensor, ""]
+        >>> class Prediction(TensorClass):
+        ...     logits: Float32[Tensor, "10"]
+        >>> head = TensorClassModule(nn.Linear(64, 10), in_fields=Digits.pixels, out_fields=Prediction.logits)
+        >>> trained = TensorClassSequential(head, input=Digits, output=Prediction)
+        >>> trained.on(Image)(Image(torch.zeros(5, 64))).logits.shape
+        torch.Size([5, 10])
+        """
+        cls = _as_class(input, "input")
+        other = self._bare(range(len(self._stages)))
+        other.input_class, other.output_class, other._declared_output = cls, self.output_class, self._declared_output
+        slots = passed(self.input_class, needs(self._stages, self._ends()))
+        targets = [self._target(stage) for stage in self._stages]
+        other._build(fitted(self._report, slots, self._stages, targets, cls, self.output_class), warn=False)
+        return other
+
+    def _refuse(self, batch: object, error: BuildError | None = None) -> NoReturn:
         given = type(batch).__name__
         name = self.input_class.__name__
         hint = f"{name}.from_tensordict(...)" if hasattr(batch, "keys") else f"{name}(...)"
         again = defined_again(type(batch), self.input_class)
         if again:
             raise ArgumentError(f"the pipeline {self._title()} takes a {name}; {again}, and build the pipeline anew")
+        if error is not None:
+            raise ArgumentError(refusal(self._title(), self.input_class, type(batch), error.diagnostics)) from None
         raise ArgumentError(f"the pipeline {self._title()} takes a {name}, got {given}; make one with `{hint}`")
 
     # ---- what it is made of --------------------------------------------------------------------------------------
@@ -354,7 +411,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
 
         Args:
             in_fields: A field or a sequence of them, of the input or intermediate: only modules stay that can run from
-                these alone. The part takes the input class when that has all that it reads, else a class of the fields.
+                these alone. The part takes a class of the fields that it reads; batches with more fit too.
             out_fields: A field or a sequence of them: only modules stay that these depend on. The part returns a class
                 of these fields; by default the output class, when it still makes all of it.
 
@@ -380,23 +437,35 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         brought = needs([self._stages[index] for index in kept], self._ends())
         if wanted is None and len(passed(self.input_class, brought)) < len(brought):
             wanted = finals(self._stages, kept, self.output_class)
-        return self._part(kept, wanted)
+        return self._part(kept, wanted, narrow=True)
 
-    def _part(self, kept: Sequence[int], wanted: Sequence[Slot] | None) -> TensorClassSequential[Any, Any]:
-        """A pipeline of some of the stages; nested pipelines that are whole stay what they are."""
+    def _part(
+        self, kept: Sequence[int], wanted: Sequence[Slot] | None, narrow: bool = False
+    ) -> TensorClassSequential[Any, Any]:
+        """A pipeline of some of the stages; nested pipelines that are whole stay what they are.
+
+        `narrow` says that it takes a class of the fields that it reads, and not the input class.
+        """
         stages = [self._stages[index] for index in kept]
-        part = TensorClassSequential.__new__(TensorClassSequential)
+        part = self._bare(kept)
+        part.output_class = part._declared_output = self.output_class if wanted is None else picked(wanted)
+        missing = needs(stages, self._ends() if wanted is None else wanted)
+        inside = len(passed(self.input_class, missing)) == len(missing)
+        part.input_class = self.input_class if inside and not narrow else picked(missing)
+        part._build(part._declared(), warn=False)  # probed as modules of this pipeline; `part.check()` probes it anew
+        if inside and part.input_class is not self.input_class:
+            part._others[self.input_class] = part.on(self.input_class)  # now, as torch.compile could not trace it
+        return part
+
+    def _bare(self, kept: Sequence[int]) -> TensorClassSequential[Any, Any]:
+        """A pipeline with some of the modules, before it has its classes."""
+        part: TensorClassSequential[Any, Any] = TensorClassSequential.__new__(TensorClassSequential)
         nn.Module.__init__(part)
         names = ("_probe", "_name", "training")
         part.__dict__.update({name: self.__dict__[name] for name in names}, _fresh=True, _members=(), _stages=())
         for name, start, stop in self._members:
             chosen = [index for index in kept if start <= index < stop]
             part._adopt(self, name, chosen, len(chosen) == stop - start)
-        part.output_class = part._declared_output = self.output_class if wanted is None else picked(wanted)
-        missing = needs(stages, self._ends() if wanted is None else wanted)
-        inside = len(passed(self.input_class, missing)) == len(missing)
-        part.input_class = self.input_class if inside else picked(missing)
-        part._build(part._declared(), warn=False)  # probed as modules of this pipeline; `part.check()` probes it anew
         return part
 
     def _adopt(self, other: Self, name: str, kept: Sequence[int], whole: bool) -> None:
