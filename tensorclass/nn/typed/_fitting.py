@@ -10,7 +10,7 @@ from ..._schema import TensorSpec
 from ..check._declared import DeclaredCheck, Report
 from ..check._known import Mismatch, agree
 from ..parts._diagnostics import Diagnostic
-from ..parts._slots import Slot, fields_of
+from ..parts._slots import Slot
 from ..parts._stage import Stage
 
 
@@ -47,18 +47,3 @@ def fitted(
             found.append(Diagnostic(wrong.code, message, notes=(f"given: {place}",), hint=wrong.hint))
     report = check.run()
     return replace(report, diagnostics=tuple(found) or report.diagnostics)
-
-
-def refusal(title: str, input: Any, given: Any, found: Sequence[Diagnostic]) -> str:
-    """Why a batch of another class is not taken, and what to do."""
-    first = next(d for d in found if d.severity == "error")
-    text = (
-        f"the pipeline {title} takes a {input.__name__}, or a batch with the fields that it reads. A {given.__name__} "
-    )
-    text += f"does not fit: {first.message}"
-    if first.code not in ("E101", "E107"):
-        return f"{text}\n{chr(10).join(first.notes)}\nhint: {first.hint}"
-    has = ", ".join(fields_of(given)) or "nothing"
-    hint = "where a part of the modules does without the field, `select_subsequence(out_fields=...)` is that part"
-    hint = f"add the field to {given.__name__}, or make a {input.__name__}; {hint}"
-    return f"{text}; {given.__name__} has: {has}\nhint: {hint}"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NoReturn, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypedDict, TypeVar, overload
 
 import torch
 from torch import nn
@@ -29,11 +27,13 @@ from ..parts._slots import Slot, is_tensorclass_type, slots_of
 from ..parts._stage import Batch, Stage, TensorClassModule, as_module, check_name, default_name, fields_text
 from ..probe._influence import influences
 from ..probe._prober import probe, relearn
+from ._asked import Probing, as_class, as_probing, frame_of, refusal
 from ._class_module import TensorClassModuleBase
 from ._drawing import Format, draw, graph_of
 from ._explain import Explanation, explain
-from ._fitting import fitted, refusal
+from ._fitting import fitted
 from ._forward import Program, fillable, generate
+from ._numbers import name_numbers
 from ._over_fields import over_fields
 from ._subsequence import finals, inlined, known_slots, leaves, needed, needs, passed, picked, reachable, skipping
 
@@ -43,7 +43,6 @@ State = TypeVar("State")
 Other = TypeVar("Other")
 _CLASSES = 16
 """For how many other classes a pipeline keeps its program."""
-Probing = bool | Literal["run"]
 PROBING: Setting[bool] = Setting("probing", True)
 """Whether pipelines that are built in a block may probe; `tensorclass check --no-probe` says no."""
 
@@ -139,9 +138,9 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
     ) -> None:  # fmt: skip
         super().__init__()
         self._name = check_name(name)
-        self._probe = _as_probing(probe)
-        self.input_class = _as_class(input, "input")
-        self.output_class = self._declared_output = input if output is None else _as_class(output, "output")
+        self._probe = as_probing(probe)
+        self.input_class = as_class(input, "input")
+        self.output_class = self._declared_output = input if output is None else as_class(output, "output")
         members = _as_members(over_fields(modules, self.input_class, self.output_class))
         self._members: tuple[tuple[str, int, int], ...] = ()
         self._stages: tuple[Stage, ...] = ()
@@ -269,7 +268,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
 
     def _blame(self, error: Exception, program: Program) -> None:
         """Name the module in which an error arose; the frame of the generated code knows which, and its arguments."""
-        found = _frame_of(error.__traceback__, program)
+        found = frame_of(error.__traceback__, program)
         if found is None or found[1] not in program.calls:
             return
         frame, line = found
@@ -283,7 +282,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         """Run on a batch that has the fields which the modules read; each class is checked once."""
         cls = type(batch)
         if cls not in self._others:
-            if not is_tensorclass_type(cls):
+            if not is_tensorclass_type(cls) or defined_again(cls, self.input_class):
                 self._refuse(batch)
             try:
                 other = self.on(cls)
@@ -321,7 +320,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         >>> trained.on(Image)(Image(torch.zeros(5, 64))).logits.shape
         torch.Size([5, 10])
         """
-        cls = _as_class(input, "input")
+        cls = as_class(input, "input")
         other = self._bare(range(len(self._stages)))
         other.input_class, other.output_class, other._declared_output = cls, self.output_class, self._declared_output
         slots = passed(self.input_class, needs(self._stages, self._ends()))
@@ -330,15 +329,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         return other
 
     def _refuse(self, batch: object, error: BuildError | None = None) -> NoReturn:
-        given = type(batch).__name__
-        name = self.input_class.__name__
-        hint = f"{name}.from_tensordict(...)" if hasattr(batch, "keys") else f"{name}(...)"
-        again = defined_again(type(batch), self.input_class)
-        if again:
-            raise ArgumentError(f"the pipeline {self._title()} takes a {name}; {again}, and build the pipeline anew")
-        if error is not None:
-            raise ArgumentError(refusal(self._title(), self.input_class, type(batch), error.diagnostics)) from None
-        raise ArgumentError(f"the pipeline {self._title()} takes a {name}, got {given}; make one with `{hint}`")
+        raise ArgumentError(refusal(self._title(), self.input_class, batch, error)) from None
 
     # ---- what it is made of --------------------------------------------------------------------------------------
 
@@ -566,31 +557,8 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         """Take the keys of an `nn.Sequential` too: numbers for names, module by module."""
-        renamed = self._names_for_numbers({m[1] for k in state_dict if (m := _numbered(prefix, k))})
-        for key in list(state_dict):
-            match = _numbered(prefix, key)
-            if match and match[1] in renamed:
-                state_dict[f"{prefix}{renamed[match[1]]}{match[2]}"] = state_dict.pop(key)
+        name_numbers(state_dict, prefix, [(name, self._modules.get(name)) for name, _, _ in self._members])
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
-    def _names_for_numbers(self, numbers: set[str]) -> dict[str, str]:
-        """The module for each number: by its place in the pipeline, else by order among those with parameters."""
-        stateful = {
-            str(i): name for i, (name, _, _) in enumerate(self._members) if name in self._modules and _keys(self, name)
-        }
-        if numbers <= stateful.keys():
-            return stateful
-        ordered = sorted(numbers, key=int)
-        return dict(zip(ordered, stateful.values(), strict=True)) if len(ordered) == len(stateful) else {}
-
-
-def _keys(pipeline: nn.Module, name: str) -> bool:
-    module = pipeline.get_submodule(name)
-    return bool(module.state_dict())
-
-
-def _numbered(prefix: str, key: str) -> re.Match[str] | None:
-    return re.fullmatch(rf"{re.escape(prefix)}(\d+)(\..+)", key)
 
 
 def _stages_of(member: Typed, index: int) -> tuple[str, list[Stage], nn.Module | None]:
@@ -600,30 +568,6 @@ def _stages_of(member: Typed, index: int) -> tuple[str, list[Stage], nn.Module |
         return name, inlined(member._stages, name, member.output_class), member
     stage, registered = member._stage_at(index)
     return stage.name, [stage], registered
-
-
-def _frame_of(traceback: TracebackType | None, program: Program) -> tuple[FrameType, int] | None:
-    """The frame of the generated code in a traceback, and its line."""
-    while traceback is not None:
-        if traceback.tb_frame.f_code is program.run.__code__:
-            return traceback.tb_frame, traceback.tb_lineno
-        traceback = traceback.tb_next
-    return None
-
-
-def _as_probing(probe: object) -> Probing:
-    if isinstance(probe, bool):
-        return probe
-    if probe == "run":
-        return "run"
-    raise BuildError(f'probe= takes True, False or "run"; got {probe!r}')
-
-
-def _as_class(cls: object, role: str) -> type[Any]:
-    if is_tensorclass_type(cls):
-        return cls
-    what = f"the class {cls.__name__}" if isinstance(cls, type) else f"{type(cls).__name__} {cls!r:.60}"
-    raise BuildError(f"{role}= takes a tensorclass, the class itself; got {what}")
 
 
 def _as_members(modules: tuple[object, ...]) -> tuple[Typed, ...]:
