@@ -53,12 +53,14 @@ def _check(found: os.stat_result, name: str, max_bytes: int | None) -> int:
     return found.st_size
 
 
-def write_content(path: str | os.PathLike[str], text: str, inside: str | os.PathLike[str] | None = None) -> None:
-    """Write a text file as a whole: under another name beside it, which then takes its place.
+def write_content(
+    path: str | os.PathLike[str], text: str | bytes, inside: str | os.PathLike[str] | None = None
+) -> None:
+    """Write a file as a whole: under another name beside it, which then takes its place.
 
     Args:
         path: the file.
-        text: what it will hold, in UTF-8.
+        text: what it will hold; text in UTF-8.
         inside: the folder that was asked for: folders below it are made, and no link leads out of it.
 
     Raises:
@@ -87,7 +89,7 @@ def write_content(path: str | os.PathLike[str], text: str, inside: str | os.Path
     temporary = os.path.join(folder, f".{base[:100]}.{secrets.token_hex(6)}.tmp")
     try:
         with os.fdopen(os.open(temporary, _NEW, 0o666), "wb") as file:
-            file.write(text.encode())
+            file.write(text.encode() if isinstance(text, str) else text)
         if mode is not None:
             os.chmod(temporary, stat.S_IMODE(mode))
         os.replace(temporary, name)

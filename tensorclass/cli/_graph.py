@@ -1,27 +1,33 @@
-"""`tensorclass graph`: a pipeline as Mermaid text, SVG or a page of HTML."""
+"""`tensorclass graph`: a pipeline as Mermaid text, a picture or a page of HTML."""
 
 from __future__ import annotations
 
 import argparse
+import webbrowser
 from pathlib import Path
 from typing import Any
 
-from .._content import write_content
-from ._main import CommandError
+from ..errors import MissingExtraError
+from ._main import CommandError, write_file
 from ._pipelines import load_pipeline
+from ._png import png
 
 FORMATS = {
-    ".svg": "svg", ".html": "html", ".htm": "html",
+    ".svg": "svg", ".png": "png", ".html": "html", ".htm": "html",
     **dict.fromkeys((".mmd", ".mermaid", ".md", ".txt", ""), "mermaid"),
 }  # fmt: skip
-"""By the suffix of the file; all of them are text."""
+"""By the suffix of the file."""
+MARKS = {"svg": b"tcg", "html": b"tcg", "png": b"tensorclass", "mermaid": b"flowchart TD"}
+"""What a drawing has near its beginning; it is replaced without being asked."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("target", metavar="FILE.py[:PIPELINE]", help="the pipeline")
-    parser.add_argument("--format", choices=["mermaid", "svg", "html"], help="by default what the file's name says")
+    parser.add_argument("--format", choices=[*MARKS], help="by default what the file's name says")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where to write; by default the standard output")
+    parser.add_argument("--open", action="store_true", help="show the file in the browser")
+    parser.add_argument("--force", action="store_true", help="replace a file that is not a drawing")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,14 +36,19 @@ def run(arguments: argparse.Namespace) -> int:
     form: Any = arguments.format or ("mermaid" if out is None else _format(out))
     if out is not None and _format(out) not in (form, "mermaid"):
         raise CommandError(f"{out} would hold {form}; name it {_named(form)}")
-    text = load_pipeline(arguments.target).graph(form)
+    if out is None and (form == "png" or arguments.open):
+        raise CommandError(f"{'a picture' if form == 'png' else '--open'} needs a file: --out {_named(form)}")
+    pipeline = load_pipeline(arguments.target)
     if out is None:
-        print(text)
+        print(pipeline.graph(form))
         return 0
     try:
-        write_content(out, text)
-    except OSError as error:
-        raise CommandError(f"can't write {out}: {error.strerror}") from None
+        content = png(pipeline.graph("svg")) if form == "png" else pipeline.graph(form)
+    except MissingExtraError as error:
+        raise CommandError(str(error)) from None
+    write_file(out, content, arguments.force, MARKS[form])
+    if arguments.open:
+        webbrowser.open(out.resolve().as_uri())
     return 0
 
 

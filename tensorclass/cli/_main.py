@@ -6,7 +6,10 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple
+
+from .._content import read_content, write_content
 
 
 class Command(NamedTuple):
@@ -21,15 +24,21 @@ COMMANDS: dict[str, Command] = {
     "convert": Command(
         "_convert", "write the rows of one file or folder as another: Parquet, CSV, HDF5, a dataset, ..."
     ),
+    "completion": Command("_completion", "print a script that completes commands and options in bash or zsh"),
     "diff": Command(
         "_diff", "compare two classes, or a class with a saved schema; exit status 1 for a breaking change"
     ),
+    "doctor": Command("_doctor", "say what is installed and set up; exit status 1 when something is wrong"),
     "explain": Command("_explain", "print what a pipeline holds after every module"),
     "graph": Command("_graph", "draw a pipeline"),
     "inspect": Command(
         "_inspect",
         "print what classes declare: as a table, Markdown, JSON or JSON Schema; or what a file or a dataset holds",
     ),
+    "migrate": Command(
+        "_migrate", "rewrite the imports of tensordict and list what is different; exit status 1 when something is"
+    ),
+    "new": Command("_new", "write a class from data"),
     "stubs": Command("_stubs", "write stubs for modules with typed classes, and for torch's functions"),
     "verify": Command("_verify", "check files and datasets; exit status 1 when one is damaged"),
 }
@@ -45,6 +54,20 @@ def shortened(lines: Sequence[str], most: int = 20) -> str:
     return "\n".join([*lines[:most], *([f"... and {len(lines) - most:,} more"] if len(lines) > most else [])])
 
 
+def write_file(path: Path, content: str | bytes, force: bool, mark: bytes = b"") -> None:
+    """Write a file that is not there yet; another one only with `--force`, or where it has the mark of this command.
+
+    Raises:
+        CommandError: for a file of the user's, and for one that can't be written.
+    """
+    try:
+        if not force and path.exists() and not (mark and mark in read_content(path)[:4096]):
+            raise CommandError(f"{path} exists; `--force` replaces it")
+        write_content(path, content)
+    except OSError as error:
+        raise CommandError(f"can't write {path}: {error.strerror}") from None
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 
@@ -56,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = _parser(arguments[0] if arguments else "")
+    parser = parser_of(arguments[0] if arguments else "")
     try:
         parsed = parser.parse_args(arguments)
     except SystemExit as stop:  # argparse has printed what is wrong
@@ -75,13 +98,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _parser(called: str) -> argparse.ArgumentParser:
+def parser_of(called: str) -> argparse.ArgumentParser:
+    """The parser of the command line, with the arguments of one command; of all for "*"."""
     parser = argparse.ArgumentParser(prog="tensorclass", description="Typed batches and pipelines for PyTorch.")
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, command in COMMANDS.items():
         sub = commands.add_parser(name, help=command.summary, description=command.summary)
-        if name == called:
+        if called in (name, "*"):
             module = import_module(f".{command.module}", __package__)
             module.configure(sub)
             sub.set_defaults(run=module.run)

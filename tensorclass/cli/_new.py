@@ -1,0 +1,156 @@
+"""`tensorclass new`: the text of a class that data fits, with the dtypes and shapes that the data has."""
+
+from __future__ import annotations
+
+import argparse
+import keyword
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..classes._build import RESERVED, _members
+from ..core import TensorCollection
+from ..errors import MissingExtraError, TensorClassError
+from ..io import from_csv, from_json, from_parquet, load
+from ..store import Node, RaggedTensor, Unbatched, from_any
+from ._main import CommandError, write_file
+
+HEAD = "from torch import Tensor\n\n"
+
+
+def _saved(path: str) -> Any:
+    """What torch saved, or a file of this library; nothing is unpickled but tensors and plain types."""
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+READERS: dict[str, Callable[[str], Any]] = {
+    ".parquet": from_parquet, ".csv": from_csv, ".json": lambda path: from_json(path=path),
+    **dict.fromkeys((".pt", ".pth"), _saved),
+}  # fmt: skip
+"""By the ending of a file; any other is one of this library."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument("name", metavar="NAME", help="the name of the class")
+    parser.add_argument("--from", dest="source", required=True, metavar="FILE", help=f"data: {', '.join(READERS)}, ...")
+    parser.add_argument("--out", type=Path, metavar="FILE.py", help="where to write; by default the standard output")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print or write the class; 1 when a name had to be changed, so that data does not fit as it is."""
+    if not _is_name(arguments.name):
+        raise CommandError(f"{arguments.name!r:.80} is not the name of a class")
+    if arguments.out is not None and arguments.out.suffix != ".py":
+        raise CommandError(f"{arguments.out} would hold Python; name it `*.py`")
+    source = Writer()
+    source.write(arguments.name, _read(arguments.source))
+    text = source.text()
+    if arguments.out is None:
+        print(text, end="")
+    else:
+        write_file(arguments.out, text, arguments.force)
+    return int(source.changed)
+
+
+def _read(source: str) -> TensorCollection:
+    if not Path(source).exists():
+        raise CommandError(f"no file `{source}`")
+    try:
+        found = READERS.get(Path(source).suffix.lower(), load)(source)
+        found = found if isinstance(found, TensorCollection) else from_any(found, auto_batch_size=True)
+    except (MissingExtraError, TensorClassError, OSError, ValueError, RuntimeError) as error:
+        raise CommandError(f"{source}: {str(error).splitlines()[0]}") from None
+    except Exception as error:  # of torch.load, which names what it may not unpickle
+        raise CommandError(f"{source} can't be read: {type(error).__name__}: {str(error).splitlines()[0]}") from None
+    if not isinstance(found, TensorCollection) or not found._entries():
+        raise CommandError(f"{source} holds a {type(found).__name__}, and no entries that fields could be made of")
+    return found
+
+
+class Writer:
+    """Collects classes, those that are nested first, and the names that they need."""
+
+    def __init__(self) -> None:
+        self.blocks: list[str] = []
+        self.types: set[str] = set()
+        self.names = {"tensorclass"}
+        self.changed = False
+
+    def text(self) -> str:
+        """The module."""
+        types = f"from tensorclass.typing import {', '.join(sorted(self.types))}\n" if self.types else ""
+        own = f"from tensorclass import {', '.join(sorted(self.names, key=str.lower))}\n"
+        return f"{HEAD}{own}{types}\n\n" + "\n\n\n".join(self.blocks) + "\n"
+
+    def write(self, name: str, data: TensorCollection) -> None:
+        """The class of a container."""
+        fields = list(self._fields(name, data._unstacked() if data._stacked else data))
+        shadow = any(field in _members() for field, _, _ in fields)
+        lines = [f"    {field}: {kind}{note}" for field, kind, note in fields]
+        decorator = "@tensorclass(shadow=True)" if shadow else "@tensorclass"
+        self.blocks.append("\n".join([decorator, f"class {name}:", *(lines or ["    pass"])]))
+
+    def _fields(self, owner: str, data: TensorCollection) -> Iterator[tuple[str, str, str]]:
+        taken: set[str] = set()
+        for key, value in data._entries().items():
+            name = re.sub(r"\W", "_", key).lstrip("_") or "field"
+            name = f"{name}_" if name[0].isdigit() or not _is_name(name) or name in RESERVED else name
+            name = f"field_{name}" if name[0].isdigit() else name
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            self.changed |= name != key
+            yield (
+                name,
+                self._kind(owner, key, value, data._batch_size),
+                "" if name == key else f"  # in the data {key!r}",
+            )
+
+    def _kind(self, owner: str, key: str, value: Any, size: torch.Size) -> str:
+        if isinstance(value, TensorCollection):
+            name = owner + "".join(part.capitalize() for part in re.findall(r"[^\W_]+", key))
+            if value._entries():
+                self.write(name, value)
+                return name
+            self.names.add("TensorDict")
+            return "TensorDict"
+        if isinstance(value, Unbatched):
+            self.names.add("Shared")
+            return f"Shared[{self._tensor(value.tensor.dtype, 'Tensor', value.tensor.shape)}]"
+        if isinstance(value, RaggedTensor):
+            self.names.add("RaggedTensor")
+            return self._tensor(value.dtype, "RaggedTensor", ("t", *value.event_shape))
+        if isinstance(value, Tensor):
+            return self._tensor(value.dtype, "Tensor", value.shape[len(size) :])
+        if isinstance(value, Node) and getattr(value, "_batch_shape", None) is not None:
+            self.names.add("PerElement")
+            objects: Any = value
+            return f"PerElement[{_union(objects._table)}]"
+        return _union([value._shown() if isinstance(value, Node) else value])
+
+    def _tensor(self, dtype: torch.dtype, base: str, dims: Any) -> str:
+        name = str(dtype).removeprefix("torch.")
+        family = {"bfloat16": "BFloat16"}.get(
+            name, name.replace("uint", "UInt") if name[0] == "u" else name.capitalize()
+        )
+        self.types.add(family)
+        return f'{family}[{base}, "{" ".join(map(str, dims))}"]'
+
+
+def _is_name(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name)
+
+
+def _union(values: Any) -> str:
+    """The type of plain values; None last."""
+    kinds = dict.fromkeys("None" if value is None else type(value).__name__ for value in values)
+    known = {
+        name for name in kinds if name in ("str", "int", "float", "bool", "bytes", "list", "dict", "tuple", "None")
+    }
+    return " | ".join(sorted(kinds, key=lambda name: name == "None")) if kinds and known == kinds.keys() else "object"

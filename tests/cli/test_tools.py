@@ -1,0 +1,250 @@
+"""`new`, `migrate`, `doctor`, `completion` and pictures: what they write, what they find, what they refuse."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+import tensorclass
+from tensorclass import RaggedTensor, TensorDict, save
+from tensorclass.cli import main
+from tensorclass.cli._main import COMMANDS
+from tensorclass.cli._migrate import GONE, METHODS, migrated
+from tests.cli._program import RIGHT, program
+
+# ---- new -------------------------------------------------------------------------------------------------------------
+
+
+def data(size: int = 4) -> TensorDict:
+    """Every kind of entry."""
+    return TensorDict(
+        {
+            "image": torch.rand(size, 1, 8, 8), "half": torch.zeros(size, dtype=torch.float16),
+            "ids": torch.zeros(size, 3, dtype=torch.uint8), "brain": torch.zeros(size, dtype=torch.bfloat16),
+            "ok": torch.zeros(size, dtype=torch.bool), "wave": torch.zeros(size, dtype=torch.complex64),
+            "tokens": RaggedTensor(torch.arange(size * 2), lengths=[2] * size),
+            "words": ["a", None, "c", "d"][:size], "src": "scan", "pose": {"angle": torch.zeros(size, 3)},
+        },
+        batch_size=[size],
+    )  # fmt: skip
+
+
+def written(kind: str, folder: Path) -> Path:
+    """Data in a file of each kind."""
+    file = folder / f"data.{kind}"
+    if kind == "pt":
+        torch.save({"image": torch.rand(4, 8, 8), "label": torch.arange(4), "n": {"x": torch.zeros(4)}}, file)
+    elif kind == "json":
+        file.write_text(json.dumps([{"label": 1, "x": [0.5, 1.0]}, {"label": 2, "x": [0.5, 2.0]}]))
+    elif kind == "safetensors":
+        save(data(), file)
+    else:
+        frame = pd.DataFrame({"label": [1, 2], "score": [0.5, 1.0], "name": ["a", "b"]})
+        frame.to_parquet(file) if kind == "parquet" else frame.to_csv(file, index=False)
+    return file
+
+
+@pytest.mark.parametrize("kind", ["pt", "json", "safetensors", "parquet", "csv"])
+def test_new(kind: str, tmp_path: Path, capsys: Any):
+    """The class that is written is one that the data fits."""
+    file, out = written(kind, tmp_path), tmp_path / "made.py"
+    assert main(["new", "Digits", "--from", str(file), "--out", str(out)]) == 0, capsys.readouterr()
+    text = out.read_text("utf-8")
+    space: dict[str, Any] = {"__name__": "made"}
+    exec(compile(text, str(out), "exec"), space)  # what the command wrote
+    cls = space["Digits"]
+    if kind == "pt":
+        batch = cls.from_dict(torch.load(file))
+        assert batch.n.x.shape == (4,)
+    elif kind == "safetensors":
+        batch = cls.from_tensordict(tensorclass.load(file))
+        assert batch.tokens.lengths.tolist() == [2] * 4
+    else:
+        batch = cls.from_json(path=file) if kind == "json" else getattr(cls, f"from_{kind}")(file)
+        assert batch.label.tolist() == [1, 2]
+    batch.validate()
+
+
+def test_new_names(tmp_path: Path, capsys: Any):
+    """Names that no field can have are changed, said, and counted as a finding; those of methods need `shadow`."""
+    file = tmp_path / "odd.pt"
+    torch.save({"a-b": torch.ones(2), "class": torch.ones(2), "names": torch.ones(2), "1": torch.ones(2)}, file)
+    assert main(["new", "Odd", "--from", str(file)]) == 1
+    out = capsys.readouterr().out
+    for line in ("a_b: Float32[Tensor, \"\"]  # in the data 'a-b'", "class_:", "names_:", "field_1_:"):
+        assert line in out
+    torch.save({"split": torch.ones(2)}, file)
+    assert main(["new", "Odd", "--from", str(file)]) == 0
+    assert "@tensorclass(shadow=True)" in capsys.readouterr().out
+
+
+def test_new_refuses(tmp_path: Path, capsys: Any):
+    """A user's file, a wrong name, data that is none; nothing is unpickled."""
+    file, out = written("pt", tmp_path), tmp_path / "mine.py"
+    out.write_text("x = 1\n")
+    assert main(["new", "Digits", "--from", str(file), "--out", str(out)]) == 2
+    assert "exists; `--force` replaces it" in capsys.readouterr().err
+    assert out.read_text() == "x = 1\n"
+    assert main(["new", "Digits", "--from", str(file), "--out", str(out), "--force"]) == 0
+    torch.save(Path("a"), tmp_path / "object.pt")
+    torch.save({}, tmp_path / "nothing.pt")
+    (tmp_path / "broken.json").write_text("{")
+    for arguments, message in (
+        (["class", "--from", str(file)], "'class' is not the name of a class"),
+        (["A", "--from", str(tmp_path / "no.pt")], "no file"),
+        (["A", "--from", str(tmp_path / "object.pt")], "can't be read"),
+        (["A", "--from", str(tmp_path / "nothing.pt")], "no entries"),
+        (["A", "--from", str(tmp_path / "broken.json")], "broken.json: "),
+        (["A", "--from", str(file), "--out", "a.txt"], "would hold Python"),
+        (["A", "--from", str(file), "--out", str(tmp_path / "no" / "a.py")], "can't write"),
+    ):
+        assert main(["new", *arguments]) == 2
+        assert message in capsys.readouterr().err
+
+
+# ---- migrate ---------------------------------------------------------------------------------------------------------
+
+IMPORTS = {
+    "import tensordict": "import tensorclass as tensordict",
+    "import tensordict as td": "import tensorclass as td",
+    "import tensordict.nn": "import tensorclass as tensordict, tensorclass.nn",
+    "import tensordict.nn as tdnn": "import tensorclass.nn as tdnn",
+    "import os, tensordict, tensordict.nn as n  # y": "import os, tensorclass as tensordict, tensorclass.nn as n  # y",
+    "from tensordict import TensorDict as T": "from tensorclass import TensorDict as T",
+    "from tensordict import (  # both\n    TensorDict,\n)": "from tensorclass import (  # both\n    TensorDict,\n)",
+    "from tensordict.nn.common import TensorDictModule": "from tensorclass.nn.common import TensorDictModule",
+    "from tensordict import tensorclass": "from tensorclass import tensorclass",
+    "if x:\n    é = 1; import tensordict; y = 1": "if x:\n    é = 1; import tensorclass as tensordict; y = 1",
+    "import tensordict as tensordict": "import tensorclass as tensordict",
+}
+ALONE = ["from .tensordict import x\nimport mytensordict, tensordict_more", "tensordict = 1", "'import tensordict'"]
+IMPORTS.update({text: text for text in ALONE})
+
+
+@pytest.mark.parametrize("before", IMPORTS)
+def test_imports(before: str):
+    """Every way to import is rewritten, and nothing else; what is rewritten runs."""
+    after, findings = migrated(before)
+    assert after == IMPORTS[before]
+    assert findings == []
+    if before not in ALONE and not before.startswith("if x"):
+        exec(compile(after, "migrated", "exec"), {})
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_names_that_are_gone(name: str):
+    """A name that is not here is found in an import and as an attribute, with what to write."""
+    assert not hasattr(tensorclass, name)
+    for text in (f"from tensordict import {name}", f"import tensordict as td\n\nx = td.{name}"):
+        ((line, message),) = migrated(text)[1]
+        assert (line, GONE[name] in message) == (text.count("\n") + 1, True)
+
+
+def test_differences():
+    """Methods that do something else, arguments that are gone and modules that are missing, each with its line."""
+    assert not [name for name in METHODS if not hasattr(tensorclass.LazyStackedTensorDict, name)]
+    text = "import tensordict\nimport tensordict.prototype\nx.half()\nX.from_tensordict(x, safe=False)\ntorch.save(x)\n"
+    found = dict(migrated(text)[1])
+    assert found.keys() == {2, 3, 4}
+    assert "no module `prototype`" in found[2]
+    assert "casts floating fields only" in found[3]
+    assert "always validates" in found[4]
+
+
+def test_migrate(tmp_path: Path, capsys: Any):
+    """The diff comes first and writes nothing; `--force` writes; other folders stay alone."""
+    file, clean = tmp_path / "a.py", tmp_path / "b.py"
+    file.write_text("from tensordict import TensorDict\nTensorDict().half()\n")
+    clean.write_text("x = 1\n")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "c.py").write_text("import tensordict\n")
+    assert main(["migrate", str(tmp_path)]) == main(["migrate", str(tmp_path), "--diff"]) == 1
+    out = capsys.readouterr().out
+    assert "+from tensorclass import TensorDict" in out
+    assert f"{file}:2: `half`" in out
+    assert "1 file to be written with --force" in out
+    assert file.read_text().startswith("from tensordict")
+    assert main(["migrate", str(tmp_path), "--force"]) == 1
+    assert file.read_text() == "from tensorclass import TensorDict\nTensorDict().half()\n"
+    assert (tmp_path / ".venv" / "c.py").read_text() == "import tensordict\n"
+    assert main(["migrate", str(clean)]) == 0
+    assert "0 files" in capsys.readouterr().out
+
+
+def test_migrate_refuses(tmp_path: Path, capsys: Any):
+    """A path that is not there is wrong use; a file that can't be read is a finding."""
+    assert main(["migrate", str(tmp_path / "no.py")]) == 2
+    assert main(["migrate"]) == 2
+    (tmp_path / "bad.py").write_text("import tensordict (\n")
+    (tmp_path / "bytes.py").write_bytes(b"\xff\xfe")
+    assert main(["migrate", str(tmp_path)]) == 1
+    assert capsys.readouterr().out.count("can't be read") == 2
+
+
+# ---- doctor, completion ----------------------------------------------------------------------------------------------
+
+
+def test_doctor(tmp_path: Path, monkeypatch: Any, capsys: Any):
+    """What is installed and set up; what is missing is wrong, what is optional is not."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    for word in ("python", "torch", "numpy", "pydantic", "extra testing", "tensorclass.mypy_plugin", "writes stubs"):
+        assert word in out
+    (tmp_path / "pyproject.toml").write_text('[tool.mypy]\nplugins = ["tensorclass.mypy_plugin"]\n')
+    assert main(["doctor"]) == 0
+    assert "plugin in pyproject.toml" in capsys.readouterr().out
+    monkeypatch.setattr("tensorclass.cli._doctor._version", lambda name: {"torch": "2.5.1"}.get(name, "99"))
+    assert main(["doctor"]) == 1
+    assert "2.5.1 (2.6 or newer is needed)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [(["gr"], ["graph"]), (["migrate", "--d"], ["--diff"]), (["completion", "z"], ["zsh"]), (["--v"], ["--version"])],
+)
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_completion(words: list[str], wanted: list[str], tmp_path: Path, capsys: Any):
+    """Bash completes commands, options and choices."""
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    assert all(name in script for name in COMMANDS)
+    line = f"COMP_WORDS=(tensorclass {' '.join(words)}); COMP_CWORD={len(words)}; _tensorclass; echo ${{COMPREPLY[@]}}"
+    done = subprocess.run(["bash", "-c", script + line], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.split() == wanted
+    assert main(["completion", "zsh"]) == 0
+    assert "bashcompinit" in capsys.readouterr().out
+    assert main(["completion", "fish"]) == 2
+
+
+# ---- pictures --------------------------------------------------------------------------------------------------------
+
+
+def test_png_and_open(tmp_path: Path, monkeypatch: Any, capsys: Any):
+    """A picture is written and shown; a drawing is replaced, a file of the user's is not."""
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    target = program(tmp_path, "graph_png", RIGHT) + ":classifier"
+    out = tmp_path / "a.png"
+    for _ in range(2):
+        assert main(["graph", target, "--out", str(out), "--open"]) == 0, capsys.readouterr()
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert opened == [out.as_uri()] * 2
+    for name in ("a.svg", "a.html", "a.mmd"):
+        assert main(["graph", target, "--out", str(tmp_path / name)]) == 0
+        assert main(["graph", target, "--out", str(tmp_path / name)]) == 0
+        (tmp_path / name).write_text("mine")
+        assert main(["graph", target, "--out", str(tmp_path / name)]) == 2
+        assert "`--force` replaces it" in capsys.readouterr().err
+        assert main(["graph", target, "--out", str(tmp_path / name), "--force"]) == 0
+    assert main(["graph", target, "--format", "png"]) == 2
+    assert main(["graph", target, "--open"]) == 2
+    assert "--open needs a file" in capsys.readouterr().err
