@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import threading
+from concurrent.futures import Future
 from contextlib import suppress
 from secrets import token_hex
 from typing import Any, Generic, TypeVar
@@ -17,7 +19,7 @@ from ..core import STORAGE
 from ..core._base import tensors_alone
 from ..errors import ArgumentError, BatchDimError, SchemaError, StructureError
 from ..ops import cat
-from ._atomic import make_folder, replacing
+from ._atomic import Target, make_folder
 from ._lock import FileLock
 from ._manifest import NAME, SHARD, Manifest, ShardEntry, class_part, read_manifest, write_manifest
 from ._pack import Packed, pack
@@ -40,7 +42,8 @@ _UNFINISHED = re.compile(rf"\.{SHARD.pattern}\.\d+-\d+\.tmp")
 class DatasetWriter(Generic[T]):
     """Appends rows to a dataset; `TensorClassDataset.create` gives one.
 
-    Rows are committed by whole shards: when one is full, on `commit()`, and at the end of the `with` block. A block
+    Rows are committed by whole shards: when one is full, on `commit()`, and at the end of the `with` block. A full
+    shard is brought to the disk by a thread while the next one fills; an error of it comes with the next call. A block
     that ends by an exception keeps the shards that are full. What is not committed is held in memory: the rows of one
     shard at most, and the batch that was given last.
     """
@@ -59,6 +62,8 @@ class DatasetWriter(Generic[T]):
         self._singles: list[Any] = []
         self._pending = 0
         self._failure: BaseException | None = None
+        self._owner = os.getpid()
+        self._behind: tuple[Future[Manifest], ShardEntry] | None = None
         self._head: Any = None
         self._plain: Any = None
         make_folder(self.path)
@@ -141,11 +146,18 @@ class DatasetWriter(Generic[T]):
 
         With a `writer_id` only those of this writer count.
         """
-        return self.committed + self._pending
+        behind = self._behind  # once it is listed, it is in the manifest, and here no more
+        return self._listed() + (behind[1].rows if behind is not None else 0) + self._pending
 
     @property
     def committed(self) -> int:
-        """How many of these rows are on disk, and stay there."""
+        """How many of these rows are on disk, and stay there; waits for the shard that is on its way."""
+        if self._behind is not None:
+            with _Guard(self):
+                self._settle()
+        return self._listed()
+
+    def _listed(self) -> int:
         return sum([shard.rows for shard in self._own(self._manifest)])
 
     def append(self, batch: T) -> None:
@@ -159,8 +171,8 @@ class DatasetWriter(Generic[T]):
             SchemaError: for values that no longer fit the class.
             StructureError: for a batch that can't be joined with the rows before: another event shape, another shared
                 value; names the field. Nothing was added.
-            OSError: with the path; the writer takes no more. `create(..., resume=True)` goes on behind what is
-                committed.
+            OSError: with the path, of this shard or the one before; the writer takes no more. `create(...,
+                resume=True)` goes on behind what is committed.
         """
         self._alive()
         given = self._fitting(batch)
@@ -216,18 +228,46 @@ class DatasetWriter(Generic[T]):
             self._singles = []
 
     def _flush(self, more: list[Any]) -> None:
-        """Write what is held, and more, as a shard, and list it."""
-        entry = self._write([*self._blocks, *self._singles, *more])
+        """Write what is held, and more, as a shard; it is brought to the disk and listed while rows go on coming."""
+        parts = [*self._blocks, *self._singles, *more]
+        target, entry = self._write(parts)
+        future: Future[Manifest] = Future()
+        # A thread of its own: those of a pool would be missing in a process that was forked.
+        thread = threading.Thread(target=self._bring, args=(future, target, entry), name=f"writing {entry.file}")
+        try:
+            self._settle()
+            thread.start()
+        except BaseException:  # whatever it is, the file that nobody lists is removed
+            target.end()
+            raise
+        self._behind = future, entry
+        self._blocks, self._singles, self._pending = [], [], 0
+
+    def _bring(self, future: Future[Manifest], target: Target, entry: ShardEntry) -> None:
+        try:
+            future.set_result(self._list(target, entry))
+        except BaseException as error:  # whatever it is, the writer raises it
+            future.set_exception(error)
+
+    def _list(self, target: Target, entry: ShardEntry) -> Manifest:
+        """Bring a shard to the disk, then the manifest that names it."""
+        _finish(target)
         with self._updating():
             now = read_manifest(self.path) if self._writer_id is not None else self._manifest
             following = now.model_copy(update={"shards": [*now.shards, entry]})
             write_manifest(self.path, following)
-        self._manifest = following
-        self._blocks, self._singles, self._pending = [], [], 0
+        return following
 
-    def _write(self, parts: list[Any]) -> ShardEntry:
-        number, rows = len(self._own(self._manifest)), sum(map(len, parts))
-        return write_shard(self.path, number, self._packed(parts), rows, self._checksums, self._writer_id)
+    def _settle(self) -> None:
+        """Wait until the shard that was written last is listed."""
+        if self._behind is not None:
+            future, self._behind = self._behind[0], None
+            if os.getpid() == self._owner:  # a forked child has no such thread
+                self._manifest = future.result()
+
+    def _write(self, parts: list[Any]) -> tuple[Target, ShardEntry]:
+        number, rows = len(self._own(self._manifest)) + (self._behind is not None), sum(map(len, parts))
+        return start_shard(self.path, number, self._packed(parts), rows, self._checksums, self._writer_id)
 
     def _packed(self, parts: list[Any]) -> Packed:
         """Batches as one; plain tensors are not joined in memory but written one after the other."""
@@ -246,9 +286,10 @@ class DatasetWriter(Generic[T]):
             OSError: with the path; as for `append`.
         """
         self._alive()
-        if self._pending:
-            with _Guard(self):
+        with _Guard(self):
+            if self._pending:
                 self._flush([])
+            self._settle()
 
     def close(self) -> None:
         """Commit, and let others write; a second call does nothing."""
@@ -259,12 +300,16 @@ class DatasetWriter(Generic[T]):
             self._release()
 
     def _release(self) -> None:
-        if hasattr(self, "_bar"):
-            self._bar.__exit__(None, None, None)
-            del self._bar
-        for lock in self._locks:
-            lock.release()
-        self._locks = []
+        try:
+            with suppress(Exception), _Guard(self):  # another error is on its way, which led here
+                self._settle()
+        finally:
+            if hasattr(self, "_bar"):
+                self._bar.__exit__(None, None, None)
+                del self._bar
+            for lock in self._locks:
+                lock.release()
+            self._locks = []
 
     def _alive(self) -> None:
         if self._failure is not None:
@@ -289,16 +334,34 @@ class DatasetWriter(Generic[T]):
         )
 
 
-def write_shard(
+def start_shard(
     folder: str, number: int, packed: Packed, rows: int, checksums: bool = False, writer: str | None = None
-) -> ShardEntry:  # fmt: skip
-    """Write rows as a shard, which is not part of the dataset until a manifest lists it."""
+) -> tuple[Target, ShardEntry]:  # fmt: skip
+    """Write rows as a shard under a temporary name; whoever asked commits the file, and ends it."""
     key = token_hex(8)
     name = f"{'' if writer is None else f'{writer}-'}{number:06d}-{key}.safetensors"
-    with replacing(os.path.join(folder, name), sweep=False) as target:
+    target = Target(os.path.join(folder, name), sweep=False)
+    try:
+        target.start()
         write_to(target, packed._replace(shard=key), checksums)
-        size = target.size
-    return ShardEntry(file=name, rows=rows, bytes=size, id=key, writer=writer)
+    except BaseException:  # whatever it is, the file is removed
+        target.end()
+        raise
+    return target, ShardEntry(file=name, rows=rows, bytes=target.size, id=key, writer=writer)
+
+
+def write_shard(folder: str, number: int, packed: Packed, rows: int, checksums: bool = False) -> ShardEntry:
+    """Write rows as a shard, which is not part of the dataset until a manifest lists it."""
+    target, entry = start_shard(folder, number, packed, rows, checksums)
+    _finish(target)
+    return entry
+
+
+def _finish(target: Target) -> None:
+    try:
+        target.commit()
+    finally:
+        target.end()
 
 
 def sweep(folder: str, manifest: Manifest | None, writer: str | None = None) -> None:
