@@ -261,15 +261,15 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         return _open(paths, first._given or first._whole, first._mmap, first._verify, first._fields)
 
     def batches(
-        self, size: int, shuffle: bool = False, seed: int = 0, rank: int = 0, world_size: int = 1,
-        drop_last: bool = False, pad_last: bool = False,
+        self, size: int, shuffle: bool = False, seed: int = 0, rank: int | None = None,
+        world_size: int | None = None, drop_last: bool = False, pad_last: bool = False,
     ) -> Batches[T]:  # fmt: skip
         """The rows in batches: `iter()` begins the next epoch. See `Batches`."""
         return Batches(self, size, shuffle, seed, rank, world_size, drop_last, pad_last)
 
     def loader(
-        self, batch_size: int, shuffle: bool = False, seed: int = 0, rank: int = 0, world_size: int = 1,
-        drop_last: bool = False, pad_last: bool = False, **options: Any,
+        self, batch_size: int, shuffle: bool = False, seed: int = 0, rank: int | None = None,
+        world_size: int | None = None, drop_last: bool = False, pad_last: bool = False, **options: Any,
     ) -> BatchLoader[T]:  # fmt: skip
         """The same batches by a `DataLoader`, whose workers read ahead.
 
@@ -277,8 +277,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             batch_size: of a batch.
             shuffle: another order each epoch, which depends on the seed and the epoch.
             seed: any whole number.
-            rank: this process, from 0.
-            world_size: how many processes there are.
+            rank: this process, from 0; that of `torch.distributed`, or of torchrun, when omitted.
+            world_size: how many processes there are; given together with `rank`.
             drop_last: every rank has the same number of full batches.
             pad_last: every rank has the same number of full batches, and no row is left out.
             options: as `DataLoader` takes them: `num_workers`, `pin_memory`, `prefetch_factor`, ...

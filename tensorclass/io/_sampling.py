@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from .._flags import flags
@@ -23,6 +25,23 @@ class Rows(Protocol[T_co]):
     def __getitem__(self, index: Any, /) -> T_co: ...
 
 
+def _place(rank: Any, world_size: Any) -> tuple[Any, Any]:
+    """This process among others: what was given, else what `torch.distributed` or torchrun says, else alone."""
+    if (rank is None) != (world_size is None):
+        raise ArgumentError(f"rank and world_size are given together, got {rank!r:.40} and {world_size!r:.40}")
+    if rank is not None:
+        return rank, world_size
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    given = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+    if None in given:
+        return 0, 1
+    try:
+        return int(given[0] or ""), int(given[1] or "")
+    except ValueError:
+        raise ArgumentError(f"RANK and WORLD_SIZE of the environment are numbers, got {given}") from None
+
+
 class Order:
     """Which rows each batch has.
 
@@ -34,16 +53,17 @@ class Order:
         size: of a batch.
         shuffle: another order each epoch; otherwise that of the dataset.
         seed: any whole number.
-        rank: this process, from 0.
-        world_size: how many processes there are.
+        rank: this process, from 0; that of `torch.distributed`, or of torchrun, when omitted.
+        world_size: how many processes there are; given together with `rank`.
         drop_last: every rank has the same number of full batches.
         pad_last: every rank has the same number of full batches, and none is left out: some rows come again.
     """
 
     def __init__(
-        self, rows: int, size: int, shuffle: bool = False, seed: int = 0, rank: int = 0, world_size: int = 1,
-        drop_last: bool = False, pad_last: bool = False,
+        self, rows: int, size: int, shuffle: bool = False, seed: int = 0, rank: int | None = None,
+        world_size: int | None = None, drop_last: bool = False, pad_last: bool = False,
     ) -> None:  # fmt: skip
+        rank, world_size = _place(rank, world_size)
         for name, value, least in (("size", size, 1), ("world_size", world_size, 1), ("rank", rank, 0)):
             if type(value) is not int or value < least:
                 raise ArgumentError(f"{name} is a whole number from {least}, got {value!r:.40}")
@@ -152,8 +172,8 @@ class Batches(Generic[T]):
         size: of a batch.
         shuffle: another order each epoch, which depends on the seed and the epoch.
         seed: any whole number.
-        rank: this process, from 0.
-        world_size: how many processes there are.
+        rank: this process, from 0; that of `torch.distributed`, or of torchrun, when omitted.
+        world_size: how many processes there are; given together with `rank`.
         drop_last: every rank has the same number of full batches.
         pad_last: every rank has the same number of full batches, and no row is left out.
 
@@ -168,8 +188,8 @@ class Batches(Generic[T]):
     """
 
     def __init__(
-        self, data: Rows[T], size: int, shuffle: bool = False, seed: int = 0, rank: int = 0, world_size: int = 1,
-        drop_last: bool = False, pad_last: bool = False,
+        self, data: Rows[T], size: int, shuffle: bool = False, seed: int = 0, rank: int | None = None,
+        world_size: int | None = None, drop_last: bool = False, pad_last: bool = False,
     ) -> None:  # fmt: skip
         self.data = data
         self._order = Order(len(data), size, shuffle, seed, rank, world_size, drop_last, pad_last)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import socket
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ._engines import Failed, Job, cores
 from ._wire import Parcel, take_apart
 
 _JOBS: dict[Any, Job] = {}
-"""The job that this worker of Ray does; another one takes its place."""
+"""The job that this worker of Ray or Dask does; another one takes its place."""
 Sent = tuple[bytes, list[Any], Any]
 
 
@@ -55,8 +56,17 @@ def _in_ray(key: str, box: list[Any], task: Any) -> Sent:
     return _replied(_JOBS[key], task)
 
 
-def _in_dask(job: Job, task: Any) -> Sent:
-    return _replied(job, task)
+def _held(sent: Sent) -> Sent:
+    """What the workers of Dask get the job from."""
+    return sent
+
+
+def _in_dask(key: str, sent: Sent, task: Any) -> Sent:
+    """A task, in a worker of Dask, which makes the job of its bytes once."""
+    if key not in _JOBS:
+        _JOBS.clear()
+        _JOBS[key] = _arrived(sent)
+    return _replied(_JOBS[key], task)
 
 
 def _reachable(address: str, seconds: float, what: str) -> None:
@@ -105,11 +115,18 @@ class RayEngine:
         self._ray = optional("ray", 'engine="ray"', "ray")
         self._job = job
         sent = _sent(job, cloud=True)
+        elsewhere = self._address not in (None, "auto")
+        if elsewhere:
+            _reachable(self._address or "", self._timeout, "Ray")
         self._owner = not self._ray.is_initialized()
+        if elsewhere and not self._owner:
+            mine = self._ray.get_runtime_context().gcs_address
+            if mine != self._address:
+                raise ArgumentError(f"this process is connected to Ray at {mine}, not at {self._address!r:.120}")
         if self._owner:
             self._connect(workers)
         count = workers or int(self._ray.cluster_resources().get("CPU", 1))
-        self._key = f"{id(self)}-{np.random.default_rng().integers(1 << 60)}"
+        self._key = token_hex(8)
         self._box = [self._ray.put(sent)]
         self._call = self._ray.remote(max_retries=self._retries, **self._resources)(_in_ray)
         return max(1, count)
@@ -118,8 +135,6 @@ class RayEngine:
         options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **self._options}
         if self._address is None:
             options |= {"num_cpus": workers or cores()}
-        elif self._address != "auto":
-            _reachable(self._address, self._timeout, "Ray")
         try:
             self._ray.init(address=self._address, **options)
         except (ConnectionError, RuntimeError, TimeoutError) as error:
@@ -176,8 +191,8 @@ class DaskEngine:
         self._job = job
         payload = _sent(job, cloud=True)
         self._client = self._given or self._connect(dask, workers)
-        self._sent = self._client.submit(_arrived, payload, pure=False)
-        self._tasks = 0
+        self._sent = self._client.submit(_held, payload, pure=False)
+        self._key = token_hex(8)
         return workers or max(1, sum(self._client.nthreads().values()))
 
     def _connect(self, dask: Any, workers: int | None) -> Any:
@@ -194,7 +209,7 @@ class DaskEngine:
 
     def submit(self, task: Any) -> Any:
         """A future."""
-        return task, self._client.submit(_in_dask, self._sent, task, pure=False)
+        return task, self._client.submit(_in_dask, self._key, self._sent, task, pure=False)
 
     def result(self, handle: Any) -> Any:
         """Wait for it."""

@@ -160,5 +160,5 @@ def test_damaged_states(change):
     batches = Batches(torch.arange(9), 2)
     with pytest.raises(ValueError, match="state"):
         batches.load_state_dict({**batches.state_dict(), **change})
-    with pytest.raises(ValueError, match="no state"):
+    with pytest.raises(ValueError, match="not the state"):
         batches.load_state_dict([])  # type: ignore[arg-type]  # what is tested

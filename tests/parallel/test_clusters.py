@@ -1,0 +1,118 @@
+"""Ray and Dask on this machine: one of each for all tests. Addresses at which nobody answers."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tensorclass import TensorClassDataset, TensorDict
+from tensorclass.errors import ArgumentError, MissingExtraError, WorkerError
+from tensorclass.parallel import DaskEngine, RayEngine
+from tests.parallel import _functions as functions
+from tests.parallel._functions import Dies, Item, containers, items
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    """Ray, which stays up between maps."""
+    import ray  # starts slowly
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def dask() -> Iterator[Any]:
+    """A cluster of two workers."""
+    from distributed import Client, LocalCluster  # starts slowly
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(params=["ray", "dask"])
+def engine(request: pytest.FixtureRequest) -> Any:
+    """An engine by name, or one that is set up."""
+    if request.param == "ray":
+        request.getfixturevalue("ray")
+        return lambda: "ray"
+    client = request.getfixturevalue("dask")
+    return lambda: DaskEngine(client)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.slow
+def test_clusters(engine: Any, tmp_path: Path) -> None:
+    """Containers and datasets, random numbers, functions that do not import, errors, and killed workers."""
+    for kind, data in containers().items():
+        found = data.map(functions.same, num_workers=2, chunksize=4, engine=engine())
+        assert type(found) is type(data) or kind == "lazy"
+        assert (found == data).all()
+    plain = TensorDict(a=torch.arange(6.0), batch_size=[6])
+    how: dict[str, Any] = {"chunksize": 2, "num_workers": 2}
+    one = plain.map(functions.noisy, engine=engine(), generator=torch.Generator().manual_seed(1), **how)
+    two = plain.map(functions.noisy, generator=torch.Generator().manual_seed(1), **how)
+    assert (one == two).all()
+    assert (plain.map(lambda x: x + 1, engine=engine(), **how) == plain + 1).all()
+    with pytest.raises(ValueError, match="no good\nin elements 0 to 1"):
+        plain.map(functions.raises, engine=engine(), **how)
+    with pytest.raises(ArgumentError, match="result of the function"):
+        plain.map(functions.gives_lock, engine=engine(), **how)
+    with TensorClassDataset.create(tmp_path / "source", Item, rows_per_shard=20) as writer:
+        writer.append(items(50))
+    data = TensorClassDataset(tmp_path / "source", Item)
+    (tmp_path / "marks").mkdir()
+    dies = _Sometimes(Dies(tmp_path / "marks", 1))
+    found = data.map(dies, out=tmp_path / "out", batch_size=10, rows_per_shard=10, engine=engine(), num_workers=2)
+    assert (found[:] == data[:]).all()
+    assert len(list((tmp_path / "marks").iterdir())) == 1
+    assert len([name for name in (tmp_path / "out").iterdir() if name.suffix == ".safetensors"]) == 5
+
+
+class _Sometimes:
+    """Dies at one batch."""
+
+    def __init__(self, dies: Dies) -> None:
+        self.dies = dies
+
+    def __call__(self, batch: Any) -> Any:
+        return self.dies(batch) if batch.label[0] == 20 else batch
+
+
+@pytest.mark.parametrize("name", ["ray", "dask"])
+def test_nobody_answers(name: str) -> None:
+    """An error within the time that was given, with the address; a wrong form at once."""
+    make: Any = RayEngine if name == "ray" else DaskEngine
+    data = TensorDict(a=torch.arange(2), batch_size=[2])
+    begin = time.monotonic()
+    with pytest.raises(WorkerError, match=r"does not answer at '127\.0\.0\.1:9'"):
+        data.map(functions.same, engine=make(address="127.0.0.1:9", timeout=1.0))
+    with pytest.raises(ArgumentError, match="host:port"):
+        data.map(functions.same, engine=make(address="nowhere"))
+    assert time.monotonic() - begin < 20
+
+
+@pytest.mark.parametrize(("name", "package"), [("ray", "ray"), ("dask", "distributed")])
+def test_not_installed(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the extra."""
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf"tensorclass\[{name}\]"):
+        TensorDict(a=torch.arange(2), batch_size=[2]).map(functions.same, engine=name)
+
+
+def test_no_client() -> None:
+    """What is no client of Dask."""
+    with pytest.raises(ArgumentError, match=r"distributed\.Client"):
+        DaskEngine(3)
