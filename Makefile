@@ -13,13 +13,14 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .NOTPARALLEL:
-.PHONY: help demo test lint types generated unit slow bench docs format clean
+.PHONY: help demo test lint types generated unit slow bench typing-report docs format clean
 
 help:
 	@echo "demo    run examples/digits.py"
 	@echo "test    lint, types, generated code, and every test that is not slow"
 	@echo "slow    the slow tests, with many hypothesis examples"
 	@echo "bench   speed against the anchor and raw torch"
+	@echo "typing-report  what each type checker sees of the programs of the tests and of the pages"
 	@echo "docs    build the site in build/docs"
 	@echo "format  rewrite sources as ruff wants them"
 	@echo "clean   remove caches and build products (not $(VENV))"
@@ -70,6 +71,9 @@ slow: $(VENV)/.stamp-test $(VENV)/.stamp-mypy-$(MYPY_BEFORE)
 
 bench: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+typing-report: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.typing --report
 
 docs: $(VENV)/.stamp-docs
 	$(MKDOCS) build --strict --config-file docs/site/mkdocs.yml

@@ -1,4 +1,4 @@
-"""`python -m tests.typing [--markdown | --check]`: compare what checkers say with what stands on the lines; the page."""
+"""`python -m tests.typing [--markdown | --check | --report]`: compare what checkers say with what stands on the lines; the page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import sys
 from tests.typing._checkers import check, differences
 from tests.typing._forms import scores
 from tests.typing._notation import CHECKERS, programs
-from tests.typing._table import PAGE, filled
+from tests.typing._pages import report
+from tests.typing._table import PAGE, filled, markdown, measured
 
 
 def main() -> int:
@@ -17,7 +18,11 @@ def main() -> int:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--markdown", action="store_true", help=f"write the tables into docs/{PAGE.name}")
     which.add_argument("--check", action="store_true", help=f"fail when docs/{PAGE.name} has other tables")
+    which.add_argument("--report", action="store_true", help="print the tables, and what checkers say of the docs")
     arguments = parser.parse_args()
+    if arguments.report:
+        print(measured(scores()), markdown(), report(), sep="\n\n")
+        return 0
     found = list(programs())
     problems: list[str] = []
     for checker in CHECKERS:

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests._sources import ROOT
 from tests.typing._checkers import BEFORE, Found, check, differences, run_checker
 from tests.typing._execute import execute
 from tests.typing._forms import rendered, scores
 from tests.typing._notation import CHECKERS, FOLDERS, HERE, Mark, Program, parse_mark, programs, sections
+from tests.typing._pages import CHECKERS as PAGE_CHECKERS
+from tests.typing._pages import SHOWN, findings, page_programs
 from tests.typing._table import PAGE, filled, score
 
 PROGRAMS = list(programs())
@@ -68,6 +71,14 @@ def test_marks_fit_the_folder(program: Program) -> None:
         assert all(mark.error is None and mark.seen() for mark in marks)
     else:
         assert all(mark.error is not None and not mark.seen() for mark in marks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", PAGE_CHECKERS)
+def test_pages_type_check_as_they_stand(checker: str) -> None:
+    """README and tour, in strict mode; what torch leaves without types is not counted."""
+    found = findings(checker, page_programs([ROOT / page for page in SHOWN]))
+    assert [line for lines in found.values() for line in lines] == []
 
 
 def test_programs_are_many_and_what_checkers_see_of_them_is_what_is_promised() -> None:
