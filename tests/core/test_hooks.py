@@ -1,0 +1,67 @@
+"""Private methods that containers refine: each has one meaning, which stands in docs/internals.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import tensorclass.io  # its containers too
+import tensorclass.nn  # noqa: F401  # as above
+from tensorclass import TensorCollection
+from tests._sources import sources
+
+INTERNALS = Path(__file__).parents[2] / "docs" / "internals.md"
+MOST = 87
+"""A hook that goes lowers this; one that comes needs another to go."""
+
+
+def _kinds(cls: type) -> Iterator[type]:
+    for kind in cls.__subclasses__():
+        yield kind
+        yield from _kinds(kind)
+
+
+def _given(statement: ast.stmt) -> list[str]:
+    """The private names that a statement of a class body gives a value."""
+    if isinstance(statement, ast.FunctionDef):
+        names = [statement.name]
+    elif isinstance(statement, ast.Assign):
+        names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
+    else:
+        known = isinstance(statement, ast.AnnAssign) and statement.value is not None
+        names = [statement.target.id] if known and isinstance(statement.target, ast.Name) else []
+    return [name for name in names if name.startswith("_") and not name.startswith("__")]
+
+
+def hooks() -> set[str]:
+    """Names that a class of containers has from a base and gives anew, read from the source."""
+    own = {
+        (f"tensorclass.{source.name.removesuffix('.py').replace('/', '.')}", node.name): {
+            name for statement in node.body for name in _given(statement)
+        }
+        for source in sources()
+        for node in source.tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+
+    def named(cls: type) -> set[str]:
+        return own.get((cls.__module__, cls.__name__), set())
+
+    classes = [TensorCollection, *_kinds(TensorCollection)]
+    return {name for cls in classes for name in named(cls) for base in cls.__mro__[1:] if name in named(base)}
+
+
+def test_every_hook_has_a_line():
+    """The tables of the page have each hook, and nothing that is not one."""
+    text = INTERNALS.read_text("utf-8").partition("## Containers")[2].partition("\n## ")[0]
+    rows = {name for row in re.findall(r"^\| (.*?) \|", text, re.M) for name in re.findall(r"`(_[a-z]\w*)", row)}
+    attributes = {"_batch_size", "_device", "_names", "_locked"}  # data, and no operation asks how it is kept
+    assert hooks() - rows == set()
+    assert rows - hooks() - attributes == set()
+
+
+def test_hooks_are_few():
+    """Whoever writes a container reads all of them."""
+    assert len(hooks()) <= MOST
