@@ -17,6 +17,7 @@ from tensorclass import (
     PerElement,
     Shared,
     TensorClass,
+    TensorDict,
     class_validator,
     field,
     field_validator,
@@ -400,3 +401,63 @@ def test_compile():
     found = torch.compile(work, fullgraph=True, backend="eager")(pose, sizes)
     assert [type(result) for result in found] == [Small, Small, Both, Both, Posed, Posed, Posed]
     assert torch.equal(found[0].axis, torch.full((2, 3), 2.0))
+
+
+class Cast(TensorClass, autocast=True):
+    x: Float32[Tensor, ""]
+
+
+class Strict(TensorClass, nocast=True):
+    y: Float32[Tensor, ""]
+
+
+class Exact(TensorClass):
+    z: Float32[Tensor, ""]
+
+
+class Lenient(TensorClass, autocast=True):
+    w: Float32[Tensor, ""]
+
+
+@pytest.mark.parametrize(
+    ("classes", "policies"),
+    [
+        ((Cast, Strict), {"x": "cast", "y": "strict"}),
+        ((Exact, Strict), {"z": "exact", "y": "strict"}),
+        ((Cast, Exact), {"x": "cast", "z": "exact"}),
+        ((Cast, Strict, Exact), {"x": "cast", "y": "strict", "z": "exact"}),
+        ((Cast, Lenient), {"x": None, "w": None}),
+    ],
+)
+def test_merged_fields_keep_the_conversions_of_their_class(classes, policies):
+    """Where the classes convert differently each field says how; where they agree the merged class does."""
+    merged = merge(*classes)
+    assert {name: spec.coerce for name, spec in schema(merged).fields.items()} == policies
+    values = dict.fromkeys(policies, torch.zeros(2, dtype=torch.float64))
+    wrong = {name for name, policy in policies.items() if policy in ("strict", "exact")}
+    if wrong:
+        with pytest.raises(SchemaError) as caught:
+            merged(**values)
+        assert {problem.path for problem in caught.value.problems} == wrong
+    else:
+        assert {merged(**values).get(name).dtype for name in policies} == {torch.float32}
+
+
+class Corner(TensorClass):
+    pose: Pose
+    extra: TensorDict
+    z: Float32[Tensor, ""]
+
+
+@pytest.mark.parametrize("wanted", [("pose", "extra"), ("extra",)])
+def test_picked_containers_are_twins(wanted):
+    """A nested container of what was picked is another one: keys that are added to it are not in the batch."""
+    whole = Corner(
+        pose=Pose(torch.zeros(2), torch.zeros(2, 3)),
+        extra=TensorDict(a=torch.zeros(2), batch_size=[2]),
+        z=torch.zeros(2),
+    )
+    part = whole.pick(*wanted)
+    part.extra["b"] = torch.ones(2)
+    assert list(whole.extra.keys()) == ["a"]
+    assert part.extra["a"] is whole.extra["a"]

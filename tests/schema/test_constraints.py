@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tensorclass import Ragged, RaggedTensor, TensorClass, TensorDict, field, schema
 from tensorclass._schema._constraints import broken
+from tensorclass._schema._domain import _bound
 from tensorclass.errors import SchemaError
 from tensorclass.typing import Float32, Int64, Shaped, UInt64
 
@@ -178,3 +179,18 @@ def test_lengths_of_ragged_values():
     assert Words(words=RaggedTensor.of([], [0], torch.empty(0)), batch_size=0).batch_size == (0,)
     with pytest.raises(SchemaError, match=r"words\[1\]"):
         Words(words=RaggedTensor([torch.ones(3), torch.ones(1)]))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float32, torch.float16])
+@pytest.mark.parametrize(
+    ("mark", "outermost"), [(Ge(3), 3), (Gt(3), 4), (Le(9), 9), (Lt(9), 8), (Gt(3.5), 4), (Lt(8.5), 8)]
+)
+def test_outermost_numbers_meet_their_bound(dtype, mark, outermost):
+    """What examples are drawn between: the first number inside of a strict bound, the bound itself else."""
+    above, number = _bound(mark, dtype)
+    assert above is isinstance(mark, Ge | Gt)
+    inside = torch.tensor(number, dtype=dtype)
+    assert list(broken([mark], inside, 0)) == []
+    if not dtype.is_floating_point:
+        assert number == outermost
+        assert list(broken([mark], inside - 1 if above else inside + 1, 0)) != []
