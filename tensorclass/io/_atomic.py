@@ -202,7 +202,8 @@ class Target:
             if self.temporary and os.getpid() == self._owner:  # a forked child leaves it to its parent
                 with suppress(OSError):
                     os.unlink(self.temporary, dir_fd=self._folder_fd)
-            os.close(self.fd)
+            with naming(self.path):
+                os.close(self.fd)
         if self._folder_fd >= 0:
             os.close(self._folder_fd)
         self.fd = self._folder_fd = -1

@@ -12,7 +12,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import types
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -29,17 +32,35 @@ from tests.io._faults import Faulty, Killed
 from tests.io.test_typed import digits
 
 
+class InTurn(threading.Thread):
+    """A thread that is done when it has started: system calls have one order, which a test can count."""
+
+    def start(self) -> None:
+        """Run."""
+        self.run()
+
+
 class System(Faulty):
-    """Faults also in what locks and writers ask of the system."""
+    """Faults also in what locks and writers ask of the system.
+
+    Args:
+        in_turn: whether shards are brought to the disk before the next one is written.
+    """
+
+    def __init__(self, *args: Any, in_turn: bool = True) -> None:
+        super().__init__(*args)
+        self.thread = InTurn if in_turn else threading.Thread
 
     def __enter__(self) -> System:
         super().__enter__()
         _lock.os = _writer.os = self  # type: ignore[assignment]  # stands for the module
+        _writer.threading = types.SimpleNamespace(Thread=self.thread)  # type: ignore[assignment]  # as above
         return self
 
     def __exit__(self, *_: Any) -> None:
         super().__exit__()
         _lock.os = _writer.os = os  # type: ignore[attr-defined, assignment]  # as before
+        _writer.threading = threading  # type: ignore[attr-defined]  # as before
 
 
 def write(path: Path, batch: Digits, resume: bool = False, **options: Any) -> None:
@@ -74,7 +95,8 @@ def test_killed_at_every_step(every, tmp_path):
         assert counts[-1] in (0, 4, 8, 10), system.calls[at]
         if found is not None:
             assert_same(found, batch[: counts[-1]].clone())
-        write(path, batch, resume=True)
+        with System():  # a thread of the same number, as this process is not dead
+            write(path, batch, resume=True)
         assert_same(rows_of(path), batch)
         names = [name for name in os.listdir(path) if not name.startswith(".lock")]
         assert len(names) == 4, (names, system.calls[at])
@@ -96,6 +118,22 @@ def test_errors_at_every_step(number, tmp_path):
         with System(at, OSError(number, os.strerror(number))), pytest.raises(OSError, match=str(tmp_path)):
             write(path, batch)
         found = rows_of(path)
+        if found is not None:
+            assert_same(found, batch[: len(found)].clone())
+        write(path, batch, resume=True)
+        assert_same(rows_of(path), batch)
+
+
+@pytest.mark.parametrize("fault", [Killed(), OSError(errno.EIO, "broken")], ids=["killed", "error"])
+def test_faults_beside_a_writer(fault, tmp_path):
+    """The same at some steps, while a thread brings shards to the disk."""
+    batch = digits(10)
+    for at in range(12, 60, 7):
+        path = tmp_path / str(at)
+        with System(at, fault, in_turn=False), suppress(type(fault)):
+            write(path, batch)
+        found = rows_of(path)
+        assert (0 if found is None else len(found)) in (0, 4, 8, 10)
         if found is not None:
             assert_same(found, batch[: len(found)].clone())
         write(path, batch, resume=True)
