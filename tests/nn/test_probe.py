@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import functools
 import importlib
 import pickle
@@ -10,6 +11,9 @@ import subprocess
 import sys
 import threading
 import warnings
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -20,6 +24,7 @@ from tensorclass import Ragged, Shared, TensorClass, TensorDict, produced
 from tensorclass.errors import BuildError, SchemaError
 from tensorclass.nn import PipelineWarning, TensorClassModule, TensorClassSequential
 from tensorclass.nn.probe import _fake as fake_tensors
+from tensorclass.nn.probe._copy import Isolator
 from tensorclass.typing import Float, Float32, Int64
 from tests.nn._pipelines import Digits, Prediction, classifier, digits, step
 from tests.nn._zoo import pipeline
@@ -463,3 +468,104 @@ def test_the_private_module_is_the_one_we_know():
     private = importlib.import_module(fake_tensors._PRIVATE)
     for name in ("FakeTensor", "FakeTensorMode", "DataDependentOutputException", "DynamicOutputShapeException"):
         assert hasattr(private, name)
+
+
+class Odd(dict):  # type: ignore[type-arg]  # made in its own way
+    """A mapping that its constructor can't make anew, with an attribute."""
+
+    def __init__(self, owner: str, entries: dict[str, Any]) -> None:
+        dict.__init__(self, entries)
+        self.owner = owner
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        raise KeyError(key)
+
+
+class Names(list):  # type: ignore[type-arg]  # as above
+    """A list with a required argument."""
+
+    def __init__(self, kind: str, *values: Any) -> None:
+        super().__init__(values)
+        self.kind = kind
+
+
+class Pair(tuple):  # type: ignore[type-arg]  # as above
+    """A tuple that takes two arguments."""
+
+    def __new__(cls, one: Any, other: Any) -> Pair:
+        return super().__new__(cls, (one, other))
+
+
+class Word(str):
+    """A text with an attribute."""
+
+    __slots__ = ("note",)
+
+
+class Kind(str, enum.Enum):
+    """A text that is one of a few."""
+
+    RELU = "relu"
+
+
+class Ordered(OrderedDict):  # type: ignore[type-arg]  # as above
+    """As the results of transformers are."""
+
+
+OWN_KINDS: dict[str, Callable[[Tensor], Any]] = {
+    "dict": lambda w: Odd("me", {"w": w, "n": 1}),
+    "ordered": lambda w: Ordered(a=1, w=w),
+    "defaultdict": lambda w: defaultdict(list, {"w": w}),
+    "counter": lambda w: Counter("aab"),
+    "list": lambda w: Names("k", w, 2),
+    "deque": lambda w: deque([w, 1, 2], maxlen=3),
+    "set": lambda w: type("Tags", (set,), {})({"a", "b"}),
+    "tuple": lambda w: Pair(w, 1),
+    "namedtuple": lambda w: namedtuple("Point", "x y")(w, 2),  # the old form is asked about
+    "text": lambda w: Word("relu"),
+    "enum": lambda w: Kind.RELU,
+    "number": lambda w: type("Size", (int,), {})(8),
+}
+
+
+@pytest.mark.parametrize("kind", OWN_KINDS)
+def test_containers_and_texts_of_own_classes_are_copied(kind):
+    """A copy has the class, the entries in their order and the attributes, and holds copies of tensors."""
+    weight = torch.ones(8)
+    value = OWN_KINDS[kind](weight)
+    twin = Isolator(torch.clone, torch.empty).copy(value)
+    assert type(twin) is type(value)
+    assert getattr(twin, "__dict__", None) == getattr(value, "__dict__", None)
+    assert getattr(twin, "maxlen", None) == getattr(value, "maxlen", None)
+    listed = (v.items() if isinstance(v, dict) else [v] if isinstance(v, int) else v for v in (twin, value))
+    one, other = map(list, listed)
+    assert [str(entry) for entry in one] == [str(entry) for entry in other]
+    assert not any(entry is weight for entry in one)
+
+    class Holder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.held = value
+
+        def forward(self, x: Tensor) -> Tensor:
+            assert type(self.held) is type(value)
+            return x * 2
+
+    assert pipeline(Holder(), ("f 8",), ("f 8",)).diagnostics == ()
+
+
+def test_a_batch_of_one_is_not_blamed_for_sizes():
+    """Sizes that are too many for a module are tried for batches of every size."""
+    places = nn.Embedding(128, 8)
+    built = pipeline(lambda x: x + places.weight[: x.shape[1]].expand(len(x), x.shape[1], 8), ("f t 8",), ("f t 8",))
+    assert built.diagnostics == ()
+
+
+def test_hints_that_lead_to_the_next_error_are_dropped():
+    """A size for a layer behind a flatten that was forgotten, and another order of equal fields, are no hints."""
+    with pytest.raises(BuildError) as info:
+        pipeline(nn.Sequential(nn.Linear(512, 4)), ("f 8 8 8",), ("f 4",))
+    assert "accepts" not in info.value.diagnostics[0].hint
+    with pytest.raises(BuildError) as info:
+        pipeline(lambda x, y: x @ y.transpose(-1, -2) @ torch.ones(5, 2), ("f 4 3", "f 5 3"), ("f 4 9",))
+    assert "another order" not in info.value.diagnostics[0].hint

@@ -69,7 +69,7 @@ class FlowState:
     """Places by path, and what is known about their sizes."""
 
     unifier: Unifier = field(default_factory=Unifier)
-    places: ByPath[Place] = field(default_factory=ByPath)
+    places: ByPath[Place] = field(default_factory=ByPath[Place])
 
     def add_input(self, cls: type) -> dict[Path, DimScope]:
         """Every field of the input class that its constructor fills; each nested instance is a scope of its own."""

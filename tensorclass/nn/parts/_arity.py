@@ -46,6 +46,16 @@ def arity_problem(signature: inspect.Signature, count: int, names: Sequence[str]
     return None
 
 
+def swallowed(signature: inspect.Signature, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Keyword arguments that only `**kwargs` takes, each with a parameter whose name is near.
+
+    >>> swallowed(inspect.signature(lambda attention_mask=None, **more: 0), ["attn_mask", "labels"])
+    [('attn_mask', 'attention_mask')]
+    """
+    others = {name: nearest(name, signature.parameters) for name in names if name not in signature.parameters}
+    return [(name, near) for name, near in others.items() if near]
+
+
 def _takes_named(signature: inspect.Signature, names: Sequence[str], error: TypeError) -> str:
     unknown = next((name for name in names if name not in signature.parameters), None)
     if unknown is None:

@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "W205": "a module accepts one size of an open input dim only",
     "W206": "a module could not be copied for the check",
     "W207": "elements of a batch influence each other, in the one real run of a build",
+    "W208": "a keyword goes into the `**` arguments of the callable",
     "N301": "an input dim or dtype is narrowed",
     "N302": "a module is not probed",
     "N304": "a module rejects a batch of one",

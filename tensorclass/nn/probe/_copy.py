@@ -237,7 +237,7 @@ class Isolator:
             return value
         twin, base = self._bare(value), _builtin_base(type(value))
         for entry in base.__iter__(value):
-            (base.add if base is set else base.append)(twin, self.copy(entry))
+            getattr(base, "add" if base is set else "append")(twin, self.copy(entry))
         return twin
 
     def _bare(self, value: Any) -> Any:

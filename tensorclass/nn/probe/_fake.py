@@ -95,6 +95,7 @@ class FakeTensors:
             self._mode: Any = self._private.FakeTensorMode(allow_non_fake_inputs=True)
         except (ImportError, AttributeError, TypeError) as error:
             raise Unavailable(str(error)) from error
+        self.kind: Any = self._private.FakeTensor
         self._fakes: dict[int, tuple[Tensor, Tensor]] = {}
         self._guard = Guard(self)
 
@@ -129,7 +130,7 @@ class FakeTensors:
 
     def is_fake(self, value: object) -> bool:
         """Whether a value is a fake tensor."""
-        return isinstance(value, self._private.FakeTensor)
+        return isinstance(value, self.kind)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -157,6 +158,9 @@ class FakeTensors:
         return False
 
 
+_DEVICE = torch.ops.prim.device.default
+
+
 class Guard(TorchDispatchMode):
     """The dispatch mode that comes before the fake tensors."""
 
@@ -171,6 +175,8 @@ class Guard(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is _DEVICE and isinstance(args[0], self.fakes.kind):
+            return args[0].fake_device  # asked for at each step, and answered by no operation
         name = getattr(getattr(func, "overloadpacket", None), "__name__", "")
         if name and name != "lift_fresh":
             compare_operands(name, args)

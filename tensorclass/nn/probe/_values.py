@@ -27,8 +27,10 @@ _STRUCTURAL = re.compile(
 
 def is_cheap(target: Any, values: Sequence[Any], factor: int = 1) -> bool:
     """Whether one real run of a module takes little: parameters, times the places that each of them is used at."""
-    places = [value.numel() // max(min(value.shape[1:], default=1), 1) for value in values if isinstance(value, Tensor)]
-    numbers = sum(value.numel() for value in values if isinstance(value, Tensor))
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    wide = [max(min(v.shape[1:], default=1), 1) if v.is_floating_point() else 1 for v in tensors]
+    places = [value.numel() // width for value, width in zip(tensors, wide, strict=True)]
+    numbers = sum(value.numel() for value in tensors)
     return (parameter_count(target) + 16) * max(places, default=1) <= factor * _CHEAP and numbers <= factor << 18
 
 
@@ -71,8 +73,8 @@ class RealRuns:
                 yield self._mixing("W207", change)
             return
         text, words = self.searcher.words.given(self.searcher.report.reads[self.index], values), self.searcher.words
-        errors = [out.error for _, out in runs if out.error is not None and _is_structural(out.error)]
-        if len(errors) == 2 and str(errors[0]) == str(errors[1]) and self._sizes_say(errors[0]):
+        errors = [out.error for _, out in runs if out.error is not None and self._believed(out.error)]
+        if len(errors) == 2 and str(errors[0]) == str(errors[1]):
             yield words.rejected(self.index, errors[0], text, "")
         if ran is None or errors:
             return
@@ -80,13 +82,16 @@ class RealRuns:
         if found[0][0].code in ("E110", "E111", "E112") and found[0] == found[-1]:
             yield words.finding(self.index, found[0][0], text, self.sweep.batch, "")
 
-    def _sizes_say(self, error: Exception) -> bool:
-        """Whether an error is no matter of sizes that were made up and that fake tensors could not try."""
+    def _believed(self, error: Exception) -> bool:
+        """Whether an error speaks of shapes and types, and not of values or sizes that were made up."""
         uses = [use for use in self.searcher.report.reads[self.index] if use is not None]
         terms = [term for use in uses for term in self.searcher.unifier.resolve(use.place.terms)]
         names = [n for term in terms for n in ([term.name] if isinstance(term, Rest) else term.names)]
-        known = not self.sweep.sizes.guessed.intersection(names) or self.index not in self.sweep.blind
-        return known or isinstance(error, (TypeError, AttributeError))
+        declared = not self.sweep.sizes.guessed.intersection(names)
+        if isinstance(error, IndexError) and "index out of range" in str(error):
+            return declared  # a table that ends before the declared size: the indices that were made up are 0 and 1
+        known = declared or self.index not in self.sweep.blind
+        return _is_structural(error) and (known or isinstance(error, (TypeError, AttributeError)))
 
     def _made(self, given: Sequence[Any], number: int) -> tuple[list[Any], Outcome]:
         tensors = RealTensors(self.searcher.device, number)

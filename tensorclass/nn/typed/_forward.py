@@ -62,7 +62,7 @@ class Writer:
     lines: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
     calls: dict[int, Call] = field(default_factory=dict)
-    state: ByPath[str] = field(default_factory=ByPath)
+    state: ByPath[str] = field(default_factory=ByPath[str])
     last: dict[str, int] = field(default_factory=dict)
     written: set[Path] = field(default_factory=set)
     owners: dict[str, tuple[Any, int]] = field(default_factory=dict)
