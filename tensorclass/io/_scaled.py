@@ -120,6 +120,48 @@ class Scaled:
         """
         return scaling().group_rows_by(self, field, out=out, **options)
 
+    def to_ray(self, rows_per_block: int = 4096) -> Any:
+        """The rows as a dataset of Ray Data, whose `map_batches` gives and takes typed batches; see `RayBatches`.
+
+        Args:
+            rows_per_block: rows that are read by one task.
+
+        Raises:
+            MissingExtraError: when Ray is not installed.
+            UnsupportedOperationError: for a dataset whose class is not imported.
+        """
+        return scaling().to_ray(self, rows_per_block)
+
+    @classmethod
+    def from_ray(
+        cls, dataset: Any, out: StrPath, row_cls: Any = None, rows_per_shard: int | None = None, *, pbar: bool = False
+    ) -> Any:  # fmt: skip
+        """Write the rows of a dataset of Ray Data.
+
+        Args:
+            dataset: a `ray.data.Dataset`, or what `to_ray` and its `map_batches` give.
+            out: a folder without a dataset.
+            row_cls: the class of the rows; that of a typed one when omitted.
+            rows_per_shard: rows of a shard.
+            pbar: show the progress.
+
+        Raises:
+            ArgumentError: without a class.
+            SchemaError: for columns that do not fit the class.
+        """
+        return scaling().from_ray(cls, dataset, out, row_cls, rows_per_shard, pbar)
+
+    def to_dask(self, rows_per_batch: int = 4096) -> Any:
+        """The rows as a `dask.bag.Bag` of typed batches, which its tasks read.
+
+        Args:
+            rows_per_batch: rows of each batch.
+
+        Raises:
+            MissingExtraError: when Dask is not installed.
+        """
+        return scaling().to_dask(self, rows_per_batch)
+
     def sample(self, size: Any, seed: int = 0, *, out: StrPath, **options: Any) -> Any:
         """Write some of the rows, in their order, each at most once.
 

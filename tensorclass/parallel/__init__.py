@@ -7,6 +7,7 @@
   `_commit`, how parts become a dataset.
 - `_transfer`, `_collectives`: containers between ranks; `_structure`, what they compare; `_blocks`, `_links`, how
   bytes move.
+- `_frames`: datasets of Ray Data, bags of Dask.
 - `_share`: shared memory. `_methods`: what methods of containers and datasets call.
 """
 
@@ -14,5 +15,6 @@ from ._clusters import DaskEngine as DaskEngine
 from ._clusters import RayEngine as RayEngine
 from ._engines import Engine as Engine
 from ._engines import ThreadEngine as ThreadEngine
+from ._frames import RayBatches as RayBatches
 from ._processes import ProcessEngine as ProcessEngine
 from ._rows import FailedRow as FailedRow

@@ -17,6 +17,9 @@ from ._datasets import repartition_rows as repartition_rows
 from ._datasets import sample_rows as sample_rows
 from ._datasets import shuffle_rows as shuffle_rows
 from ._datasets import sort_rows as sort_rows
+from ._frames import from_ray as from_ray
+from ._frames import to_dask as to_dask
+from ._frames import to_ray as to_ray
 from ._share import is_shared as is_shared
 from ._share import share as share
 from ._transfer import irecv as irecv

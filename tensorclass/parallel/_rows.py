@@ -145,7 +145,7 @@ class RowJob:
             found = self.fn(batch)
         if self.verb == "filter":
             return batch[_mask(found, len(rows))]
-        result = _fitting(found, self.cls)
+        result = fitting(found, self.cls)
         if result.batch_size != (len(rows),):
             raise BatchSizeError(
                 f"map: the function was given {len(rows)} rows and gave batch size {list(result.batch_size)}; it gives "
@@ -154,7 +154,8 @@ class RowJob:
         return result
 
     def _failure(self, row: int, error: Exception) -> Any:
-        held: Any = FailedRow[self.data.cls]
+        generic: Any = FailedRow
+        held = generic[self.data.cls]
         number = torch.tensor([row], dtype=torch.int64)
         text = f"{type(error).__name__}: {error}"
         return held(number=number, row=self.data[number], error=[text], batch_size=[1])
@@ -178,7 +179,7 @@ def _mask(found: Any, count: int) -> Tensor:
     return mask.cpu()
 
 
-def _fitting(found: Any, cls: Any) -> Any:
+def fitting(found: Any, cls: Any) -> Any:
     """A result as an instance of the class, which is checked; nothing is cast."""
     if not isinstance(found, TensorCollection):
         raise ArgumentError(f"map: the function gives a container for a batch, got a {type(found).__name__}")

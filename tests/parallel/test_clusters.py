@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
-from tensorclass import TensorClassDataset, TensorDict
+from tensorclass import TensorClass, TensorClassDataset, TensorDict
 from tensorclass.errors import ArgumentError, MissingExtraError, WorkerError
 from tensorclass.parallel import DaskEngine, RayEngine
+from tensorclass.typing import Float32, Int64
 from tests.parallel import _functions as functions
 from tests.parallel._functions import Dies, Item, containers, items
 
@@ -116,3 +118,51 @@ def test_no_client() -> None:
     """What is no client of Dask."""
     with pytest.raises(ArgumentError, match=r"distributed\.Client"):
         DaskEngine(3)
+
+
+class Plain(TensorClass):
+    """What has a column for each field."""
+
+    x: Float32[Tensor, "3"]
+    label: Int64[Tensor, ""]
+
+
+class Doubling:
+    """Notes how often it was made."""
+
+    def __call__(self, batch: Plain) -> Plain:
+        assert type(batch) is Plain
+        return batch.replace(x=batch.x * 2)
+
+
+@pytest.fixture
+def plain_data(tmp_path: Path) -> TensorClassDataset[Plain]:
+    """Thirty rows."""
+    with TensorClassDataset.create(tmp_path / "plain", Plain, rows_per_shard=8) as writer:
+        numbers = torch.arange(30)
+        writer.append(Plain(x=numbers[:, None].expand(30, 3).float(), label=numbers))
+    return TensorClassDataset(tmp_path / "plain", Plain)
+
+
+@pytest.mark.slow
+def test_ray_data(ray: Any, plain_data: Any, tmp_path: Path) -> None:
+    """Typed batches in, through tasks and actors, and out again; every row once."""
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    typed = plain_data.to_ray(rows_per_block=8)
+    assert typed.count() == 30
+    doubled = typed.map_batches(Doubling(), batch_size=5).map_batches(Doubling(), concurrency=1)
+    found = TensorClassDataset.from_ray(doubled, tmp_path / "out")
+    rows = found[torch.argsort(found[:].label)]
+    assert found.cls is Plain
+    assert rows.label.tolist() == list(range(30))
+    assert torch.equal(rows.x, plain_data[:].x * 4)
+    with pytest.raises(ArgumentError, match="row_cls"):
+        TensorClassDataset.from_ray(doubled.dataset, tmp_path / "other")
+
+
+@pytest.mark.slow
+def test_dask_bag(dask: Any, plain_data: Any) -> None:
+    """A bag of typed batches, which workers read."""
+    bag = plain_data.to_dask(rows_per_batch=8)
+    found = bag.map(lambda batch: (type(batch).__name__, int(batch.label.sum()))).compute(scheduler="threads")
+    assert found == [("Plain", 28), ("Plain", 92), ("Plain", 156), ("Plain", 159)]

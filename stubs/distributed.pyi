@@ -1,0 +1,113 @@
+# Written by `tensorclass stubs` from distributed.py; run it again after a change.
+# ty: ignore
+# ruff: noqa
+# fmt: off
+"""Training on several ranks from a dataset on disk, with a checkpoint after every few steps, and going on from it.
+
+    torchrun --nproc-per-node 2 examples/distributed.py --folder runs/one
+
+Run it again after it was killed: it goes on behind the last checkpoint, at the exact row, and reaches the loss of a run
+that nobody disturbed.
+"""
+from __future__ import annotations
+from tensorclass.typecheck import _stub_types as _t
+from typing import Any as _Any, Literal as _Literal, overload as _overload
+from typing_extensions import Self as _Self
+import argparse
+import json
+import os
+import signal
+import warnings
+from pathlib import Path
+from typing import Any
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from tensorclass import TensorClass, TensorClassDataset
+from tensorclass.typing import Float32
+
+class Sample(_t.Declared, TensorClass):
+    """A point and what belongs to it."""
+    x: Float32[Tensor, "4"]
+    y: Float32[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        x: Tensor = ...,
+        y: Tensor = ...,
+    ) -> Sample: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["x", "y"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["x", "y"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Losses(_t.Declared, TensorClass):
+    """What a step says about itself."""
+    loss: Float32[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        loss: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        loss: Tensor = ...,
+    ) -> Losses: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["loss"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["loss"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+def prepare(folder: Path) -> TensorClassDataset[Sample]:
+    """Write the dataset, unless it is there; one rank does it."""
+def save(folder: Path, step: int, state: dict[str, Any], loader: Any) -> None:
+    """A checkpoint counts when the file that names it is there."""
+def load(folder: Path, model: nn.Module, state: dict[str, Any], loader: Any) -> int:
+    """Go on behind the last checkpoint; gives its step."""
+def train(folder: Path, steps: int, every: int, die_at: int) -> float:
+    """Some steps of SGD; gives the loss of the last one over all ranks."""
+def main() -> None:
+    """One rank."""
