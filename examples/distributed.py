@@ -18,8 +18,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict_loader import load as load_checkpoint
+from torch.distributed.checkpoint.state_dict_saver import save as save_checkpoint
 from torch.nn.parallel import DistributedDataParallel
 
 from tensorclass import TensorClass, TensorClassDataset
@@ -52,7 +53,7 @@ def prepare(folder: Path) -> TensorClassDataset[Sample]:
 
 def save(folder: Path, step: int, state: dict[str, Any], loader: Any) -> None:
     """A checkpoint counts when the file that names it is there."""
-    dcp.save(state, checkpoint_id=folder / f"step-{step}")
+    save_checkpoint(state, checkpoint_id=folder / f"step-{step}")
     loaders: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(loaders, loader.state_dict())
     if dist.get_rank() == 0:
@@ -68,7 +69,7 @@ def load(folder: Path, model: nn.Module, state: dict[str, Any], loader: Any) -> 
     if not latest.exists():
         return 0
     found = json.loads(latest.read_text())
-    dcp.load(state, checkpoint_id=folder / f"step-{found['step']}")
+    load_checkpoint(state, checkpoint_id=folder / f"step-{found['step']}")
     model.load_state_dict(state["model"])
     loader.load_state_dict(found["loaders"][dist.get_rank()])
     return int(found["step"])

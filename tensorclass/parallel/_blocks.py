@@ -96,4 +96,4 @@ def write(leaves: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     """Write values into leaves in place."""
     if leaves:
         with torch.no_grad():
-            torch._foreach_copy_(list(leaves), list(values))
+            torch._foreach_copy_(list(leaves), list(values))  # pyright: ignore[reportPrivateImportUsage]  # its name

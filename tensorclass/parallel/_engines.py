@@ -93,7 +93,7 @@ class Inline:
 
     def close(self) -> None:
         """Let the job go."""
-        self._job = None  # type: ignore[assignment]  # it is over
+        self._job = opened
 
 
 class ThreadEngine:
@@ -211,8 +211,10 @@ def placed(error: Exception, where: str) -> Exception:
     text = error.args[0] if error.args else ""
     if isinstance(text, str) and type(error).__str__ in (Exception.__str__, TensorClassError.__str__):
         error.args = (f"{text}\n{where}" if text else where, *error.args[1:])
-    elif hasattr(error, "add_note"):
-        error.add_note(where)
+    else:
+        note: Any = getattr(error, "add_note", None)  # Python 3.11
+        if note is not None:
+            note(where)
     return error
 
 

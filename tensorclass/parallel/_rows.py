@@ -190,4 +190,5 @@ def fitting(found: Any, cls: Any) -> Any:
         return wanted.from_tensordict(found)
     if not isinstance(found, wanted):
         raise ArgumentError(f"map: the function gave a {type(found).__name__}, the new rows are of {wanted.__name__}")
-    return type(found).from_tensordict(found._store)
+    typed: Any = found
+    return type(typed).from_tensordict(typed._store)
