@@ -62,7 +62,7 @@ def _plain(row: Row) -> FieldSpec:
         name=row.name, kind="value", annotation=row.annotation, declared=row.annotation, default=info.default,
         default_factory=info.default_factory, doc=info.doc, fill=info.fill, init=info.init, kw_only=row.kw_only,
         repr=info.repr, compare=info.compare, options=info.metadata, coerce=info.coerce,
-        renamed_from=info.renamed_from, since=info.since,
+        renamed_from=info.renamed_from, since=info.since, shadow=info.shadow,
     )  # fmt: skip
 
 

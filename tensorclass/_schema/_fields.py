@@ -60,6 +60,7 @@ class FieldInfo:
     coerce: str | None = None
     renamed_from: tuple[str, ...] = ()
     since: str | None = None
+    shadow: bool = False
 
 
 @flags
@@ -68,6 +69,7 @@ def field(
     join: JoinPolicy | None = None, fill: Any = 0, doc: str | None = None,
     metadata: Mapping[Any, Any] | None = None, repr: bool = True, compare: bool = True,
     coerce: Coercion | None = None, renamed_from: str | Sequence[str] = (), since: str | None = None,
+    shadow: bool = False,
 ) -> Any:  # fmt: skip
     """Options of one field, as `dataclasses.field` has them, and what joining batches does with it.
 
@@ -91,6 +93,7 @@ def field(
         renamed_from: Former names of the field, which `from_dict`, `from_json` and file loads go on reading. The
             constructor takes the new name alone.
         since: The version of your program that brought the field, or its name; for messages and documentation.
+        shadow: Allow a name that hides a method of every container, as the class option `shadow` does for all fields.
 
     Raises:
         SchemaError: when both defaults are given, or a policy is not one of these.
@@ -110,7 +113,7 @@ def field(
     frozen = MappingProxyType(dict(metadata or {}))
     return FieldInfo(
         default, default_factory, init, kw_only, join, fill, doc, frozen, repr, compare, coerce=coerce,
-        renamed_from=_former_names(renamed_from), since=since,
+        renamed_from=_former_names(renamed_from), since=since, shadow=shadow,
     )  # fmt: skip
 
 

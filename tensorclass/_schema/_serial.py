@@ -114,6 +114,7 @@ def _read_field(row: Mapping[str, Any], nested: Callable[[str], Schema]) -> Fiel
         nested_schema_=nested(row["class"]) if "class" in row else None, optional=bool(row["optional"]),
         produced=bool(row.get("produced", False)), init=bool(row["init"]), kw_only=bool(row["kw_only"]),
         coerce=row.get("coerce"), renamed_from=tuple(map(str, row.get("renamed_from", ()))), since=row.get("since"),
+        shadow=bool(row.get("shadow")),
         metadata=read_constraints(row.get("constraints", ())),
         validators=tuple(map(_read_validator, row.get("validators", ()))),
         **options,

@@ -71,7 +71,8 @@ class FieldSpec:
     "per_element" (one for each element) or "any". `annotation` is the type without `None` and metadata, `declared` the
     type as written, `metadata` what `Annotated` carries besides dtype and dims, `options` the mapping given to
     `field(metadata=...)`, `coerce` its conversion policy, `validators` what the class decorated with `field_validator`,
-    `renamed_from` its former names, `since` the version that brought it.
+    `renamed_from` its former names, `since` the version that brought it,
+    `shadow` whether it may hide a method.
     """
 
     name: str
@@ -98,6 +99,7 @@ class FieldSpec:
     validators: tuple[FieldValidator, ...] = dataclasses.field(default=(), repr=False)
     renamed_from: tuple[str, ...] = ()
     since: str | None = None
+    shadow: bool = False
 
     @property
     def dtype(self) -> DTypeFamily | None:
@@ -198,7 +200,7 @@ class FieldSpec:
             entry["fill"] = encode_default(self.fill)
         said = {
             "produced": self.produced or None, "coerce": self.coerce, "renamed_from": list(self.renamed_from) or None,
-            "since": self.since,
+            "since": self.since, "shadow": self.shadow or None,
         }  # fmt: skip
         entry.update({key: value for key, value in said.items() if value is not None})
         if self.has_default:
@@ -216,7 +218,7 @@ class FieldSpec:
     def layout(self) -> dict[str, Any]:
         """What makes two fields equal, a nested class aside: `to_dict` without docs, dims in normal form."""
         entry = self.to_dict()
-        for about_input in ("doc", "coerce", "renamed_from", "since"):  # not about the data
+        for about_input in ("doc", "coerce", "renamed_from", "since", "shadow"):  # not about the data
             entry.pop(about_input, None)
         if self.spec is not None and self.spec.dims is not None:
             entry["dims"] = self.spec.dims.canonical

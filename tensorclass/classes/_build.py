@@ -174,7 +174,8 @@ def _defining_locals(cls: type) -> dict[str, Any]:
 
 def _refuse_clashes(cls: Any, schema: Schema, options: Options) -> None:
     reserved = [name for name in schema.declared if name in RESERVED or name.startswith("_")]
-    hiding = [] if options.shadow else [name for name in schema.names if name not in reserved and name in _members()]
+    open_names = schema.names if not options.shadow else ()
+    hiding = [n for n in open_names if n not in reserved and n in _members() and not schema.fields[n].shadow]
     if reserved or hiding:
         raise clashes(cls.__name__, reserved, hiding)
 
@@ -184,10 +185,14 @@ _OWN = frozenset((
 ))  # fmt: skip
 
 
+_YIELDING = frozenset(("depth", "attrs", "entry_class", "separates", "param_count"))
+"""Methods that make room for a field of their name, since few call them on a batch."""
+
+
 @cache
 def _members() -> frozenset[str]:
     """The names that a field of a class without `shadow` may not have; conveniences make room for a field."""
-    return (frozenset(dir(Relaid)) - vars(RowOps).keys()) | _OWN
+    return (frozenset(dir(Relaid)) - vars(RowOps).keys() - _YIELDING) | _OWN
 
 
 @cache

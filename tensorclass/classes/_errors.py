@@ -114,8 +114,9 @@ def clashes(name: str, reserved: list[str], hiding: list[str]) -> SchemaError:
         for field in reserved
     ] + [
         Problem(field, "a field", f"a name that would hide `{name}.{field}`, a member of every container",
-                f"rename the field, or declare `class {name}(TensorClass, shadow=True)` or, of a plain class, "
-                f"`@tensorclass(shadow=True)`; the operation stays reachable as `TensorDict.{field}(batch, ...)`")
+                "rename the field, write `field(shadow=True)`, or give the class the option: "
+                f"`class {name}(TensorClass, shadow=True)` or `@tensorclass(shadow=True)`; the operation stays "
+                f"reachable as `TensorDict.{field}(batch, ...)`")
         for field in hiding
     ]  # fmt: skip
     return SchemaError.of(name, problems)

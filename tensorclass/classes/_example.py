@@ -63,7 +63,8 @@ def build(
     schema = cls.__tensorclass_schema__
     if isabstract(cls):
         hint = "give an instance of a class below it: `fields={...}`"
-        raise SchemaError.of("example", [Problem("", cls.__name__, "an abstract class, which has no instances", hint)])
+        lacks = f"an abstract class, which lacks {', '.join(sorted(cls.__abstractmethods__))}"
+        raise SchemaError.of("example", [Problem("", cls.__name__, lacks, hint)])
     sizes = Sizes(schema, source, source.low, source.high, {**source.sizes, **_bound(schema, size, given)})
     sizes.lengths.update(_given_lengths(schema, size, given))
     values = dict(given)

@@ -66,12 +66,16 @@ class Pointwise(InplaceOps):
 
 
 def operation(receiver: TensorCollection, name: str) -> Any:
-    """The function of an operation, where a field of a class with `shadow=True` may have the same name."""
+    """The function of an operation, where a field or a method of the user's class may have the same name."""
     found = getattr(type(receiver), name)
-    if isinstance(found, FunctionType):
+    if _is_ours(found):
         return found
     members = (vars(base).get(name) for base in type(receiver).__mro__)
-    return next(member for member in members if isinstance(member, FunctionType))
+    return next(member for member in members if _is_ours(member))
+
+
+def _is_ours(member: object) -> bool:
+    return isinstance(member, FunctionType) and member.__module__.startswith("tensorclass.")
 
 
 def operand(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: Layout | None = None) -> Right:

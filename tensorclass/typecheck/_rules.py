@@ -23,6 +23,8 @@ OWN = (
 """Members of typed classes that no other container has, and those that a lower room does not have."""
 CONVENIENCES = ("RowOps", "Conveniences")
 """The classes of methods whose names fields may have."""
+YIELDING = ("depth", "attrs", "entry_class", "separates", "param_count")
+"""The other methods whose names fields may have."""
 TENSOR_KINDS = ("tensor", "shared", "ragged")
 ANNOTATED = ("typing.Annotated", "typing_extensions.Annotated")
 _WORDS = {"per_element": "per-element"}
@@ -158,9 +160,7 @@ def hides(name: str, members: Container[str], shadow: bool) -> str:
         return f'"{name}" is a name that every batch uses itself; rename the field'
     if name not in members or shadow:
         return ""
-    return (
-        f'"{name}" would hide a member of every container; rename the field, or give the class the option shadow=True'
-    )
+    return f'"{name}" would hide a member of every container; rename the field, or write field(shadow=True)'
 
 
 def differs(name: str, one: str, first: Declared, other: str, second: Declared) -> str:

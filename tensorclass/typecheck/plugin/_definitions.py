@@ -15,6 +15,7 @@ from .._rules import (
     CONVENIENCES,
     LEVELS,
     OPTIONS,
+    YIELDING,
     WrongAnnotation,
     no_tensor,
     redeclared,
@@ -133,6 +134,8 @@ def _calls(value: nodes.Expression, name: str) -> bool:
 def _check_field(ctx: ClassDefContext, name: str, field: Declared, table: DimMap) -> None:
     cls, symbol, statement = ctx.cls, ctx.cls.info.names.get(name), _statement(ctx.cls, name)
     room = any(name in base.names for base in cls.info.mro if base.name in CONVENIENCES)
+    said = _argument(statement.rvalue, "shadow")
+    room = room or name in YIELDING or (said is not None and ctx.api.parse_bool(said) is True)
     if (room or option(cls.info, "shadow")) and symbol is not None and isinstance(symbol.node, nodes.Var):
         symbol.node.allow_incompatible_override = True
     plain = not isinstance(statement.rvalue, nodes.TempNode | nodes.CallExpr | nodes.CastExpr)

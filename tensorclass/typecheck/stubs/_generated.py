@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .._rules import YIELDING
 from ._fields import DECORATOR, NO_FIELDS, ROOTS, SPECIFIERS, FieldLine
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ def declared(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> str:
     if file.full_name(line.annotation).rpartition(".")[2] in NO_FIELDS:
         return file.statement(line)
     kept = isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and file.full_name(value) in SPECIFIERS)
-    mark = SHADOWS if "shadow=True" in class_head(module, node)[0] else ""
+    said = class_head(module, node)[0] + (file.text_of(value) if isinstance(value, ast.Call) else "")
+    mark = SHADOWS if "shadow=True" in said or file.text_of(line.target) in YIELDING else ""
     if not mark and _is_referred(module, node, line):
         module.need(*IMPORTS[0])
         module.need(*IMPORTS[2])

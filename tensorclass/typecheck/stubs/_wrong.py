@@ -76,7 +76,7 @@ class ClassCheck:
     def members(self) -> frozenset[str]:
         """The names that a field may not have, read from the source of this package."""
         found = self.declarations.project.class_of(SourceFile(Path(__file__)), CONTAINER)
-        return frozenset({*rules.OWN, *(self._members(found) if found is not None else ())})
+        return frozenset({*rules.OWN, *(self._members(found) if found is not None else ())}) - {*rules.YIELDING}
 
     @cached_property
     def _likely(self) -> frozenset[str]:
@@ -197,7 +197,8 @@ class ClassCheck:
         if self._may_be(cls, "tensor_only", certainly=True):
             yield rules.no_tensor(name, row.declared)
         if name in self._likely or name.startswith("_"):
-            yield rules.hides(name, self.members, self._may_be(cls, "shadow", certainly=False))
+            shadow = self._may_be(cls, "shadow", certainly=False) or _says_shadow(row.field.line.value)
+            yield rules.hides(name, self.members, shadow)
         path = self._way_back(cls, row, ())
         if path:
             yield rules.without_end(".".join(path), cls[1].name)
@@ -239,6 +240,12 @@ class ClassCheck:
         for name in dict.fromkeys(_names(row.field.line.annotation)):
             if name not in bound.real and not hasattr(builtins, name) and "*" not in bound.meanings:
                 yield rules.undefined(name, bound.meanings.keys(), tuple(sorted(bound.real)))
+
+
+def _says_shadow(value: ast.expr | None) -> bool:
+    """Whether a field may hide a member, or something is given for it that the source doesn't tell."""
+    given = [k.value for k in value.keywords if k.arg == "shadow"] if isinstance(value, ast.Call) else []
+    return any(not isinstance(one, ast.Constant) or bool(one.value) for one in given)
 
 
 def _is_plain(field: FieldLine) -> bool:

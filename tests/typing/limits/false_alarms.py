@@ -37,6 +37,11 @@ class Moments(TensorClass, shadow=True):
     mean: Float32[Tensor, ""]  # E: assignment | reportIncompatibleMethodOverride | - | mypy+plugin: - | ty: incompatible-attribute-override | pyrefly: bad-override-mutable-attribute
 
 
+class Spread(TensorClass):
+    std: Float32[Tensor, ""] = field(shadow=True)  # E: assignment | reportIncompatibleMethodOverride | - | mypy+plugin: - | ty: incompatible-attribute-override | pyrefly: bad-override-mutable-attribute
+    attrs: Float32[Tensor, ""]  # E: assignment | reportIncompatibleMethodOverride | - | mypy+plugin: - | ty: incompatible-attribute-override | pyrefly: bad-override-mutable-attribute
+
+
 # ---- options between brackets, as programs for another library write them
 class Bracketed(TensorClass["shadow"]):  # E: name-defined, type-arg | - | - | mypy+plugin: - | pyrefly: unknown-name
     label: Int64[Tensor, ""]
