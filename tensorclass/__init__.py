@@ -69,6 +69,7 @@ else:
         loaded = vars(import_module("._api", __name__))
         public = {name: value for name, value in loaded.items() if not name.startswith("_")}
         globals().update(public, __all__=[*public, *_FROM_NN])
+        import_module(".classes._notebook", __name__).register()
         # Where the decorator was imported last, `tensorclass.stack` is asked of a function.
         present = {name: globals()[name] for name in _MODULES if name in globals()}
         vars(public["tensorclass"]).update({**public, **present, "tensorclass": public["tensorclass"]})

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import FrozenInstanceError
 from difflib import SequenceMatcher
+from types import TracebackType
 from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import Self
@@ -396,3 +397,15 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """
     found = nearest(name, candidates)
     return f"; did you mean `{found}`?" if found is not None else ""
+
+
+def program_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of this package, which say nothing about the program, unless it has no others."""
+    frames, package = [], __name__.partition(".")[0]
+    while traceback is not None:
+        frames.append(traceback)
+        traceback = traceback.tb_next
+    theirs = [one for one in frames if one.tb_frame.f_globals.get("__name__", "").partition(".")[0] != package]
+    for one in reversed(theirs or frames):
+        traceback = TracebackType(traceback, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return traceback

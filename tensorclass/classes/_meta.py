@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copyreg
+import inspect
+import sys
 from abc import ABCMeta
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -95,6 +97,19 @@ class Meta(Base):
             if "__tensorclass_root__" in vars(cls):
                 raise AttributeError(f"{cls.__name__} declares no fields, so its constructor has no signature")
             return _build.signature(cls.__tensorclass_schema__)
+
+        def __dir__(cls):
+            names = super().__dir__()
+            if sys._getframe(1).f_code is not inspect.classify_class_attrs.__code__:
+                return names
+            # What `help` prints: the members that the program wrote. The hundreds of every container are in the docs.
+            own = [vars(base) for base in cls.__mro__ if "__tensorclass_schema__" in vars(base)]
+            return [name for name in names if not name.startswith("_") and any(name in space for space in own)]
+
+        def getdoc(cls):
+            """What `Row?` shows in IPython: the docstring, and the fields."""
+            schema = cls.__dict__.get("__tensorclass_schema__", "")
+            return "\n\n".join(filter(None, [inspect.cleandoc(cls.__doc__ or ""), str(schema)]))
 
         def __getattr__(cls, name):
             if name.startswith("_") or "__tensorclass_schema__" not in vars(cls):

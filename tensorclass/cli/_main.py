@@ -61,7 +61,8 @@ def write_file(path: Path, content: str | bytes, force: bool, mark: bytes = b"")
         CommandError: for a file of the user's, and for one that can't be written.
     """
     try:
-        if not force and path.exists() and not (mark and mark in read_content(path)[:4096]):
+        own = mark and path.is_file() and mark in read_content(path)[:4096]
+        if path.is_file() and not path.is_symlink() and not (force or own):
             raise CommandError(f"{path} exists; `--force` replaces it")
         write_content(path, content)
     except OSError as error:

@@ -42,6 +42,10 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
         """What notebooks show: a table in which nested containers fold; None where text is asked for."""
         return represent_html(self)
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """The keys that IPython completes in `batch["`."""
+        return list(self._outline())
+
     def _pair(self, other: Any, op: str, default: Any) -> Any:
         return pair(self, other, op, default)
 

@@ -1,10 +1,20 @@
-"""The pytest plugin: an assertion about two batches that fails prints how they differ."""
+"""The pytest plugin: an assertion about two batches that fails prints how they differ; short tracebacks."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
 from typing import Any
+
+
+def pytest_runtest_makereport(item: Any, call: Any) -> None:
+    """Leave the package's own frames out of the traceback of its own errors; `--full-trace` shows them."""
+    errors = sys.modules.get("tensorclass.errors")
+    if call.excinfo is None or errors is None or item.config.option.fulltrace:
+        return
+    if isinstance(call.excinfo.value, errors.TensorClassError):
+        entries = call.excinfo.traceback
+        call.excinfo.traceback = type(entries)(errors.program_frames(call.excinfo.tb))
 
 
 def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | None:

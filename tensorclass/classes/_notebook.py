@@ -1,0 +1,108 @@
+"""What IPython shows: fields before methods, classes as tables, errors without the frames of this package.
+
+Registered with the public hooks of a running shell when the package is loaded in one; nothing is imported otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+import reprlib
+import sys
+from collections.abc import Iterable
+from html import escape
+from types import TracebackType
+from typing import Any
+
+from .._schema import Schema
+from ..core import TensorCollection
+from ..errors import TensorClassError, program_frames
+from ..store import RaggedTensor
+from ._meta import Meta
+from ._reference import FieldRef
+
+_BEFORE = re.compile(r"((?:[^\W\d]\w*\.)*[^\W\d]\w*)\.(\w*)$")
+_CELL = '<td style="text-align:left;padding:0 1em 0 0">'
+_ERROR = re.compile(r"(?m)^(error\[\w+\].*)$")
+_MATCHER = "tensorclass.fields"
+
+
+def table(title: str, rows: Iterable[Iterable[str]]) -> str:
+    """A table as HTML."""
+    lines = "".join(f"<tr>{''.join(f'{_CELL}{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f'<div style="font-family:monospace"><b>{escape(title)}</b><table>{lines}</table></div>'
+
+
+def of_schema(schema: Schema) -> str:
+    """The fields of a class."""
+    return table(schema.name, ((spec.name, str(spec), spec.default_text, spec.doc or "") for spec in schema))
+
+
+def of_class(cls: Any) -> str | None:
+    """The fields of a typed class; nothing for a base without fields."""
+    return of_schema(cls.__tensorclass_schema__) if "__tensorclass_schema__" in vars(cls) else None
+
+
+def of_ragged(ragged: RaggedTensor) -> str:
+    """What the elements are, and how long the first of them."""
+    lengths = ragged.lengths
+    facts = {"elements": str(list(ragged.shape)), "rows": f"{list(ragged.values.shape)} {ragged.dtype}"}
+    if not lengths.is_meta and lengths.numel():
+        facts["lengths"] = f"{int(lengths.min())} to {int(lengths.max())}: {reprlib.repr(lengths.tolist())}"
+    return table("RaggedTensor", facts.items())
+
+
+def first_fields(value: Any) -> list[str]:
+    """The attributes of a container or a class, its fields in front."""
+    found = getattr(value if isinstance(value, type) else type(value), "__tensorclass_schema__", None)
+    fields = list(found.fields) if isinstance(found, Schema) else []
+    return [*fields, *(name for name in dir(value) if name not in fields)]
+
+
+def _matcher(shell: Any) -> Any:
+    """Completes attributes of containers and typed classes, which IPython would sort by letter."""
+    completer: Any = sys.modules["IPython.core.completer"]
+
+    def fields(context: Any) -> Any:
+        found = _BEFORE.search(context.text_until_cursor)
+        value: Any = None
+        if found is not None:  # plain names only: a call could do something
+            first, *rest = found[1].split(".")
+            value = shell.user_ns.get(first)
+            for part in rest:
+                value = getattr(value, part, None) if isinstance(value, TensorCollection) else None
+        start = found[2] if found is not None else ""
+        below = found is not None and "." in found[1] and value is not None  # a value of a field
+        names = first_fields(value) if below or isinstance(value, TensorCollection | Meta) else []
+        names = [name for name in names if name.startswith(start) and (name[0] != "_" or start[:1] == "_")]
+        before = context.token[: len(context.token) - len(start)]
+        made = [completer.SimpleCompletion(f"{before}{name}", type="") for name in names]
+        return {"completions": made, "suppress": bool(names), "ordered": True, "matched_fragment": context.token}
+
+    return completer.context_matcher(identifier=_MATCHER, priority=200)(fields)
+
+
+def _show(shell: Any, kind: Any, error: BaseException, traceback: TracebackType | None, tb_offset: int = 0) -> Any:
+    """An error of this package without the package's own frames: they say nothing about the program."""
+    traceback = program_frames(traceback)
+    text = shell.InteractiveTB.structured_traceback(kind, error, traceback, tb_offset=tb_offset)
+    text = [_ERROR.sub("\x1b[31m\\1\x1b[0m", line) for line in text]  # what is wrong with a pipeline, in red
+    sys.stdout.write("\n".join([*text, ""]))
+    return text
+
+
+def register() -> None:
+    """Register with the shell that runs, if there is one."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    known = [] if shell is None else [getattr(m, "matcher_identifier", "") for m in shell.Completer.custom_matchers]
+    if shell is None or _MATCHER in known:
+        return
+    shell.Completer.custom_matchers.append(_matcher(shell))
+    html = shell.display_formatter.formatters["text/html"]
+    html.for_type(Meta, of_class)
+    html.for_type(Schema, of_schema)
+    html.for_type(RaggedTensor, of_ragged)
+    html.for_type(FieldRef, lambda ref: table("a field", [str(ref).split(": ", 1)]))
+    explained = "tensorclass.nn.typed._explain", "Explanation"
+    html.for_type_by_name(*explained, lambda found: f'<pre style="overflow:auto">{escape(str(found))}</pre>')
+    if not getattr(shell, "custom_exceptions", ()):  # a handler of the user's stays
+        shell.set_custom_exc((TensorClassError,), _show)
