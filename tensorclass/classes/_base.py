@@ -244,8 +244,11 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         cls = type(self)
         if not cls.__tensorclass_rigid__ or (floats and not cls.__tensorclass_floats__):
             return False
-        entries = self._store._live() if cls.__tensorclass_nested__ else {}
-        return all([entries[name]._is_rigid(floats) for name in cls.__tensorclass_nested__ if name in entries])
+        nested = cls.__tensorclass_nested__
+        if not nested:
+            return True
+        entries = self._store._live()
+        return all([entries[name]._is_rigid(floats) for name in nested if name in entries])
 
     def _broadcast(self, value: Tensor) -> list[Tensor | None]:
         return self._store._broadcast(value)  # type: ignore[no-any-return]  # a list
