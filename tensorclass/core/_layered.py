@@ -15,9 +15,9 @@ class Layered(TensorCollection):
     __slots__ = ()
     _store: Any
 
-    _batch_size = property(lambda self: self._store._batch_size, lambda self, v: setattr(self._store, "_batch_size", v))
-    _device = property(lambda self: self._store._device, lambda self, v: setattr(self._store, "_device", v))  # pyright: ignore[reportAssignmentType]  # the store's
-    _names = property(lambda self: self._store._names, lambda self, v: setattr(self._store, "_names", v))
+    _batch_size = property(lambda self: self._store._batch_size, lambda self, v: setattr(self._store, "_batch_size", v))  # pyright: ignore[reportAssignmentType]  # the store's
+    _device = property(lambda self: self._store._device, lambda self, v: setattr(self._store, "_device", v))  # pyright: ignore[reportAssignmentType]  # as above
+    _names = property(lambda self: self._store._names, lambda self, v: setattr(self._store, "_names", v))  # pyright: ignore[reportAssignmentType]  # as above
 
     def _leaves(self, kind: Kind = BATCHED) -> Any:
         return self._store._leaves(kind)

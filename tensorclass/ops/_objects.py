@@ -109,12 +109,13 @@ def where_same(mine: Any, theirs: Any, holder: Any, other: Any) -> Tensor:
     if isinstance(theirs, TensorEntry) and other._batch_size != size:
         theirs = theirs.expand(*size, *theirs.shape[len(other._batch_size) :])
     if isinstance(mine, TensorEntry):
-        same: Tensor = mine == theirs
+        same: Any = mine == theirs
     elif isinstance(theirs, TensorEntry):
         same = theirs == mine
     else:
         return torch.full(size, same_object(mine, theirs), dtype=torch.bool, device=_device(holder))
-    return same.to(_device(holder))
+    found: Tensor = same.to(_device(holder))
+    return found
 
 
 def shared_object(value: Any) -> Any:

@@ -392,7 +392,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         alike = not spans.is_meta and is_plain(new) and is_plain(table) and same_storage(new, table)
         base = (self._rows, self._seen or self._rows.held) if alike else None
         if base and not packed and len(new) == len(table):  # the whole table: the elements are where they were
-            rows = self._rows.twin((new, *base[1][1:]), base)
+            rows = self._rows.twin((new, base[1][1], base[1][2]), base)
             return self._at_rows(rows, rows.numbers if self._at is self._rows.numbers else self._at, None)
         count = len(table) if packed or spans.is_meta else int(spans[..., 1].sum())
         if new.shape[:1] != (count,):
