@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from .._flags import flags
+from .._schema import schema_of
 from ..errors import ArgumentError, WorkerError
 from ..io._optional import optional
 from ._engines import Failed, Job, cores
@@ -34,9 +35,21 @@ def _arrived(sent: Sent) -> Any:
 
 
 def _cloud_pickler() -> type[pickle.Pickler]:
-    """Functions that are written in a notebook or inside of others go by value."""
-    found: type[pickle.Pickler] = optional("cloudpickle", "Sending a function to a cluster", "dask").Pickler
-    return found
+    """Functions that are written in a notebook or inside of others go by value; tensorclasses are imported."""
+    base: Any = optional("cloudpickle", "Sending a function to a cluster", "dask").Pickler
+
+    class Sending(base):
+        def reducer_override(self, obj: Any) -> Any:
+            if not isinstance(obj, type) or schema_of(obj) is None:
+                return super().reducer_override(obj)
+            if obj.__module__ == "__main__":
+                raise ArgumentError(
+                    f"workers of a cluster import the class of rows, and `{obj.__qualname__}` is part of the program "
+                    "itself: declare it in a module"
+                )
+            return NotImplemented
+
+    return Sending
 
 
 def _replied(job: Job, task: Any) -> Sent:

@@ -166,3 +166,12 @@ def test_dask_bag(dask: Any, plain_data: Any) -> None:
     bag = plain_data.to_dask(rows_per_batch=8)
     found = bag.map(lambda batch: (type(batch).__name__, int(batch.label.sum()))).compute(scheduler="threads")
     assert found == [("Plain", 28), ("Plain", 92), ("Plain", 156), ("Plain", 159)]
+
+
+def test_classes_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers can't import them: an error that says so, where a copy by value would have no fields."""
+    monkeypatch.setattr(Plain, "__module__", "__main__")
+    rows = Plain(x=torch.zeros(2, 3), label=torch.zeros(2, dtype=torch.int64))
+    for engine in (RayEngine(address="127.0.0.1:9"), DaskEngine(address="127.0.0.1:9")):
+        with pytest.raises(ArgumentError, match="declare it in a module"):
+            rows.map(functions.same, engine=engine)
