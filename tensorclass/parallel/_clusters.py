@@ -38,7 +38,7 @@ def _cloud_pickler() -> type[pickle.Pickler]:
     """Functions that are written in a notebook or inside of others go by value; tensorclasses are imported."""
     base: Any = optional("cloudpickle", "Sending a function to a cluster", "dask").Pickler
 
-    class Sending(base):
+    class Sending(base):  # type: ignore[misc]  # of a package that may be missing
         def reducer_override(self, obj: Any) -> Any:
             if not isinstance(obj, type) or schema_of(obj) is None:
                 return super().reducer_override(obj)
