@@ -328,12 +328,11 @@ def refuse_compiled(children: Mapping[str, Any]) -> None:
 def refuse_event_dims(cls: type, children: Mapping[str, Any], sizer: Any, event_ndim: int) -> None:
     """Refuse an event dim that vmap maps in compiled code, where it shows by what a class declares."""
     schema: Any = getattr(cls, "__tensorclass_schema__", None)
-    for key, value in children.items() if schema is not None else ():
-        if type(value) is not Tensor or not _functorch.is_batchedtensor(value) or key not in schema.fields:
+    fields: Any = {} if schema is None else schema.fields
+    for key, value in children.items():
+        if type(value) is not Tensor or key not in fields or not _functorch.is_batchedtensor(value):
             continue
-        if schema.fields[key].dims is None:
-            continue
-        texts = str(schema.fields[key].dims).split()
+        texts = str(fields[key].dims or "...").split()
         after = [n + 1 for n, text in enumerate(texts) if text.startswith(("*", "..."))]
         ends = texts[after[-1] if after else 0 :]
         sizes = value.shape[max(0, value.ndim - len(ends)) :]

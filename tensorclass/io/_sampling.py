@@ -63,18 +63,18 @@ class Order:
         self, rows: int, size: int, shuffle: bool = False, seed: int = 0, rank: int | None = None,
         world_size: int | None = None, drop_last: bool = False, pad_last: bool = False,
     ) -> None:  # fmt: skip
-        rank, world_size = _place(rank, world_size)
-        for name, value, least in (("size", size, 1), ("world_size", world_size, 1), ("rank", rank, 0)):
+        number, count = _place(rank, world_size)
+        for name, value, least in (("size", size, 1), ("world_size", count, 1), ("rank", number, 0)):
             if type(value) is not int or value < least:
                 raise ArgumentError(f"{name} is a whole number from {least}, got {value!r:.40}")
         if type(seed) is not int:
             raise ArgumentError(f"seed is a whole number, got {seed!r:.40}")
-        if rank >= world_size:
-            raise ArgumentError(f"rank is below world_size, got {rank} of {world_size}")
+        if number >= count:
+            raise ArgumentError(f"rank is below world_size, got {number} of {count}")
         if drop_last and pad_last:
             raise ArgumentError("drop_last leaves rows out and pad_last repeats some; pass one of them")
         self.facts: dict[str, Any] = {
-            "rows": rows, "size": size, "shuffle": bool(shuffle), "seed": seed, "rank": rank, "world_size": world_size,
+            "rows": rows, "size": size, "shuffle": bool(shuffle), "seed": seed, "rank": number, "world_size": count,
             "drop_last": bool(drop_last), "pad_last": bool(pad_last),
         }  # fmt: skip
         self.epoch = 0
