@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -19,6 +20,7 @@ from tensorclass.typing import Float32, Int64
 
 EPOCHS = 10
 PICTURE = Path("build", "digits.svg")
+TRAINING = Path("build", "digits-training.svg")
 
 
 class Digits(TensorClass):
@@ -71,15 +73,15 @@ def build() -> TensorClassSequential[Digits, Prediction]:
     )
 
 
-def train(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> None:
-    """Adam with cross-entropy; all digits together are the dataset, and its mini-batches are `Digits` too."""
+def train(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> list[float]:
+    """Adam with cross-entropy; all digits are the dataset, and its mini-batches are `Digits` too. The losses."""
     # torch declares that a DataLoader takes subclasses of its Dataset; it works with whatever has length and items.
     loader: DataLoader[Digits] = DataLoader(digits, batch_size=64, shuffle=True)  # type: ignore[arg-type]  # as said
     optimizer = torch.optim.Adam(classifier.parameters(), lr=2e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, epochs=EPOCHS, steps_per_epoch=len(loader))
     classifier.train()
     progress = tqdm(range(EPOCHS), desc="training", unit="epoch")
-    loss = torch.tensor(0.0)
+    losses: list[float] = []
     batch: Digits
     for _ in progress:
         for batch in loader:
@@ -88,14 +90,30 @@ def train(classifier: TensorClassSequential[Digits, Prediction], digits: Digits)
             loss.backward()
             optimizer.step()
             schedule.step()
-        progress.set_postfix(loss=f"{loss.item():.3f}")
+            losses.append(loss.item())
+        progress.set_postfix(loss=f"{losses[-1]:.3f}")
+    return losses
 
 
 @torch.no_grad()
-def accuracy(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> float:
-    """The share of digits that are recognised."""
+def confusion(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> Tensor:
+    """How often each digit (the row) is taken for each digit (the column), `[10, 10]`."""
     prediction = classifier.eval()(digits)
-    return (prediction.digit == digits.label).float().mean().item()
+    return (digits.label * 10 + prediction.digit).bincount(minlength=100).reshape(10, 10)
+
+
+def draw(losses: list[float], confused: Tensor) -> None:
+    """The loss of every step, and which digits are taken for which."""
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    curve, picture = figure.subplots(1, 2)
+    curve.plot(losses)
+    curve.set(xlabel="step", ylabel="loss", yscale="log")
+    picture.imshow(confused.float().log1p(), cmap="Blues")
+    for row, column in confused.nonzero().tolist():
+        picture.text(column, row, int(confused[row, column]), ha="center", va="center", color="tab:orange")
+    picture.set(xlabel="digit that was said", ylabel="digit that it is", xticks=range(10), yticks=range(10))
+    figure.savefig(TRAINING)
+    print(f"the training and what was confused are drawn in {TRAINING}")
 
 
 def show(classifier: TensorClassSequential[Digits, Prediction]) -> None:
@@ -113,8 +131,10 @@ def main() -> None:
     training, test = load()
     classifier = build()
     show(classifier)
-    train(classifier, training)
-    reached = accuracy(classifier, test)
+    losses = train(classifier, training)
+    confused = confusion(classifier, test)
+    draw(losses, confused)
+    reached = confused.diagonal().sum().item() / len(test)
     print(f"test accuracy: {reached:.2%} on {len(test)} images")
     assert reached >= 0.96
     assert classifier.check(values=True).diagnostics == ()  # no image has influence on what is said about another one

@@ -12,6 +12,7 @@ from typing import Any as _Any, Literal as _Literal, overload as _overload
 from typing_extensions import Self as _Self
 from pathlib import Path
 import torch
+from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -21,6 +22,7 @@ from tensorclass.nn import TensorClassModule, TensorClassSequential
 from tensorclass.typing import Float32, Int64
 EPOCHS = 10
 PICTURE = Path("build", "digits.svg")
+TRAINING = Path("build", "digits-training.svg")
 
 class Digits(_t.Declared, TensorClass):
     """Scanned digits; the shape is that of one image, batch dims come before it."""
@@ -137,11 +139,13 @@ def load() -> tuple[Digits, Digits]:
     """The images, shuffled once: 80 % to train on, 20 % to test on."""
 def build() -> TensorClassSequential[Digits, Prediction]:
     """The pipeline; it is checked here, before it has seen an image."""
-def train(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> None:
-    """Adam with cross-entropy; all digits together are the dataset, and its mini-batches are `Digits` too."""
+def train(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> list[float]:
+    """Adam with cross-entropy; all digits are the dataset, and its mini-batches are `Digits` too. The losses."""
 @torch.no_grad()
-def accuracy(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> float:
-    """The share of digits that are recognised."""
+def confusion(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> Tensor:
+    """How often each digit (the row) is taken for each digit (the column), `[10, 10]`."""
+def draw(losses: list[float], confused: Tensor) -> None:
+    """The loss of every step, and which digits are taken for which."""
 def show(classifier: TensorClassSequential[Digits, Prediction]) -> None:
     """What is known before there is data: the fields, what every module writes, how much memory it takes, a picture."""
 def main() -> None:

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict_loader import load as load_checkpoint
+from torch.distributed.checkpoint.state_dict_saver import save as save_checkpoint
 from torch.nn.parallel import DistributedDataParallel
 from tensorclass import TensorClass, TensorClassDataset
 from tensorclass.typing import Float32

@@ -149,11 +149,13 @@ def test_examples_page_shows_the_examples():
 @pytest.mark.slow
 @pytest.mark.parametrize("program", EXAMPLES, ids=lambda program: program.stem)
 def test_example(program, tmp_path):
-    """Every example runs to its end as a program of its own, from any folder."""
+    """Every example runs to its end as a program of its own, from any folder, and draws the pictures that it names."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(program)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    pictures = re.findall(r'= Path\("build", "([\w.-]+)"\)', program.read_text("utf-8"))
+    assert [name for name in pictures if (tmp_path / "build" / name).stat().st_size < 1000] == []
 
 
 PAGE = """

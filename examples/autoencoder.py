@@ -1,0 +1,142 @@
+"""A variational autoencoder of scanned digits, with an exponential average of its weights that draws the new ones.
+
+All weights are one `TensorDict`, so that the average is one line: `average.lerp_(weights, 0.01)`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from matplotlib.figure import Figure
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+
+from tensorclass import TensorClass, TensorDict
+from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.typing import Float32
+
+EPOCHS, WIDTH = 50, 8
+PICTURE = Path("build", "autoencoder.png")
+
+
+class Digits(TensorClass):
+    """Scanned digits, their ink between 0 and 1."""
+
+    image: Float32[Tensor, "64"]
+
+
+class Code(TensorClass):
+    """A normal distribution over codes, and one code drawn from it."""
+
+    center: Float32[Tensor, "8"]
+    log_variance: Float32[Tensor, "8"]
+    code: Float32[Tensor, "8"]
+
+
+class Drawn(TensorClass):
+    """What the decoder makes of a code, and what the loss needs of the distribution."""
+
+    logits: Float32[Tensor, "64"]
+    center: Float32[Tensor, "8"]
+    log_variance: Float32[Tensor, "8"]
+
+
+Model = TensorClassSequential[Digits, Drawn]
+
+
+class Encoder(nn.Module):
+    """An image to the center and the logarithm of the variance of its code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 2 * WIDTH))
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        """Two tensors `[batch, 8]`."""
+        center, log_variance = self.layers(image).chunk(2, -1)
+        return center, log_variance
+
+
+def draw_code(center: Tensor, log_variance: Tensor) -> Tensor:
+    """One code, with gradients for both parameters."""
+    return center + torch.randn_like(center) * (log_variance / 2).exp()
+
+
+def build() -> Model:
+    """Encoder, sample, decoder; the parts can be called alone as `model[-1]`."""
+    decoder = nn.Sequential(nn.Linear(WIDTH, 128), nn.ReLU(), nn.Linear(128, 64))
+    return TensorClassSequential(
+        TensorClassModule(
+            Encoder(), in_fields=Digits.image, out_fields=(Drawn.center, Drawn.log_variance), name="encoder"
+        ),
+        TensorClassModule(draw_code, in_fields=(Drawn.center, Drawn.log_variance), out_fields=Code.code, name="draw"),
+        TensorClassModule(decoder, in_fields=Code.code, out_fields=Drawn.logits, name="decoder"),
+        input=Digits,
+        output=Drawn,
+    )
+
+
+def loss_of(drawn: Drawn, digits: Digits) -> Tensor:
+    """The negative evidence bound in nats for an image."""
+    image = nn.functional.binary_cross_entropy_with_logits(drawn.logits, digits.image, reduction="none").sum(-1)
+    code = (drawn.center.square() + drawn.log_variance.exp() - drawn.log_variance - 1).sum(-1) / 2
+    return (image + code).mean()
+
+
+def train(model: Model, training: Digits, test: Digits) -> tuple[TensorDict, list[tuple[float, float]]]:
+    """The averaged weights, and the loss of both sets of weights on images that were not trained on."""
+    weights = TensorDict.from_module(model).data
+    average, losses = weights.clone(), list[tuple[float, float]]()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(EPOCHS):
+        for batch in training.iter(64, shuffle=True):
+            loss = loss_of(model(batch), batch)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            average.lerp_(weights, 0.01)
+        with torch.no_grad():
+            plain = loss_of(model(test), test).item()
+            with average.to_module(model):  # the averaged weights, until the end of the block
+                losses.append((plain, loss_of(model(test), test).item()))
+    return average, losses
+
+
+def draw(digits: Digits, drawn: Drawn, new: Tensor, losses: list[tuple[float, float]]) -> None:
+    """The curve, and rows of given digits, of the same from their codes, and of new ones."""
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    curve, pictures = figure.subplots(1, 2)
+    curve.plot(losses, label=["weights of the step", "averaged weights"])
+    curve.set(xlabel="epoch", ylabel="nats for an image", ylim=(None, losses[2][0]))
+    curve.legend()
+    rows = torch.stack([digits.image[:10], drawn.logits[:10].sigmoid(), new[:10]])
+    pictures.imshow(rows.reshape(3, 10, 8, 8).permute(0, 2, 1, 3).reshape(24, 80), cmap="gray_r")
+    pictures.set(xticks=[], yticks=[4, 12, 20], yticklabels=["given", "decoded", "new"])
+    PICTURE.parent.mkdir(exist_ok=True)
+    figure.savefig(PICTURE)
+
+
+def main() -> None:
+    """Train, draw given digits and new ones with the averaged weights."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    images = torch.tensor(load_digits(return_X_y=True)[0], dtype=torch.float32) / 16
+    digits = Digits(image=images).shuffle()
+    test, training = digits[:300], digits[300:]
+    model = build()
+    average, losses = train(model, training, test)
+    with torch.no_grad(), average.to_module(model):
+        drawn = model(test)
+        new = model.get_submodule("decoder")(torch.randn(10, WIDTH)).sigmoid()
+    draw(test, drawn, new, losses)
+    plain, averaged = (sum(loss) / 10 for loss in zip(*losses[-10:], strict=True))
+    print(
+        f"last ten epochs: loss {plain:.2f} nats, {averaged:.2f} with averaged weights; digits are drawn in {PICTURE}"
+    )
+    assert averaged < 25
+    assert averaged < plain
+
+
+if __name__ == "__main__":
+    main()

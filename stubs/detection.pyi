@@ -1,0 +1,173 @@
+# Written by `tensorclass stubs` from detection.py; run it again after a change.
+# ty: ignore
+# ruff: noqa
+# fmt: off
+"""Detection with as many boxes as a picture has: ragged fields for truth and answers, no padding, no lists of dicts.
+
+The pictures are made up: bright and dark rectangles on noise. A convolutional network says for each cell of a 16 x 16
+grid whether the middle of a box is there, how large the box is, and of which kind.
+"""
+from __future__ import annotations
+from tensorclass.typecheck import _stub_types as _t
+from typing import Any as _Any, Literal as _Literal, overload as _overload
+from typing_extensions import Self as _Self
+from pathlib import Path
+import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor, nn
+from tensorclass import RaggedTensor, TensorClass, collate
+from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.typing import Float32, Int64
+SIZE, CELLS, EPOCHS = 64, 16, 4
+PICTURE = Path("build", "detection.png")
+
+class Scene(_t.Declared, TensorClass):
+    """A picture and what is in it; `n` is another number in each picture, and the same for boxes and kinds."""
+    picture: Float32[Tensor, "1 64 64"]
+    boxes: Float32[RaggedTensor, "n 4"]  # left, top, right, bottom, in pixels
+    kinds: Int64[RaggedTensor, "n"]  # 0 is dark, 1 is bright
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        picture: Tensor,
+        boxes: _t.RaggedGiven,
+        kinds: _t.RaggedGiven,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        picture: Tensor = ...,
+        boxes: _t.RaggedGiven = ...,
+        kinds: _t.RaggedGiven = ...,
+    ) -> Scene: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["picture"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _Literal["boxes", "kinds"]) -> _t.RaggedTensor: ...
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["picture"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _Literal["boxes", "kinds"]) -> _t.RaggedTensor: ...
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Grid(_t.Declared, TensorClass):
+    """For each cell: is it the middle of a box, which kind, and the logarithms of width and height."""
+    middle: Float32[Tensor, "16 16"]
+    kind: Float32[Tensor, "2 16 16"]
+    place: Float32[Tensor, "4 16 16"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        middle: Tensor,
+        kind: Tensor,
+        place: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        middle: Tensor = ...,
+        kind: Tensor = ...,
+        place: Tensor = ...,
+    ) -> Grid: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["middle", "kind", "place"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["middle", "kind", "place"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Found(_t.Declared, TensorClass):
+    """The answer for a picture, with as many boxes as were found."""
+    boxes: Float32[RaggedTensor, "k 4"]
+    kinds: Int64[RaggedTensor, "k"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        boxes: _t.RaggedGiven,
+        kinds: _t.RaggedGiven,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        boxes: _t.RaggedGiven = ...,
+        kinds: _t.RaggedGiven = ...,
+    ) -> Found: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["boxes", "kinds"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["boxes", "kinds"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+Model = TensorClassSequential[Scene, Grid]
+def scene(random: torch.Generator) -> Scene:
+    """One picture with one to five rectangles whose middles are in different cells."""
+
+class Network(nn.Module):
+    """Five layers, two of them halve the picture; seven numbers for each cell."""
+    def __init__(self) -> None: ...
+    def forward(self, picture: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores of middles `[batch, 16, 16]`, of kinds `[batch, 2, 16, 16]`, and places `[batch, 4, 16, 16]`."""
+    layers: _Any
+
+def build() -> Model:
+    """The pipeline reads the picture only, so a scene without answers can't leak them."""
+def loss_of(grid: Grid, scenes: Scene) -> Tensor:
+    """All boxes of the batch at once: `segment_ids` says to which picture each row of `values` belongs."""
+def overlap(one: Tensor, other: Tensor) -> Tensor:
+    """Shared area over joint area: boxes `[n, 4]` and `[k, 4]` to `[n, k]`."""
+def find(grid: Grid) -> Found:
+    """Cells that are likely middles, likelier than their neighbours, become boxes."""
+def hits(found: Found, scenes: Scene) -> int:
+    """How many true boxes share half with an answer of their kind."""
+def draw(found: Found, scenes: Scene) -> None:
+    """Eight pictures: truth in white, answers in red for bright and blue for dark."""
+def main() -> None:
+    """Make pictures, train, find, draw."""

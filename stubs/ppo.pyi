@@ -1,0 +1,170 @@
+# Written by `tensorclass stubs` from ppo.py; run it again after a change.
+# ty: ignore
+# ruff: noqa
+# fmt: off
+"""Proximal policy optimization on CartPole until the pole stands: a rollout is one batch `[steps, environments]`.
+
+`Step.zeros(STEPS, ENVIRONMENTS)` is the memory, `rollout[t] = ...` writes a step of all environments, and
+`rollout.reshape(-1)` is what the policy learns from, in mini-batches of the same class.
+"""
+from __future__ import annotations
+from tensorclass.typecheck import _stub_types as _t
+from typing import Any as _Any, Literal as _Literal, overload as _overload
+from typing_extensions import Self as _Self
+from pathlib import Path
+from typing import Any
+import gymnasium as gym
+import torch
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+from torch.distributions import Categorical
+from tensorclass import TensorClass
+from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.typing import Bool, Float32, Int64
+STEPS, ENVIRONMENTS, UPDATES, SOLVED = 128, 16, 100, 475.0
+DISCOUNT, TRACE, CLIP = 0.98, 0.9, 0.2
+PICTURE = Path("build", "ppo.svg")
+
+class State(_t.Declared, TensorClass):
+    """What the cart measures: place, speed, angle, and how fast that changes."""
+    measured: Float32[Tensor, "4"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        measured: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        measured: Tensor = ...,
+    ) -> State: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["measured"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["measured"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Policy(_t.Declared, TensorClass):
+    """Scores of both actions, and what the rest of the episode should be worth."""
+    logits: Float32[Tensor, "2"]
+    value: Float32[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        logits: Tensor,
+        value: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        logits: Tensor = ...,
+        value: Tensor = ...,
+    ) -> Policy: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["logits", "value"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["logits", "value"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Step(_t.Declared, TensorClass):
+    """What happened in one step, and what was made of it afterwards."""
+    state: State
+    action: Int64[Tensor, ""]
+    log_prob: Float32[Tensor, ""]
+    value: Float32[Tensor, ""]
+    reward: Float32[Tensor, ""]
+    done: Bool[Tensor, ""]
+    advantage: Float32[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        state: State,
+        action: Tensor,
+        log_prob: Tensor,
+        value: Tensor,
+        reward: Tensor,
+        done: Tensor,
+        advantage: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        state: State = ...,
+        action: Tensor = ...,
+        log_prob: Tensor = ...,
+        value: Tensor = ...,
+        reward: Tensor = ...,
+        done: Tensor = ...,
+        advantage: Tensor = ...,
+    ) -> Step: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["state"]) -> State: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _Literal["action", "log_prob", "value", "reward", "done", "advantage"] | tuple[_Literal["state"], _Literal["measured"]]) -> Tensor: ...
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["state"]) -> State: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _Literal["action", "log_prob", "value", "reward", "done", "advantage"] | tuple[_Literal["state"], _Literal["measured"]]) -> Tensor: ...
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+Agent = TensorClassSequential[State, Policy]
+def build() -> Agent:
+    """Two networks that read the same measurements."""
+@torch.no_grad()
+def collect(
+    agent: Agent, environments: VectorEnv[Any, Any, Any], state: State, returns: list[float]
+) -> tuple[Step, State]:
+    """A batch `[STEPS, ENVIRONMENTS]`, and the state after it; rewards of finished episodes are added to `returns`."""
+def improve(agent: Agent, optimizer: torch.optim.Optimizer, rollout: Step) -> None:
+    """Some epochs over the steps in random order; the clip holds the policy near the one that acted."""
+def main() -> None:
+    """Collect and improve until the mean of the last 100 episodes is what CartPole-v1 calls solved."""
