@@ -12,7 +12,7 @@ from tests.typing._notation import Program, programs
 from tests.typing._split import split
 
 pytestmark = pytest.mark.slow
-NO_STUB_SAYS = ("algebra", "dtypes", "flows", "keys", "made", "members", "shapes", "stages")
+NO_STUB_SAYS = ("meet", "algebra", "dtypes", "flows", "keys", "made", "members", "shapes", "stages")
 """Programs about values, orders of modules, names in strings and classes made of them: no type stands for these."""
 KNOWN_ALARMS = {
     "assert_type(torch.split(batch, 2), tuple[Digits, ...])": "torch declares it in a module without a stub",
