@@ -31,6 +31,7 @@ FILES = {
     "LICENSE",
     "Makefile",
     "README.md",
+    "SECURITY.md",
     "constraints.txt",
     "pyproject.toml",
 }
@@ -215,6 +216,39 @@ def test_wheel_holds_the_package(tmp_path):
     expected |= {"tensorclass/py.typed", "tensorclass/tensorclass.pyi"}
     assert expected <= names
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"tensorclass"}
+
+
+@pytest.mark.slow
+def test_release_installs_into_an_empty_environment(tmp_path):
+    """The sdist holds what a wheel needs: installed from it, the package, its types and its command are there."""
+    checkout, built, backend = tmp_path / "checkout", tmp_path / "built", tmp_path / "backend"
+    shutil.copytree(PACKAGE, checkout / "tensorclass", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, checkout)
+    pip = [sys.executable, "-m", "pip"]
+    subprocess.run([*pip, "install", "--quiet", "--target", str(backend), "hatchling"], check=True)
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    build = [sys.executable, "-m", "hatchling", "build", "--directory", str(built)]
+    subprocess.run(build, cwd=checkout, env={**clean, "PYTHONPATH": str(backend)}, check=True, capture_output=True)
+    assert {path.suffix for path in built.iterdir()} == {".gz", ".whl"}
+    (sdist,) = built.glob("*.tar.gz")
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    subprocess.run([*pip, "--python", str(python), "install", "--quiet", "--no-deps", str(sdist)], check=True)
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    done = subprocess.run([str(python), "-c", where], capture_output=True, text=True, check=True)
+    site = Path(done.stdout.strip())
+    assert (site / "tensorclass" / "py.typed").is_file()
+    # The packages that it depends on, behind its own files on the path.
+    (site / "packages.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
+    program = "import tensorclass; print(tensorclass.__file__, tensorclass.__version__)"
+    done = subprocess.run(
+        [str(python), "-c", program], cwd=tmp_path, env=clean, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(site / "tensorclass" / "__init__.py"), version("tensorclass")]
+    command = python.with_name("tensorclass")
+    done = subprocess.run([str(command), "--help"], env=clean, capture_output=True, text=True, check=True)
+    assert "inspect" in done.stdout
 
 
 TYPED = """
