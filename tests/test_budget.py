@@ -43,10 +43,9 @@ MACHINE_PATH = re.compile(r"(?:^|[^\w.~])/(?:tmp|work|root|farm|opt|home|Users)/
 def code_lines(source: Source) -> int:
     """How many lines hold code, docstrings left out."""
     documented: set[int] = set()
-    for node in ast.walk(source.tree):
-        first = node.body[0] if isinstance(node, DOCUMENTED) and node.body else None
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-            documented.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    for node in ast.walk(source.tree):  # a text that stands alone is the docstring of what comes before or around it
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            documented.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     held: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
         if token.type not in LAYOUT:
