@@ -19,15 +19,14 @@ FILE_LINES = 600
 FUNCTION_LINES = 60
 # Lines of code by room, a few above what each has: growth is a decision that is written here, not an accident.
 # Docstrings with their examples are asked for, and are no burden to carry.
-# Raised last for faults that were silent, for options that are checked at every door, and for files: `io` holds the
-# format, maps, archives, datasets, remote files and, in `io/exchange`, tables, which are the half of its growth.
-# In exchange `nn` lost its layout engine, `typecheck` a second reader of annotations, `_schema` a second set of checks.
-# The design asks for 37,000 in all with what `parallel` will hold: the next savings come from `io/exchange` and `ops`.
+# Raised last for `parallel` (maps on engines, collectives), for commands that write, migrate and look around (`cli`),
+# for the rows of tables (`ops`, `classes`) and for real models in the build check (`nn`). The design asks for 37,000 in
+# all: the next savings come from `io/exchange`, from what typed and keyed modules share, and from imports by room faces.
 ROOM_LINES = {
-    "core": 1_630, "_schema": 3_640, "ops": 6_830, "store": 5_700, "classes": 3_100, "nn": 7_800, "typecheck": 3_450,
-    "io": 6_700, "cli": 630, "testing": 300, "the root": 660,
+    "core": 1_850, "_schema": 3_650, "ops": 7_000, "store": 5_860, "classes": 3_400, "nn": 8_150, "typecheck": 3_800,
+    "io": 6_800, "parallel": 2_120, "cli": 1_150, "testing": 310, "the root": 700,
 }  # fmt: skip
-WHOLE_LINES = 40_400
+WHOLE_LINES = 44_600
 MEDIAN_LINES = 200
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
