@@ -109,7 +109,7 @@ def surprise(model: Model, records: Record) -> Tensor:
 
 def train(model: Model, records: Record) -> None:
     """Adam with weight decay; mini-batches of records are records."""
-    loader: DataLoader[Record] = DataLoader(records, batch_size=32, shuffle=True)  # type: ignore[arg-type]  # as in digits.py
+    loader: DataLoader[Record] = DataLoader(records, batch_size=32, shuffle=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.1)
     batch: Record
     for _ in range(EPOCHS):

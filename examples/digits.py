@@ -76,7 +76,7 @@ def build() -> TensorClassSequential[Digits, Prediction]:
 def train(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> list[float]:
     """Adam with cross-entropy; all digits are the dataset, and its mini-batches are `Digits` too. The losses."""
     # torch declares that a DataLoader takes subclasses of its Dataset; it works with whatever has length and items.
-    loader: DataLoader[Digits] = DataLoader(digits, batch_size=64, shuffle=True)  # type: ignore[arg-type]  # as said
+    loader: DataLoader[Digits] = DataLoader(digits, batch_size=64, shuffle=True)
     optimizer = torch.optim.Adam(classifier.parameters(), lr=2e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, epochs=EPOCHS, steps_per_epoch=len(loader))
     classifier.train()
