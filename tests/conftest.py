@@ -9,6 +9,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from tests._sources import handwritten
+from tests._vision import declare_operators
 
 # A loaded machine is slow, not wrong: no deadlines, and generation may take its time.
 _SHARED = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
@@ -20,6 +21,7 @@ settings.load_profile("quick")
 def pytest_configure() -> None:
     """Workers run side by side: more threads than one each would only wait for each other."""
     torch.set_num_threads(1)
+    declare_operators()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -36,8 +36,10 @@ OTHERS = [
 FORMATS = {"file-format.md": "names of a file's header", "typing.md": "programs, codes and settings of checkers"}
 """Pages whose tables are about other languages, which have tests of their own."""
 WORDS = {
-    "concepts.md": "h", "conversions.md": "Data", "examples.md": "py", "files.md": "Digits",
-    "ide.md": "Digits", "index.md": "imgae", "performance.md": "construct dump", "probabilistic.md": "deterministic",
+    "cli.md": "completion doctor stubs migrate", "internals.md": "VALUES", "concepts.md": "h",
+    "conversions.md": "Data", "examples.md": "py", "files.md": "Digits",
+    "ide.md": "Digits label", "index.md": "imgae", "performance.md": "construct dump",
+    "probabilistic.md": "deterministic",
     "pydantic.md": "null", "schemas.md": "pose Scores Scored",
     "migrating.md": """
         MetaTensor TruncatedStandardNormal reset_parameters DISPATCH_TDNN_MODULES fully_shard register _type

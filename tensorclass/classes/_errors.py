@@ -52,7 +52,7 @@ def _no_attribute(cls: Any, name: str) -> str:
 
 _SURE = 0.8  # of hundreds of methods, some are like any word
 SYNONYMS = {
-    "omit": "`exclude(...)`, or `omit(cls, ...)` for a class", "drop": "`exclude(...)`", "remove": "`exclude(...)`",
+    "drop": "`exclude(...)`", "remove": "`exclude(...)`",
     "drop_columns": "`exclude(...)`", "dict": "`to_dict()`", "as_dict": "`to_dict()`",
     "dump": "`to_json()`", "json": "`to_json()`", "model_dump_json": "`to_json()`",
     "model_validate": "`from_any(...)`", "model_validate_json": "`from_json(...)`", "parse_raw": "`from_json(...)`",
@@ -61,14 +61,14 @@ SYNONYMS = {
     "fields": "`schema(cls).fields`, or `keys()`", "columns": "`keys()`", "dtypes": "`schema(cls)`",
     "concat": "`torch.cat([a, b])`", "concatenate": "`torch.cat([a, b])`", "append": "`torch.cat([batch, other])`",
     "join": "`merge(other)`", "assign": "`replace(...)`", "copy_with": "`replace(...)`", "evolve": "`replace(...)`",
-    "_replace": "`replace(...)`", "deepcopy": "`clone()`", "to_numpy": "`numpy()`", "as_numpy": "`numpy()`",
+    "_replace": "`replace(...)`", "deepcopy": "`clone()`", "as_numpy": "`numpy()`",
     "array": "`numpy()`", "to_tensor": "`cat_tensors(...)`, or a field", "astype": "`to(dtype)`",
-    "type_as": "`to(dtype)`", "dump_json": "`to_json()`", "head": "`batch[:n]`", "tail": "`batch[-n:]`",
-    "iloc": "`batch[...]`", "loc": "`batch[...]`", "sample": "`batch[torch.randperm(len(batch))[:n]]`",
-    "shuffle": "`batch[torch.randperm(len(batch))]`", "length": "`len(batch)`", "count": "`numel()`",
+    "type_as": "`to(dtype)`", "dump_json": "`to_json()`", "tail": "`batch[-n:]`",
+    "iloc": "`batch[...]`", "loc": "`batch[...]`",
+    "length": "`len(batch)`", "count": "`numel()`",
     "to_list": "`tolist()`", "batch": "`torch.stack([...])`", "unbatch": "`unbind(0)`", "len": "`len(batch)`",
     "num_rows": "`len(batch)`", "to_device": "`to(device)`", "expand_dims": "`unsqueeze(dim)`",
-    "filter": "`batch[mask]`", "field_names": "`keys()`", "has_key": "`key in batch.keys()`",
+    "field_names": "`keys()`", "has_key": "`key in batch.keys()`",
     "contains": "`key in batch.keys()`", "iterrows": "`for row in batch`",
 }  # fmt: skip
 """What other libraries call what a batch has under another name, or as a function."""

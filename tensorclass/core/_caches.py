@@ -91,6 +91,7 @@ KEPT = MappingProxyType({
     "classes._build._attributes": "one set of names for each base of typed classes",
     "classes._build._members": "one set of names",
     "typecheck.plugin._facts._read": "the fields of 4096 classes, in the process of mypy",
+    "typecheck.plugin._plugin._digest": "one text, in the process of mypy",
     "typecheck.plugin._source._PARTS": "the names of parts, one entry for each kind of node, in the process of mypy",
     "typecheck.plugin._source._last": "one file, in the process of mypy",
     # for good: classes and functions of the package itself

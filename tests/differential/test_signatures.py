@@ -30,6 +30,10 @@ DIFFERENT = {
     "TypedTensorDict.from_dict": ({"check"}, "missing fields are an error; `from_tensordict` has `check`"),
     "TypedTensorDict.from_tensordict": ({"td"}, "named `tensordict`, as in every other class"),
     "TensorClass.from_tensordict": ({"safe"}, "an instance is always validated"),
+    **{
+        f"{owner}.{name}": ({"_tensorclass_type"}, PRIVATE)
+        for owner in (*CONTAINERS[:3], "nn.TensorDictParams") for name in ("broadcast", "init_remote")
+    },
     "NonTensorData.tolist": ({"convert_tensors", "tolist_first", "as_linked_list"}, MADE),
     "NonTensorStack.tolist": ({"convert_nodes", "convert_tensors", "tolist_first", "as_linked_list"}, MADE),
     "NonTensorStack.append": ({"tensordict"}, "an object is appended, not a container"),

@@ -1,12 +1,8 @@
-"""Models of transformers, timm and torchvision with random weights, and layers that people put around them; all tiny.
-
-A torchvision wheel whose C operators do not fit a CPU torch is imported once the two that it registers are declared.
-"""
+"""Models of transformers, timm and torchvision with random weights, and layers that people put around them."""
 
 from __future__ import annotations
 
 import importlib
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -15,20 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-
-DECLARED: list[torch.library.Library] = []  # kept, or the operators go
-
-
-def _torchvision() -> None:
-    try:
-        importlib.import_module("torchvision")
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        DECLARED.append(torch.library.Library("torchvision", "FRAGMENT"))
-        for name in ("nms", "qnms"):
-            DECLARED[0].define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        importlib.import_module("torchvision")
 
 
 class Late:
@@ -40,8 +22,6 @@ class Late:
     def __getattr__(self, name: str) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if "torchvision" not in sys.modules:
-                _torchvision()
             return getattr(importlib.import_module(self._library), name)
 
 

@@ -96,7 +96,7 @@ def test_dropped_output_is_not_kept():
         return extra, x.flatten(-3)
 
     def look(x: Tensor) -> Tensor:
-        found.append(kept[-1]())
+        found.append(kept[-1]() if kept else None)  # the check runs each module on its own
         return x[..., :16]
 
     modules = [step(pair, Digits.image, (None, Hidden.flat)), step(look, Hidden.flat, Hidden.h), *stages()[2:]]

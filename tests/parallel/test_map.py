@@ -11,6 +11,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -194,13 +195,18 @@ def test_threads_of_a_worker() -> None:
     assert plain().map(functions.threads_of, num_workers=1, num_chunks=1, worker_threads=2).tolist() == [2]
 
 
-def test_pool() -> None:
+@pytest.mark.parametrize(
+    "make", [ThreadPool, pytest.param(multiprocessing.get_context("spawn").Pool, marks=pytest.mark.slow)]
+)
+def test_pool(make: Any) -> None:
     """A pool that is running is used, and stays up."""
-    with multiprocessing.get_context("fork").Pool(2) as pool:
+    with make(2) as pool:
         for _ in range(2):
             assert (plain().map(functions.more, pool=pool) == plain() + 1).all()
         with pytest.raises(ValueError, match="elements 0 to 2"):
             plain().map(functions.raises, pool=pool)
+        pool.close()
+        pool.join()
 
 
 # ---- faults ----------------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ WRONG = {
     # ---- names
     FIELD.format("reshape: Tensor"): '"reshape" would hide a member',
     FIELD.format("to_json: str"): '"to_json" would hide a member',
-    FIELD.format("keys: Tensor = produced()"): "rename the field, or give the class the option shadow=True",
+    FIELD.format("keys: Tensor = produced()"): "rename the field, or write field(shadow=True)",
     "class A(TensorClass, shadow=True):\n    batch_size: int": "a name that every batch uses itself",
     FIELD.format("_x: Tensor"): '"_x" is a name that every batch uses itself',
     # ---- what stands on the right

@@ -288,7 +288,8 @@ class Isolator:
             return self.known(value, value.apply(self.copy))
         if _is_plain(value):
             return self._attributes(value, self.known(value, object.__new__(cls)))
-        if getattr(value, "nbytes", 0) > _LARGE or (hasattr(value, "__len__") and _length(value) > _LARGE):
+        size = getattr(value, "nbytes", 0)  # of a class it is a descriptor
+        if (isinstance(size, int) and size > _LARGE) or (hasattr(value, "__len__") and _length(value) > _LARGE):
             return value  # data, and too much of it
         try:
             return self.known(value, copy.deepcopy(value))

@@ -89,7 +89,7 @@ assert_type(Narrower(images, torch.zeros(4, 5, 2), torch.zeros(4, 8, 8), "a").im
 class Named:
     prefix: ClassVar[str] = "a"
 
-    def describe(self) -> str:
+    def prefixed(self) -> str:
         return self.prefix
 
 
@@ -104,7 +104,7 @@ class Both(Named, Pair[Wide], nocast=True):
 
 
 wide = Wide(images, images, images[:, 0], 3)
-assert_type(Both(wide, wide).describe(), str)
+assert_type(Both(wide, wide).prefixed(), str)
 
 
 @tensorclass(tensor_only=True, removed=("old",))
