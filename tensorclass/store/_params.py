@@ -19,6 +19,7 @@ from ..core._keys import Path
 from ..core._layered import Layered
 from ..core._pytree import register
 from ..errors import ArgumentError, StructureError
+from ..ops._by_row import RowOps
 from ..ops._device import DeviceOps
 from ..ops._mapping import MappingOps
 from ._dict import TensorDict, TensorDictBase
@@ -423,4 +424,20 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         return f"TensorDictParams(params={self._store!r})"
 
 
+class _Yielding:
+    """A method that makes room for an entry of its name: modules are called `head` more often than rows are read."""
+
+    def __init__(self, name: str, method: Any) -> None:
+        self.name, self.method = name, method
+
+    def __get__(self, params: Any, owner: type) -> Any:
+        if params is None:
+            return self.method
+        held = isinstance(params._store._live().get(self.name), (Tensor, TensorCollection))
+        return params.__getattr__(self.name) if held else self.method.__get__(params, owner)
+
+
+for _name, _method in vars(RowOps).items():
+    if not _name.startswith("_"):
+        setattr(TensorDictParams, _name, _Yielding(_name, _method))
 register(TensorDictParams)

@@ -232,3 +232,12 @@ def test_what_has_no_parameters_of_its_own_is_refused() -> None:
 def test_repr_names_both_classes() -> None:
     """As the anchor's does."""
     assert repr(TensorDictParams(a=torch.zeros(2))).startswith("TensorDictParams(params=TensorDict(")
+
+
+@pytest.mark.parametrize("name", ["head", "filter", "sample", "shuffle"])
+def test_entries_come_before_methods_of_rows(name: str) -> None:
+    """Modules are called `head`: dotted names of parameters lead to the entry, and the method is there without one."""
+    params = TensorDictParams(TensorDict({name: {"weight": torch.zeros(2)}}))
+    assert torch.equal(getattr(params, name)["weight"], torch.zeros(2))
+    assert params.get_parameter(f"{name}.weight") is params[name, "weight"]
+    assert callable(getattr(TensorDictParams(TensorDict(other=torch.zeros(2))), name))
