@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from secrets import token_hex
 from typing import Any, Generic, TypeVar
@@ -260,10 +260,15 @@ class DatasetWriter(Generic[T]):
 
     def _settle(self) -> None:
         """Wait until the shard that was written last is listed."""
-        if self._behind is not None:
-            future, self._behind = self._behind[0], None
-            if os.getpid() == self._owner:  # a forked child has no such thread
-                self._manifest = future.result()
+        if self._behind is None:
+            return
+        future = self._behind[0]
+        mine = os.getpid() == self._owner  # a forked child has no such thread
+        if mine:
+            wait([future])  # an interrupt leaves it there: nobody else may write before the thread has listed its shard
+        self._behind = None
+        if mine:
+            self._manifest = future.result()
 
     def _write(self, parts: list[Any]) -> tuple[Target, ShardEntry]:
         number, rows = len(self._own(self._manifest)) + (self._behind is not None), sum(map(len, parts))

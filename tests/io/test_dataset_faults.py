@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import types
+from concurrent.futures import wait
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,25 @@ def test_faults_beside_a_writer(fault, tmp_path):
             assert_same(found, batch[: len(found)].clone())
         write(path, batch, resume=True)
         assert_same(rows_of(path), batch)
+
+
+def test_interrupted_while_it_waits(tmp_path, monkeypatch):
+    """Ctrl-C while a shard is on its way: the locks are kept until the shard is listed, and nothing is lost."""
+    batch, waits = digits(10), []
+
+    def interrupted(futures: Any) -> None:
+        waits.append(wait(futures) if waits else None)
+        if len(waits) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_writer, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "rows", batch)
+    monkeypatch.undo()
+    assert len(waits) == 2
+    assert len(TensorClassDataset(tmp_path / "rows")) == 4
+    write(tmp_path / "rows", batch, resume=True)
+    assert_same(rows_of(tmp_path / "rows"), batch)
 
 
 def test_failed_writer(tmp_path):
