@@ -46,12 +46,12 @@ def test_ours_opens_there(code, tmp_path):
         assert list(file.metadata()) == ["tensorclass"]
 
 
-def test_every_dtype_of_the_package_is_known():
+def test_every_dtype_of_the_package_is_known(tmp_path):
     """A dtype of torch that the package writes is one that this library names as the package does."""
     known = set(TORCH.values())
     for name, dtype in dtypes().items():
         try:
-            save_file({"x": sample(dtype, (4,))}, "/dev/null")
+            save_file({"x": sample(dtype, (4,))}, tmp_path / f"{name}.safetensors")
         except Exception:  # the package has no name for it
             assert dtype not in known or name == "chalf", name
         else:
