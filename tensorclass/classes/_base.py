@@ -14,7 +14,7 @@ from typing_extensions import Self
 from .._flags import flags
 from .._schema import FieldSpec, Options, Schema, field
 from ..core import BATCHED, TensorCollection
-from ..core._base import Kind, Names, settle
+from ..core._base import Kind, Names, settle, traced_as
 from ..core._device import Device
 from ..core._keys import Key, Path
 from ..core._layered import Layered
@@ -32,6 +32,16 @@ from ._conveniences import Conveniences
 from ._example import ExampleMethods
 from ._meta import BatchSizeField, DeviceField, FrozenMeta, Meta, NamesField
 from ._pydantic import JsonMethods
+
+
+_new = object.__new__
+
+
+def _wrapped(cls: Any, store: Any) -> Any:
+    """As `TypedContainer._wrap`, in the words that dynamo knows."""
+    new = object.__new__(cls)
+    object.__setattr__(new, "_store", store)
+    return new
 
 
 class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, JsonMethods, Relaid):
@@ -89,9 +99,10 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     # ---- construction around what is valid already ---------------------------------------------------------------
 
     @classmethod
+    @traced_as(_wrapped)
     def _wrap(cls, store: Any) -> Self:
-        new = object.__new__(cls)
-        object.__setattr__(new, "_store", store)
+        new = _new(cls)
+        _hold(new, store)
         return new
 
     @classmethod
@@ -403,6 +414,9 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     @classmethod
     def _over(cls, store: Any) -> Any:
         return store if isinstance(store, TypedContainer) else cls._wrap(store)
+
+
+_hold = vars(TypedContainer)["_store"].__set__  # several times faster than a way through `__setattr__`
 
 
 class Root(TypedContainer):

@@ -27,6 +27,7 @@ STORAGE: Final = 2
 
 Names: TypeAlias = "tuple[str | None, ...] | None"
 Handler: TypeAlias = Callable[..., Any]
+F = TypeVar("F", bound="Callable[..., Any]")
 K = TypeVar("K")
 N_co = TypeVar("N_co", covariant=True)
 N_contra = TypeVar("N_contra", contravariant=True)
@@ -513,6 +514,16 @@ def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
     if len(set(given)) != len(given):
         raise BatchDimError(f"dim names are distinct, got {list(names)!r:.200}")
     return tuple(names) if given else None
+
+
+def traced_as(plain: F) -> Callable[[F], F]:
+    """Have dynamo trace another function in place of one that it can't read, or that is fast in eager code alone."""
+
+    def decorate(fast: F) -> F:
+        fast._torchdynamo_inline = plain  # type: ignore[attr-defined]  # what torch.jit says it by
+        return fast
+
+    return decorate
 
 
 def settle(cls: type) -> None:
