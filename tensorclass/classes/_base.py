@@ -252,10 +252,9 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         return self._store._tensors_by_key()  # type: ignore[no-any-return]  # a dict
 
     def _is_rigid(self, floats: bool = False) -> bool:
-        cls = type(self)
-        if not cls.__tensorclass_rigid__ or (floats and not cls.__tensorclass_floats__):
+        if not self.__tensorclass_rigid__ or (floats and not self.__tensorclass_floats__):  # faster than by the class
             return False
-        nested = cls.__tensorclass_nested__
+        nested = self.__tensorclass_nested__
         if not nested:
             return True
         entries = self._store._live()

@@ -48,12 +48,14 @@ class DeviceOps(CastMethods, ApplyOps):
 
     def _on(self, device: torch.device | None, non_blocking: bool = False) -> Self:
         """A twin whose leaves live on a device; None imposes none and moves nothing."""
+        if self._layered and not self._stacked:
+            return self._wrap(self._store._on(device, non_blocking))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
         if device == self._device:
             return self._twin()
         leaves: list[Tensor] = []
         twin = self._open(leaves, STORAGE)
         if device is None or _all_on(leaves, device):
-            result = self._twin()
+            result = twin if twin._plain else self._twin()
         else:
             moved = [v if v.device == device else v.to(device, non_blocking=non_blocking) for v in leaves]
             result = twin._refill(moved, self._batch_size, self._names, STORAGE)
@@ -64,8 +66,8 @@ class DeviceOps(CastMethods, ApplyOps):
         """A twin whose leaves have a dtype; a filter of path and leaf says which ones are cast."""
         leaves: list[Tensor] = []
         twin = self._open(leaves, VALUES)
-        if False not in [leaf.dtype is dtype for leaf in leaves]:
-            return self._twin()
+        if [leaf.dtype for leaf in leaves].count(dtype) == len(leaves):
+            return twin if twin._plain else self._twin()
         if cast_filter is not None and self._stacked:
             return self._cast_members("_cast", dtype, cast_filter)
         if cast_filter is None:

@@ -9,7 +9,7 @@ from weakref import ref
 
 import torch
 from torch import Tensor
-from torch.compiler import is_compiling
+from torch.compiler import is_dynamo_compiling
 
 from ..core import Path, TensorCollection, unravel_key_to_tuple
 from ..errors import StructureError, UnsupportedOperationError
@@ -53,7 +53,8 @@ def undone_by(inverse: Callable[[Origin, Any, Any], Any], typed: bool = True) ->
             else:
                 target = method(source, *args)
                 result = self._wrap(target)
-            target._origin = COMPILED if is_compiling() else (ref(source), type(self), inverse, method, args, kwargs)
+            traced = is_dynamo_compiling()  # a third of the time that `is_compiling` takes
+            target._origin = COMPILED if traced else (ref(source), type(self), inverse, method, args, kwargs)
             return result
 
         return call  # type: ignore[return-value]  # of the method's signature
