@@ -33,7 +33,6 @@ from ._example import ExampleMethods
 from ._meta import BatchSizeField, DeviceField, FrozenMeta, Meta, NamesField
 from ._pydantic import JsonMethods
 
-
 _new = object.__new__
 
 
