@@ -1,4 +1,4 @@
-"""Rows of shards as one container: a row has an address, and the rows of a column are copied by one `index_select`.
+"""Rows of shards as one container: a row has an address, and the rows of a column are copied at once.
 
 `take_apart` finds the columns of a shard, and the form that it has besides; a `Table` knows where the columns of open
 shards lie; `Form.take` gives rows of them, in memory of their own. A column is a tensor, the spans or the values of
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .._schema._json import NUMPY
 from ..core import TensorCollection, store_of
 from ..ops._compare import ATOMS, same_object
 from ..store import NonTensorStack, RaggedTensor, TensorDict, Unbatched
@@ -23,14 +25,12 @@ from ..store.entries._non_tensor import NonTensorDataBase
 from ._advice import AHEAD, IntArray, fetch, is_here
 from ._memory import blank, over_address
 
+_COLD = 32
+"""How many times rows are asked for after some that were not in memory."""
 _MANY = 1 << 40
 """More objects than a shard has."""
-_SELECTED = {
-    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
-    torch.float32, torch.float64, torch.complex64, torch.complex128,
-}  # fmt: skip
-"""dtypes whose rows torch selects; those of others are selected as integers of their size."""
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""What numpy copies rows as whose dtype it has not."""
 
 
 class Column(NamedTuple):
@@ -50,7 +50,7 @@ class Column(NamedTuple):
     def take(self, rows: Rows) -> Tensor:
         """The rows."""
         at = next(rows.columns)
-        return rows.table.copy(at, rows.begins[at], rows.in_order and self.step)
+        return rows.table.copy(at, rows.places[at], self.step, rows.cuts)
 
 
 class _Ragged(NamedTuple):
@@ -64,12 +64,14 @@ class _Ragged(NamedTuple):
         spans, at = self.spans.take(rows), next(rows.columns)
         starts, lengths = spans.view(-1, 2).numpy().T
         before, step = lengths.cumsum() - lengths, self.values.shape.numel()
-        first = rows.begins[at].numpy().repeat(len(starts) // rows.count) + (starts - before) * step
+        each = len(starts) // rows.count
+        first = rows.places[at].repeat(each) + (starts - before) * step
         places = np.repeat(first, lengths)
         places += np.arange(len(places)) * step
         if rows.table.watched:
             rows.look([at], np.broadcast_to(places, (at + 1, len(places))))
-        values = rows.table.copy(at, torch.from_numpy(places), rows.in_order and step)
+        cuts = [int(before[cut * each]) for cut in rows.cuts] if rows.cuts and each else None
+        values = rows.table.copy(at, places, step, cuts)
         return RaggedTensor._of(values, torch.from_numpy(np.stack([before, lengths], 1)).view(spans.shape), True)
 
 
@@ -137,10 +139,24 @@ class Form(NamedTuple):
 
     def take(self, rows: Rows) -> Any:
         """The container of some rows; nothing is validated again."""
-        found = {key: part.take(rows) for key, part in self.entries}
-        size = torch.Size((rows.count, *self.rest))
-        store = TensorDict._from_entries(found, size, self.device, self.names)
+        return self._around({key: part.take(rows) for key, part in self.entries}, rows.count)
+
+    def over(self, tensors: Iterator[Tensor], count: int) -> Any:
+        """The container of a shard that has no other columns than tensors, around those."""
+        found = {}
+        for key, part in self.entries:
+            whole = part.over(tensors, count) if isinstance(part, Form) else None
+            found[key] = whole or (next(tensors) if isinstance(part, Column) else part.value)
+        return self._around(found, count)
+
+    def _around(self, entries: dict[str, Any], count: int) -> Any:
+        store = TensorDict._from_entries(entries, torch.Size((count, *self.rest)), self.device, self.names)
         return store if self.cls is None else self.cls._wrap(store)
+
+    def looks(self) -> bool:
+        """Whether a class at any depth looks at values when it is made."""
+        inner = [part.looks() for _, part in self.entries if isinstance(part, Form)]
+        return any(inner) or (self.cls is not None and self.cls.__tensorclass_checked__)
 
 
 class Parts(NamedTuple):
@@ -218,16 +234,19 @@ class Table:
         """Where the rows of a column begin in each shard; anything for one that is not open."""
         self.begins = self.steps = self.addresses
         """The same in elements from the lowest address, so that row r of the dataset is at `begins + r * step`."""
-        self.sources: list[Tensor | None] = []
+        self.sources: list[np.ndarray[Any, Any] | None] = []
         """The memory from the lowest address on, as rows that begin at every element; None without bytes."""
         self.watched: list[int] = []
         """Columns whose rows may be on the disk, the longest rows first."""
+        self.cold = 0
+        """How many times rows are asked for without a look at what is in memory."""
 
     def having(self, opened: Mapping[int, tuple[Any, Parts]], dropped: Collection[int] = ()) -> Table:
         """The table with more shards, and without some."""
         found = Table(self.firsts, self.mapped)
         found.held = {number: one for number, one in self.held.items() if number not in dropped} | dict(opened)
         forms = [parts.form for _, parts in opened.values() if parts.form is not None]
+        found.cold = self.cold
         found.form = form = self.form or (forms[0] if forms else None)
         if form is None:
             return found
@@ -258,32 +277,35 @@ class Table:
         """The address of elements of a column."""
         return self.ends[at][0] + places * self.columns[at].dtype.itemsize
 
-    def copy(self, at: int, places: Tensor, step: int) -> Tensor:
-        """Rows of a column.
+    def copy(self, at: int, places: IntArray, step: int, cuts: Sequence[int] | None) -> Tensor:
+        """Rows of a column. numpy copies them: it asks for large pages where there is much to copy.
 
         Args:
             at: the number of the column.
             places: int64 `[n]`, the elements at which they begin.
-            step: the elements from each to the next, where they are one after the other; 0 where they are not.
+            step: the elements of a row.
+            cuts: where runs of rows that follow each other begin; None where rows are anywhere.
         """
         source, column, count = self.sources[at], self.columns[at], len(places)
         if source is None:
             return blank(column.dtype, (count, *column.shape))
-        if step and count:
-            first = int(places[0])
-            found = source[first : first + count * step : step].clone()
+        if cuts and step and count:
+            spans = [(int(places[cut]), end - cut) for cut, end in pairwise([*cuts, count]) if end > cut]
+            runs = [source[begin : begin + rows * step : step] for begin, rows in spans]
+            found = torch.from_numpy(runs[0].copy() if len(runs) == 1 else np.concatenate(runs))
         else:
-            found = source.index_select(0, places)
+            found = torch.from_numpy(source[places])
         return found if found.dtype is column.dtype else found.view(column.dtype)
 
 
-def _source(column: Column, low: int, high: int) -> Tensor | None:
+def _source(column: Column, low: int, high: int) -> np.ndarray[Any, Any] | None:
     if low >= high:
         return None
     dtype, shape = column.dtype, column.shape
-    flat = over_address(low, high - low).view(dtype if dtype in _SELECTED else _INTEGERS[dtype.itemsize])
+    flat = over_address(low, high - low).view(dtype if dtype in NUMPY else _INTEGERS[dtype.itemsize])
     strides = torch.empty(shape, device="meta").stride()
-    return flat.as_strided((len(flat) - shape.numel() + 1, *shape), (1, *strides))
+    found: np.ndarray[Any, Any] = flat.as_strided((len(flat) - shape.numel() + 1, *shape), (1, *strides)).numpy()
+    return found
 
 
 class Rows:
@@ -300,15 +322,18 @@ class Rows:
         self.numbers = numbers
         self.count = len(rows)
         self.columns = iter(range(len(table.columns)))
-        places = table.begins.take(numbers, 1) + rows * table.steps
-        self.begins = torch.from_numpy(places).unbind()
-        near = rows[-1] - rows[0] == self.count - 1 and numbers[0] == numbers[-1]
-        self.in_order = bool(near and (np.diff(rows) == 1).all())
+        self.places = places = table.begins.take(numbers, 1) + rows * table.steps
+        in_order = rows[-1] - rows[0] == self.count - 1 and (np.diff(rows) == 1).all()
+        self.cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()] if in_order else None
+        """Where rows of the next shard begin, in rows that are in order; None for others."""
         if table.watched:
             self.look(table.watched, places)
 
     def look(self, watched: list[int], places: IntArray) -> None:
-        """Have the system read what is not in memory, as far as a look at some of the rows tells.
+        """Have the system read what is not in memory.
+
+        A look at one row tells, since each takes as long as the copy of a row. Where one was not there, the rows of
+        the next times are asked for without a look: files that are there in part are not taken for whole.
 
         Args:
             watched: the numbers of columns, the one with the longest rows first.
@@ -317,11 +342,13 @@ class Rows:
         table, count, longest = self.table, places.shape[1], watched[0]
         if not count:
             return
-        spots = [(longest, 0), (longest, -1), (watched[-1], count // 2)]
-        here = all([is_here(table.address(at, int(places[at, row]))) for at, row in spots])
-        size = table.columns[longest].size
-        more = min(count * size, AHEAD) if self.in_order and count > 1 else 0
-        if here and (not more or is_here(table.address(longest, int(places[longest, -1])) + more)):
+        last, size = table.address(longest, int(places[longest, -1])), table.columns[longest].size
+        more = min(count * size, AHEAD) if self.cuts and count > 1 else 0
+        if table.cold:
+            table.cold -= 1
+        elif is_here(last) and (not more or is_here(last + more)):
             return
+        else:
+            table.cold = _COLD
         for at in watched:
             fetch(table.address(at, places[at]), table.columns[at].size, more)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +14,11 @@ from .._schema import schema_of
 from ..errors import FileFormatError, SchemaError
 from ..ops import cat
 from ._advice import PAGE, IntArray, expect_heads, expect_random, expect_random_reads
-from ._atomic import open_file
-from ._columns import Parts, Rows, Table, take_apart
-from ._format import Node, TensorPart
+from ._atomic import open_file, read_bytes
+from ._columns import Form, Parts, Rows, Table, take_apart
+from ._format import BLANK, START, Node, NonePart, TensorPart, ValuePart, is_sealed
 from ._manifest import ShardEntry
-from ._map import Place
+from ._map import Place, mapped
 from ._read import places_of, read_head, tensors_of
 from ._remote import Remote, is_url, remote
 from ._unpack import Unpacker, references
@@ -59,8 +59,38 @@ class How(NamedTuple):
     verify: bool
 
 
+class Known(NamedTuple):
+    """What was learned from the header of a shard: a shard that differs in its id is opened without reading it again.
+
+    Its rows depend on the tensors of the columns alone, and the class looks at no values.
+    """
+
+    raw: bytes
+    """The whole header."""
+    size: int
+    """Of the file."""
+    mark: int
+    """Where the id begins."""
+    places: list[Place]
+    """Of the columns, in the order of the form."""
+    form: Form
+
+
 def open_shard(shard: Shard, how: How) -> Any:
+    """The rows of a shard as one container; see `open_parts`."""
+    return open_parts(shard, how)[0]
+
+
+def open_parts(shard: Shard, how: How, known: Known | None = None) -> tuple[Any, Parts, Known | None]:
     """The rows of a shard as one container; no more is mapped or read than is asked for.
+
+    Args:
+        shard: the shard.
+        how: how it is read.
+        known: what was learned from another one.
+
+    Returns:
+        The container, None where a form gives it; its columns; what can be learned from it.
 
     Raises:
         FileFormatError: for a shard that is missing, cut off, damaged, or another than the manifest lists.
@@ -77,6 +107,8 @@ def open_shard(shard: Shard, how: How) -> Any:
             expect_random_reads(fd)
         if size != entry.bytes:
             raise FileFormatError(f"the manifest says {entry.bytes} bytes, the shard has {size}", path, size)
+        if known is not None and (tensors := _alike(fd, size, shard, known)) is not None:
+            return None, Parts(known.form, tensors, []), known
         opened = read_head(fd, size, path)
         if opened.meta.shard != entry.id:
             what = f"it has the id {opened.meta.shard}, the manifest lists {entry.id}: it belongs to another dataset"
@@ -88,21 +120,61 @@ def open_shard(shard: Shard, how: How) -> Any:
             root = _narrow(root, how.want)
         places = places_of(opened.header, references(root), path)
         later = set(_of_rows(root)) if is_url(path) and how.mmap and not how.verify else ()
-        tensors = tensors_of(opened, places, how.mmap, False, how.verify, later)
+        named = tensors_of(opened, places, how.mmap, False, how.verify, later)
         if later:
-            remote(path).rows = [(places[name].begin, tensors[name][:1].nbytes) for name in later]
+            remote(path).rows = [(places[name].begin, named[name][:1].nbytes) for name in later]
+        batch = Unpacker(opened.meta, named, path, False, False, False).build(root, (), how.want)
+        parts = take_apart(batch)
+        if how.mmap:
+            _expect_random(places.values(), named.values(), size)
+        if how.mmap and not how.verify and not is_url(path) and _plain(root) and parts.form is not None:
+            known = _learned(shard, read_bytes(fd, opened.header.start, 0, path), size, places, named, parts)
     finally:
         os.close(fd)
-    batch = Unpacker(opened.meta, tensors, path, False, False, False).build(root, (), how.want)
-    if how.mmap:
-        _expect_random(places, tensors, size)
-    return batch
+    return batch, parts, known
 
 
-def _expect_random(places: dict[str, Place], tensors: dict[str, Tensor], size: int) -> None:
+def _plain(node: Node) -> bool:
+    """Whether a container is made of plain tensors and of values that the header has."""
+    return node.members is None and node.params is None and all([
+        _plain(part) if isinstance(part, Node) else isinstance(part, (str, NonePart))
+        or (isinstance(part, ValuePart) and part.data is None) for part in node.entries.values()
+    ])  # fmt: skip
+
+
+def _learned(
+    shard: Shard, raw: bytes, size: int, places: dict[str, Place], named: dict[str, Tensor], parts: Parts
+) -> Known | None:  # fmt: skip
+    """What was learned from a shard whose columns are the tensors of its file."""
+    form, at = parts.form, {tensor.data_ptr(): (places[name], tensor.shape) for name, tensor in named.items()}
+    found = [at.get(tensor.data_ptr()) for tensor in parts.tensors if tensor.numel()]
+    whole = [one[0] for one, tensor in zip(found, parts.tensors, strict=False) if one and one[1] == tensor.shape]
+    mark = raw.find(shard.entry.id.encode())
+    if form is None or form.looks() or len(whole) != len(parts.tensors) or mark < len(START):
+        return None
+    return Known(raw, size, mark, whole, form)
+
+
+def _alike(fd: int, size: int, shard: Shard, known: Known) -> list[Tensor] | None:
+    """The columns of a shard whose header is a known one but for the id; None for any other."""
+    mark, key, begin = known.mark, shard.entry.id.encode(), 8 + len(START)
+    if size != known.size:
+        return None
+    raw = read_bytes(fd, len(known.raw), 0, shard.path)
+    digits, behind = raw[begin : begin + len(BLANK)], begin + len(BLANK)
+    other, end = known.raw, mark + len(key)
+    same = raw[:begin] == other[:begin] and raw[behind:mark] == other[behind:mark] and raw[end:] == other[end:]
+    if not same or raw[mark:end] != key or not is_sealed(raw[8:], digits.decode("ascii", "replace")):
+        return None  # whatever is wrong with it comes with the long way
+    tensors = mapped(fd, size, shard.path, known.places)
+    _expect_random(known.places, tensors, size)
+    return tensors
+
+
+def _expect_random(places: Iterable[Place], tensors: Iterable[Tensor], size: int) -> None:
     """Tell the system that rows of the map are read in any order."""
-    for name, place in places.items():
-        start = tensors[name].data_ptr() - place.begin
+    for place, tensor in zip(places, tensors, strict=True):
+        start = tensor.data_ptr() - place.begin
         if place.end > place.begin and start % PAGE == 0:  # else it is a copy
             expect_random(start, size)
             return
@@ -168,9 +240,12 @@ class Shelf:
         self._used = np.zeros(len(shards), np.int64)
         """When each shard was used last, as the number of the call."""
         self._now = 0
+        self._known: Known | None = None
 
     def __getitem__(self, number: int) -> Any:
-        return self._having([number]).held[number][0]
+        batch, parts = self._having([number]).held[number]
+        form: Any = parts.form  # of a known header
+        return form.over(iter(parts.tensors), self.shards[number].rows) if batch is None else batch
 
     def _having(self, numbers: Sequence[int]) -> Table:
         """The open shards, these among them; those that were not used for long are closed when there are too many."""
@@ -180,10 +255,10 @@ class Shelf:
         if len(new) > 1 and self.how.mmap and self._remotes is None:
             expect_heads([self.shards[number].path for number in new])
         for number in new:
-            batch = open_shard(self.shards[number], self.how)
+            batch, parts, self._known = open_parts(self.shards[number], self.how, self._known)
             if self._remotes is not None:
                 self._remotes[number] = remote(self.shards[number].path)
-            opened[number] = batch, take_apart(batch)
+            opened[number] = batch, parts
         self._used[numbers] = self._now
         if opened:
             here = np.array([number for number in table.held if number not in numbers], np.int64)

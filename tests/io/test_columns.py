@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 import torch
+from annotated_types import Lt
 from torch import Tensor
 
 from tensorclass import PerElement, Ragged, Shared, TensorClass, TensorClassDataset, TensorDict, load
-from tensorclass.errors import StructureError
+from tensorclass.errors import FileFormatError, SchemaError, StructureError
 from tensorclass.io import _advice, _columns, _shards
 from tensorclass.typing import Float32, Int64
 from tests.io._classes import Digits
@@ -269,9 +271,90 @@ def test_rows_that_are_not_in_memory(tmp_path, monkeypatch):
     assert asked[0][0] == 0
 
 
+def test_headers_that_are_known(tmp_path, monkeypatch):
+    """Shards that say the same are understood once; rows, and the container of a shard, are those of the long way."""
+    batch = digits(20)
+    written(tmp_path / "a", batch, 6)
+    read = []
+    monkeypatch.setattr(_shards, "read_head", lambda *given, real=_shards.read_head: read.append(given) or real(*given))
+    data: Any = TensorClassDataset(tmp_path / "a", Digits)
+    assert_same(data[:], batch)
+    assert len(read) == 2  # the last shard has fewer rows
+    assert_same(data._shelf[1], batch[6:12])
+    assert_same(data.pick("label")[[19, 3, 7]].label, batch.label[[19, 3, 7]])
+
+
+def _another(shard: Path, other: Path) -> None:
+    shard.write_bytes(other.read_bytes())
+
+
+def _at(place: int, by: bytes) -> Any:
+    def change(shard: Path, _: Path) -> None:
+        raw = bytearray(shard.read_bytes())
+        raw[place : place + len(by)] = by
+        shard.write_bytes(raw)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [_another, lambda shard, _: shard.write_bytes(shard.read_bytes()[:-1]), lambda shard, _: shard.unlink(),
+     _at(0, b"\0"),
+     _at(2, b"\xff"), _at(20, b"~"), _at(60, b"\xff\xff"), _at(70, b"0"), _at(110, b"~"), _at(600, b"~")],
+    ids=["another", "cut", "gone", "short", "long", "opening", "sum", "digit", "id", "text"],
+)  # fmt: skip
+def test_damaged_headers_beside_known_ones(damage, tmp_path):
+    """What is known of one shard makes up for nothing in another."""
+    data: Any = written(tmp_path / "a", digits(12), 4)
+    data[[0]]
+    damage(Path(data.shards[1].path), Path(written(tmp_path / "b", digits(12), 4).shards[1].path))
+    with pytest.raises(FileFormatError, match=re.escape(data.shards[1].path)):
+        data[[5]]
+    assert len(data[[9]]) == 1
+
+
+def test_values_beside_known_headers(tmp_path):
+    """A class that looks at values looks at those of each shard."""
+    written(tmp_path, digits(12).replace(label=torch.arange(12)), 4)
+
+    class Few(TensorClass, validate="values"):
+        image: Float32[Tensor, "1 8 8"]
+        label: Annotated[Int64[Tensor, ""], Lt(8)]
+
+    data: Any = TensorClassDataset(tmp_path, Few)
+    assert data[[0, 7]].label.tolist() == [0, 7]
+    with pytest.raises(SchemaError, match="label"):
+        data[[8]]
+
+
+def test_runs(tmp_path):
+    """Rows in order are copied by shards, whatever there are of them; elements without rows too."""
+    batch = texts()
+    for rows in (1, 2, 5):
+        data: Any = written(tmp_path / str(rows), batch, rows)
+        for begin in range(ROWS):
+            for end in range(begin + 1, ROWS + 1):
+                assert_same(data[begin:end], batch[begin:end].clone())
+
+
+def test_rows_that_are_there_in_part(tmp_path, monkeypatch):
+    """Where a look finds a row that is not in memory, the next rows are asked for without one."""
+    data: Any = written(tmp_path, digits(64), 16)
+    data[:]
+    looked: list[bool] = []
+    fetched: list[int] = []
+    monkeypatch.setattr(_columns, "is_here", lambda _: looked.append(len(looked) > 0) or looked[-1])
+    monkeypatch.setattr(_columns, "fetch", lambda begins, size, more: fetched.append(size))
+    for _ in range(40):
+        data[[60, 3]]
+    assert looked == [False, *[True] * 7]
+    assert len(fetched) == 2 * 33
+
+
 @pytest.mark.parametrize("missing", [False, True])
 def test_looks(missing, tmp_path, monkeypatch):
-    """A few rows are looked up; where one is not in memory, all columns are asked for."""
+    """A row is looked up; where it is not in memory, all columns are asked for."""
     batch = digits(64)
     data: Any = written(tmp_path, batch, 16)
     data[:]
