@@ -128,7 +128,7 @@ class Isolator:
         twin = self.known(value, object.__new__(type(value)))
         for name, entry in value.__dict__.items():
             if name != "_compiled_call_impl":  # the copy runs uncompiled
-                twin.__dict__[name] = self._entry(twin, name, entry)
+                twin.__dict__[name] = entry if type(entry) in DATA else self._entry(twin, name, entry)
         for name, function in _own_methods(type(value)):
             mine = self.copy(function)
             if mine is not function:  # it names globals that a call could change
@@ -141,7 +141,7 @@ class Isolator:
         return self._hooks(entry) if name.endswith("_hooks") and isinstance(entry, dict) else self.copy(entry)
 
     def _hooks(self, entry: dict[int, Any]) -> dict[int, Any]:
-        twin = self._memo.get(id(entry))
+        twin = self._memo.get(id(entry)) if entry else OrderedDict()
         if twin is None:
             twin = self.known(entry, OrderedDict())
             twin.update((key, self.copy(hook)) for key, hook in entry.items() if _is_ours(hook))

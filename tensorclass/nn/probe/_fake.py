@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import math
 import sys
 import threading
 import time
@@ -99,6 +100,11 @@ class FakeTensors:
         self._fakes: dict[int, tuple[Tensor, Tensor]] = {}
         self._guard = Guard(self)
 
+    @property
+    def work(self) -> int:
+        """Multiplications that the operations so far would take, roughly."""
+        return self._guard.work
+
     def close(self) -> None:
         """Let go of the real tensors."""
         self._fakes.clear()
@@ -121,12 +127,12 @@ class FakeTensors:
         if type(tensor) not in (Tensor, nn.Parameter) or tensor.layout != torch.strided or tensor.is_quantized:
             fake: Tensor = self._mode.from_tensor(tensor)
             return fake
-        with self._mode:
-            # Made by shape: a twin made by torch may keep small values as a "constant", and write to the real tensor.
-            fake = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
-            if isinstance(tensor, nn.Parameter):
-                return nn.Parameter(fake, requires_grad=tensor.requires_grad)
-            return fake.requires_grad_(tensor.requires_grad)
+        # Made by shape: a twin made by torch may keep small values as a "constant", and write to the real tensor.
+        empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+        fake = self.kind(self._mode, empty, tensor.device).requires_grad_(tensor.requires_grad)
+        if isinstance(tensor, nn.Parameter):
+            fake._is_param = True  # what `nn.Parameter` sets, which would run an operation first
+        return fake
 
     def is_fake(self, value: object) -> bool:
         """Whether a value is a fake tensor."""
@@ -137,7 +143,7 @@ class FakeTensors:
         """Operations inside make fake tensors, and their operands are compared as real kernels would."""
         _HERE.running = True
         try:
-            with self._mode, self._guard, FewSteps():
+            with self._mode, self._guard, FewSteps(self._guard):
                 yield
         finally:
             _HERE.running = False
@@ -159,6 +165,8 @@ class FakeTensors:
 
 
 _DEVICE = torch.ops.prim.device.default
+_VIEW = torch.ops.aten.view.default
+"""For fake tensors the same as `_unsafe_view`, which they do not cache and so take four times as long for."""
 
 
 class Guard(TorchDispatchMode):
@@ -169,6 +177,7 @@ class Guard(TorchDispatchMode):
     def __init__(self, fakes: FakeTensors) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # of torch
         self.fakes = fakes
+        self.work = 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -182,7 +191,9 @@ class Guard(TorchDispatchMode):
             compare_operands(name, args)
             args = tuple(self._faked(arg) for arg in args)
             kwargs = {key: self._faked(value) for key, value in (kwargs or {}).items()}
-        return func(*args, **(kwargs or {}))
+        made = (_VIEW if name == "_unsafe_view" else func)(*args, **(kwargs or {}))
+        self.work += _work(name, args, made)
+        return made
 
     def _faked(self, value: Any) -> Any:
         """Real tensors that a callable reaches past its copy, such as globals, are replaced too."""
@@ -194,6 +205,10 @@ class Guard(TorchDispatchMode):
 class FewSteps(Assuming):
     """Recurrent layers run over two steps instead of all, each of which would cost Python a millisecond."""
 
+    def __init__(self, guard: Guard) -> None:
+        super().__init__()
+        self._guard = guard
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         # Nine arguments that end in `batch_first`; a packed sequence has other ones.
@@ -203,9 +218,19 @@ class FewSteps(Assuming):
         steps = x.shape[time] if x.ndim == 3 else 0
         if steps < 3:
             return func(*args)
+        self._guard.work += x.numel() // x.shape[-1] * sum(weight.numel() for weight in args[2])
         output, *state = func(x.narrow(time, 0, 2), *args[1:])
         shape = [steps if dim == time else size for dim, size in enumerate(output.shape)]
         return output.narrow(time, 0, 1).expand(shape), *state
+
+
+def _work(name: str, args: Any, made: Any) -> int:
+    """Multiplications of one operation: those of a matrix product follow from the sizes of its three matrices."""
+    size = made.numel() if isinstance(made, Tensor) else 0
+    if name not in _SAME and "attention" not in name:
+        return size
+    operands = sorted(arg.numel() for arg in args if isinstance(arg, Tensor))
+    return math.isqrt(math.prod(operands[-2:]) * (size or operands[-1]))
 
 
 def compare_operands(name: str, args: Sequence[Any]) -> None:

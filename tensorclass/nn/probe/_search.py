@@ -40,8 +40,9 @@ class Again(Exception):
 class Sweep:
     """One run of the whole pipeline: the values of its fields so far, and what every module did."""
 
-    def __init__(self, number: int, sizes: SweepSizes, isolator: Isolator) -> None:
+    def __init__(self, number: int, sizes: SweepSizes, isolator: Isolator, tensors: Tensors) -> None:
         self.number = number
+        self.tensors = tensors
         self.batch = BATCHES[number]
         self.sizes = sizes
         self.isolator = isolator
@@ -51,6 +52,10 @@ class Sweep:
         """For each module the values that others still need when it runs."""
         self.outcomes: dict[int, Outcome] = {}
         self.blind: dict[int, str] = {}
+
+    def is_clean(self) -> bool:
+        """Whether every module ran, and made what it declares."""
+        return not self.blind and not any(out.error is not None or out.findings for out in self.outcomes.values())
 
 
 class Searcher:
@@ -98,7 +103,7 @@ class Searcher:
     ) -> Outcome:  # fmt: skip
         """Run a module on some values; without `sizes` those of the sweep are left as they are."""
         run = Run(index, self.stages[index], self.targets[index], self.report.writes[index], sweep.batch)
-        sizes, tensors = sizes or sweep.sizes.copy(self.plan), tensors or self.tensors
+        sizes, tensors = sizes or sweep.sizes.copy(self.plan), tensors or sweep.tensors
         outcome = run(tensors, values, sizes, dict(live), isolator or self.isolator(tensors))
         self.errors += [] if outcome.error is None else [outcome.error]
         return outcome
@@ -109,7 +114,7 @@ class Searcher:
     ) -> Tensor:  # fmt: skip
         """A tensor for a field in one sweep."""
         batch = (sweep.batch,) if spec.kind == "tensor" else ()
-        return (tensors or self.tensors).tensor((*batch, *shape), dtype, device or self.device)
+        return (tensors or sweep.tensors).tensor((*batch, *shape), dtype, device or self.device)
 
     def close(self) -> None:
         """Let go of whatever tracebacks hold: the frames of the build, with the modules."""
