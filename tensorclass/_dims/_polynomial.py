@@ -105,6 +105,8 @@ class Polynomial:
         """
         if not any(name in sizes for name in self.names):
             return self
+        if len(self.names) == 1 and self.terms == {self.names: 1}:  # a name, as most sizes are
+            return Polynomial.of(sizes[self.names[0]])
         total = Polynomial({})
         for monomial, count in self.terms.items():
             product = Polynomial.of(count)

@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -569,3 +569,39 @@ def test_hints_that_lead_to_the_next_error_are_dropped():
     with pytest.raises(BuildError) as info:
         pipeline(lambda x, y: x @ y.transpose(-1, -2) @ torch.ones(5, 2), ("f 4 3", "f 5 3"), ("f 4 9",))
     assert "another order" not in info.value.diagnostics[0].hint
+
+
+class Noted(nn.Module):
+    """Notes on its class what its forward was given."""
+
+    kinds: ClassVar[list[str]] = []
+
+    def __init__(self, work: int = 1, *, narrow: bool = False) -> None:
+        super().__init__()
+        self.work, self.narrow = work, narrow
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same, after some work that nobody needs."""
+        type(self).kinds.append(type(x).__name__)
+        (x @ torch.ones(8, self.work)).sum()
+        return x[..., : 40 if self.narrow else None, :]
+
+
+@pytest.mark.parametrize(
+    ("module", "kinds"),
+    [(Noted(), "FakeTensor Tensor Tensor"), (Noted(1 << 18), "FakeTensor FakeTensor FakeTensor")],
+    ids=["small", "large"],
+)
+def test_later_sweeps_of_small_modules_are_real(module, kinds):
+    """What passes on fake tensors and takes little is run on real ones for the other sizes."""
+    Noted.kinds.clear()
+    assert pipeline(module, ("f t 8",), ("f t 8",)).diagnostics == ()
+    assert Noted.kinds[:3] == kinds.split()
+
+
+def test_a_real_sweep_that_fails_is_none():
+    """Where a real run shows something, fake tensors say what: here a size that only some inputs have."""
+    Noted.kinds.clear()
+    with pytest.raises(BuildError) as info:
+        pipeline(Noted(narrow=True), ("f t 8",), ("f t 8",))
+    assert [d.code for d in info.value.diagnostics] == ["E114"]

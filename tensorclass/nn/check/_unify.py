@@ -83,23 +83,35 @@ class Unifier:
         Raises:
             Clash: when they can't be; then nothing is bound.
         """
-        before = self._sizes.copy(), self._rests.copy(), self._waiting.copy(), self._signs.copy()
+        before = self._mark()
         try:
             self._unify_terms(self.resolve(have), self.resolve(want))
             self._recheck()
         except (Clash, ZeroDivisionError) as error:
-            self._sizes, self._rests, self._waiting, self._signs = before
+            self._undo(*before)
             raise Clash(str(error)) from None
 
     def fits(self, have: Terms, want: Terms) -> bool:
         """Whether two shapes can be equal; binds nothing."""
-        before = self._sizes.copy(), self._rests.copy(), self._waiting.copy(), self._signs.copy()
+        before = self._mark()
         try:
             self.unify(have, want)
         except Clash:
             return False
-        self._sizes, self._rests, self._waiting, self._signs = before
+        self._undo(*before)
         return True
+
+    def _mark(self) -> tuple[int, int, list[Polynomial], int]:
+        """What is bound now; a variable is bound once, so that counts say it."""
+        return len(self._sizes), len(self._rests), self._waiting.copy(), len(self._signs)
+
+    def _undo(self, sizes: int, rests: int, waiting: list[Polynomial], signs: int) -> None:
+        """Forget what was bound since."""
+        for bound, count in ((self._sizes, sizes), (self._rests, rests)):
+            while len(bound) > count:
+                bound.popitem()
+        self._waiting = waiting
+        del self._signs[signs:]
 
     def resolve(self, terms: Terms) -> Terms:
         """The same shape with every bound variable replaced."""

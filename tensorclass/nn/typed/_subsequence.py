@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,8 +36,8 @@ def _inside(slot: Slot, name: str) -> Slot:
     return Slot(slot.ref, f"{name}/{slot.within}")
 
 
-def _covers(paths: Iterable[Path], slot: Slot) -> bool:
-    return any(slot.path[: len(path)] == path for path in paths)
+def _covers(paths: Container[Path], slot: Slot) -> bool:
+    return any(slot.path[:length] in paths for length in range(1, len(slot.path) + 1))
 
 
 def skipping(stage: Stage, mode: Any) -> Stage:
