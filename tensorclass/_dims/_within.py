@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ._bindings import align
 from ._grammar import AnyDim, Dim, Dims, Token, Variadic
 from ._polynomial import Polynomial
 
@@ -50,15 +51,10 @@ class DimMap:
 
 def pair(parent: Dims, child: Dims) -> list[tuple[Token, tuple[Token, ...]]] | None:
     """Each dim of the parent with the dims of the child that stand there; None when the ranks can't agree."""
-    spare = len(child.tokens) - parent.min_rank
-    if spare < 0 or (parent.variadic is None and spare):
+    rank = len(child.tokens)
+    if rank < parent.min_rank or (parent.variadic is None and rank > parent.min_rank):
         return None
-    found, start = [], 0
-    for token in parent.tokens:
-        stop = start + (spare if isinstance(token, Variadic) else 1)
-        found.append((token, child.tokens[start:stop]))
-        start = stop
-    return found
+    return [(token, child.tokens[start:stop]) for token, start, stop in align(parent, rank)]
 
 
 def dims_within(child: Dims | None, parent: Dims | None, table: DimMap) -> bool:

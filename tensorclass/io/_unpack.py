@@ -30,17 +30,7 @@ from ..store import (
 )  # fmt: skip
 from ..store.entries._rows import spans_of
 from ._classes import digest_of, find_class, typed
-from ._format import (
-    ClassPart,
-    Meta,
-    NestedPart,
-    Node,
-    NonePart,
-    ObjectsPart,
-    RaggedPart,
-    TensorPart,
-    ValuePart,
-)  # fmt: skip
+from ._format import ClassPart, Meta, NestedPart, Node, NonePart, ObjectsPart, RaggedPart, TensorPart, ValuePart
 from ._values import decode
 
 UNTYPED: Any = object()

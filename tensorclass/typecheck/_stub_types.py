@@ -118,46 +118,8 @@ class Frozen:
 
     def __itruediv__(self, other: Never) -> Any: ...
 
-    set: Refused
-    set_: Refused
-    set_at_: Refused
-    update: Refused
-    update_: Refused
-    update_at_: Refused
-    pop: Refused
-    popitem: Refused
-    clear: Refused
-    rename_key_: Refused
-    copy_: Refused
-    copy_at_: Refused
-    zero_: Refused
-    fill_: Refused
-    apply_: Refused
-    masked_fill_: Refused
-    add_: Refused
-    sub_: Refused
-    mul_: Refused
-    div_: Refused
-    pow_: Refused
-    abs_: Refused
-    neg_: Refused
-    exp_: Refused
-    log_: Refused
-    sqrt_: Refused
-    reciprocal_: Refused
-    clamp_: Refused
-    clamp_min_: Refused
-    clamp_max_: Refused
-    lerp_: Refused
-    round_: Refused
-    floor_: Refused
-    ceil_: Refused
-    trunc_: Refused
-    sigmoid_: Refused
-    tanh_: Refused
-    sin_: Refused
-    cos_: Refused
-    addcmul_: Refused
-    addcdiv_: Refused
-    maximum_: Refused
-    minimum_: Refused
+    set = set_ = set_at_ = update = update_ = update_at_ = pop = popitem = clear = rename_key_ = Refused()
+    copy_ = copy_at_ = zero_ = fill_ = apply_ = masked_fill_ = lerp_ = addcmul_ = addcdiv_ = Refused()
+    add_ = sub_ = mul_ = div_ = pow_ = abs_ = neg_ = exp_ = log_ = sqrt_ = reciprocal_ = Refused()
+    clamp_ = clamp_min_ = clamp_max_ = round_ = floor_ = ceil_ = trunc_ = maximum_ = minimum_ = Refused()
+    sigmoid_ = tanh_ = sin_ = cos_ = Refused()

@@ -30,19 +30,7 @@ from ...ops._inplace import _as_source
 from ...ops._writable import rank, same_storage, unwritable
 from ._nodes import Node
 from ._ragged_ops import NUMBERS, RaggedOps, mask_of
-from ._rows import (
-    Held,
-    Rows,
-    counted,
-    holds,
-    leaves_of,
-    nesting,
-    pack,
-    padded_rows,
-    spans_of,
-    table_of,
-    write_rows,
-)  # fmt: skip
+from ._rows import Held, Rows, counted, holds, leaves_of, nesting, pack, padded_rows, spans_of, table_of, write_rows
 from ._slots import is_view
 
 Elements: TypeAlias = "Sequence[Tensor] | Sequence[Sequence[Tensor]] | Sequence[Sequence[Sequence[Tensor]]]"

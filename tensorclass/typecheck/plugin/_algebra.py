@@ -17,25 +17,14 @@ from mypy.plugin import DynamicClassDefContext, FunctionContext, MethodContext
 from mypy.plugins.common import add_method_to_class
 from mypy.subtypes import is_same_type
 from mypy.typeops import type_object_type
-from mypy.types import (
-    AnyType,
-    CallableType,
-    Instance,
-    LiteralType,
-    NoneType,
-    TupleType,
-    Type,
-    TypeOfAny,
-    UnionType,
-    get_proper_type,
-)
+from mypy.types import CallableType, Instance, LiteralType, NoneType, TupleType, Type, UnionType, get_proper_type
 
 from .._rules import OPTIONS, differs
 from ._codes import DECLARATION, UNKNOWN_KEY
 from ._definitions import DIGEST
 from ._facts import MADE_OF, ROOT, NoField, at_path, batch_instance, field_type, fields_of, option, record, with_fields
 from ._refs import class_of
-from ._source import source_of
+from ._source import anything, source_of
 
 FUNCTIONS = {f"tensorclass.classes._algebra.{kind}": kind for kind in ("pick", "omit", "merge", "partial")}
 
@@ -187,9 +176,8 @@ def _empty(api: Any, module: str, key: str, name: str, request: Request) -> node
     info.bases = [Instance(base, []) for base in request.sources[0].type.mro if base.fullname == ROOT]
     calculate_mro(info)
     info.metaclass_type = info.calculate_metaclass_type()
-    anything = AnyType(TypeOfAny.special_form)
     stars = (("args", nodes.ARG_STAR), ("kwargs", nodes.ARG_STAR2))
-    arguments = [nodes.Argument(nodes.Var(name, anything), anything, None, kind) for name, kind in stars]
+    arguments = [nodes.Argument(nodes.Var(name, anything()), anything(), None, kind) for name, kind in stars]
     add_method_to_class(api, cls, "__init__", arguments, NoneType())
     info.names["__init__"].plugin_generated = False  # or mypy's dataclass support writes one of no fields in its place
     return info

@@ -10,19 +10,9 @@ import json
 from typing import Any
 
 from mypy import nodes
-from mypy.types import (
-    AnyType,
-    ExtraAttrs,
-    Instance,
-    LiteralType,
-    TupleType,
-    Type,
-    TypeOfAny,
-    UnionType,
-    get_proper_type,
-)
+from mypy.types import ExtraAttrs, Instance, LiteralType, TupleType, Type, UnionType, get_proper_type
 
-from ._source import source_of
+from ._source import anything, source_of
 
 KEY = "__tensorclass_known__"
 
@@ -37,7 +27,7 @@ def carry(api: Any, typ: Type, expr: nodes.Context, known: Any, classes: list[In
     if name is None or not isinstance(proper, Instance):
         return typ
     text = LiteralType(json.dumps([name, known]), api.named_generic_type("builtins.str", []))
-    whole = api.named_generic_type("builtins.tuple", [AnyType(TypeOfAny.special_form)])
+    whole = api.named_generic_type("builtins.tuple", [anything()])
     made = proper.copy_modified()
     made.extra_attrs = ExtraAttrs({KEY: TupleType([text, *classes], whole)})
     return made

@@ -6,33 +6,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mypy import nodes
+from mypy.erasetype import erase_type
 from mypy.mro import calculate_mro
-from mypy.plugin import ClassDefContext
-from mypy.types import AnyType, LiteralType, TypeOfAny
+from mypy.plugin import ClassDefContext, FunctionContext
+from mypy.subtypes import is_subtype
+from mypy.types import FunctionLike, Instance, LiteralType, NoneType, ProperType, Type, UnionType, get_proper_type
 
 from ..._dims import DimMap
-from .._rules import (
-    CONVENIENCES,
-    LEVELS,
-    OPTIONS,
-    YIELDING,
-    WrongAnnotation,
-    no_tensor,
-    redeclared,
-    shared_default,
-    unknown_option,
-    widening,
-    widens,
-    wrong_value,
-)
+from .. import _rules as rules
 from . import _brackets as brackets
 from ._annotations import AnnotationReader
 from ._codes import DECLARATION
-from ._facts import ROOT, Declared, fields_of, is_below_root, lineage, option, own_fields, record
+from ._facts import ROOT, Declared, batch_instance, fields_of, is_below_root, lineage, option, own_fields, record
+from ._source import anything, source_of
 
 PRODUCED = "tensorclass._schema._fields.produced"
 FIELD = "tensorclass._schema._fields.field"
 VALIDATOR = "tensorclass.classes._validators.field_validator"
+NO_TENSOR = ("builtins.str", "builtins.dict", "builtins.set")
 DIGEST = "__tensorclass_declared"  # private, so that two parents may differ in it
 
 
@@ -69,7 +60,7 @@ def declared(ctx: ClassDefContext) -> None:
     fields = dict(_fields(ctx))
     record(info)["fields"] = {name: field.to_json() for name, field in fields.items()}
     inherited = {n: f for base in reversed(lineage(info)[1:]) for n, f in own_fields(base).items()}
-    table = redeclared(fields, inherited)
+    table = rules.redeclared(fields, inherited)
     for name, field in fields.items():
         _check_field(ctx, name, field, table)
     _leave_digest(ctx)
@@ -81,7 +72,7 @@ def _fail(ctx: ClassDefContext, text: str, where: nodes.Context) -> None:
 
 
 def _take_option(ctx: ClassDefContext, name: str, value: nodes.Expression) -> None:
-    if name in OPTIONS:
+    if name in rules.OPTIONS:
         literal = value.value if isinstance(value, nodes.StrExpr) else ctx.api.parse_bool(value)
         if literal is not None:
             record(ctx.cls.info)["options"][name] = literal
@@ -92,8 +83,8 @@ def _refuse_keywords(ctx: ClassDefContext) -> None:
     if takes is None or not takes.fullname.startswith("tensorclass."):
         return  # a class of the user takes keywords of its own
     for name, value in ctx.cls.keywords.items():
-        given = value.value if isinstance(value, nodes.StrExpr) else LEVELS[0]
-        _fail(ctx, unknown_option(name) or wrong_value(name, given), ctx.cls)
+        given = value.value if isinstance(value, nodes.StrExpr) else rules.LEVELS[0]
+        _fail(ctx, rules.unknown_option(name) or rules.wrong_value(name, given), ctx.cls)
 
 
 def _statements(cls: nodes.ClassDef) -> Iterator[tuple[str, nodes.AssignmentStmt]]:
@@ -116,7 +107,7 @@ def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, Declared]]:
             continue
         try:
             field = reader.read(annotation)
-        except WrongAnnotation as wrong:
+        except rules.WrongAnnotation as wrong:
             _fail(ctx, str(wrong), statement)
             field = Declared("tensor", open=True)
         produced, policy = _calls(statement.rvalue, PRODUCED), _argument(statement.rvalue, "coerce")
@@ -133,22 +124,22 @@ def _calls(value: nodes.Expression, name: str) -> bool:
 
 def _check_field(ctx: ClassDefContext, name: str, field: Declared, table: DimMap) -> None:
     cls, symbol, statement = ctx.cls, ctx.cls.info.names.get(name), _statement(ctx.cls, name)
-    room = any(name in base.names for base in cls.info.mro if base.name in CONVENIENCES)
+    room = any(name in base.names for base in cls.info.mro if base.name in rules.CONVENIENCES)
     said = _argument(statement.rvalue, "shadow")
-    room = room or name in YIELDING or (said is not None and ctx.api.parse_bool(said) is True)
+    room = room or name in rules.YIELDING or (said is not None and ctx.api.parse_bool(said) is True)
     if (room or option(cls.info, "shadow")) and symbol is not None and isinstance(symbol.node, nodes.Var):
         symbol.node.allow_incompatible_override = True
     plain = not isinstance(statement.rvalue, nodes.TempNode | nodes.CallExpr | nodes.CastExpr)
     if field.kind == "per_element" and plain:
         # A checker compares a default with the descriptor and not with what it takes.
-        statement.rvalue = nodes.CastExpr(statement.rvalue, AnyType(TypeOfAny.special_form))
+        statement.rvalue = nodes.CastExpr(statement.rvalue, anything())
     if option(cls.info, "tensor_only"):
-        _fail(ctx, no_tensor(name, field), statement)
+        _fail(ctx, rules.no_tensor(name, field), statement)
     if isinstance(_default(statement.rvalue), nodes.ListExpr | nodes.DictExpr | nodes.SetExpr):
-        _fail(ctx, shared_default(name), statement)
+        _fail(ctx, rules.shared_default(name), statement)
     parent = next((base for base in lineage(cls.info)[1:] if name in own_fields(base)), None)
     if parent is not None:
-        _fail(ctx, widens(name, parent.name, widening(field, own_fields(parent)[name], table)), statement)
+        _fail(ctx, rules.widens(name, parent.name, rules.widening(field, own_fields(parent)[name], table)), statement)
 
 
 def _argument(value: nodes.Expression, name: str) -> nodes.Expression | None:
@@ -180,3 +171,40 @@ def _leave_digest(ctx: ClassDefContext) -> None:
     var.info, var.is_classvar = info, True
     var._fullname = f"{info.fullname}.{DIGEST}"
     info.names[DIGEST] = nodes.SymbolTableNode(nodes.MDEF, var, plugin_generated=True)
+
+
+# ---- defaults --------------------------------------------------------------------------------------------------------
+
+
+def default_type(ctx: FunctionContext) -> Type:
+    """A default whose type is certainly not the field's; what the run time converts passes."""
+    rows = dict(zip(ctx.callee_arg_names, ctx.arg_types, strict=True))
+    default, factory = rows.get("default"), rows.get("default_factory")
+    made = get_proper_type(factory[0] if factory else default[0] if default else None)
+    if factory:
+        made = get_proper_type(made.items[0].ret_type) if isinstance(made, FunctionLike) and made.items else None
+    bindings = source_of(ctx.api).bindings
+    field = next((var for var, values in bindings.items() if ctx.context in values), None)
+    declared = get_proper_type(field.type) if isinstance(field, nodes.Var) else None
+    if made is not None and declared is not None and _wrong(made, declared):
+        text = f"The default of this field is a {_name(made)}, and its type is {_name(declared)}"
+        ctx.api.fail(text.replace("builtins.", ""), ctx.context, code=DECLARATION)
+    return ctx.default_return_type
+
+
+def _name(typ: ProperType) -> str:
+    return typ.type.name if isinstance(typ, Instance) and not typ.type.is_generic() else str(erase_type(typ))
+
+
+def _wrong(made: ProperType, declared: ProperType) -> bool:
+    members = [get_proper_type(t) for t in (declared.items if isinstance(declared, UnionType) else [declared])]
+    return isinstance(made, Instance) and all(_refused(made, member) for member in members)
+
+
+def _refused(made: Instance, declared: ProperType) -> bool:
+    if not isinstance(declared, Instance):
+        return isinstance(declared, NoneType)
+    if declared.type.fullname == "torch._tensor.Tensor":
+        return made.type.fullname in NO_TENSOR or batch_instance(made) is not None
+    known = declared.type.fullname.startswith("builtins.") or batch_instance(declared) is not None
+    return known and not is_subtype(erase_type(made), erase_type(declared))

@@ -9,21 +9,11 @@ from typing import Any, NamedTuple
 from mypy.expandtype import expand_type_by_instance
 from mypy.maptype import map_instance_to_supertype
 from mypy.nodes import ARG_NAMED, ARG_NAMED_OPT, ARG_OPT, ARG_POS, ARG_STAR, ARG_STAR2, ArgKind, TypeInfo, Var
-from mypy.types import (
-    AnyType,
-    CallableType,
-    Instance,
-    LiteralType,
-    ProperType,
-    TupleType,
-    Type,
-    TypeOfAny,
-    UnionType,
-    get_proper_type,
-)
+from mypy.types import CallableType, Instance, LiteralType, ProperType, TupleType, Type, UnionType, get_proper_type
 
 from ...errors import did_you_mean
 from .._rules import Declared as Declared
+from ._source import anything
 
 ROOT = "tensorclass.classes._base.TensorClass"
 FROZEN_ROOT = "tensorclass.classes._base.FrozenTensorClass"
@@ -131,8 +121,7 @@ def with_fields(signature: CallableType, owner: Instance) -> CallableType:
     extras = get_proper_type(init.type) if init is not None else None
     rows: list[tuple[str | None, Type, ArgKind]] = [*parameters(owner)]
     if MADE_OF not in owner.type.names or not isinstance(extras, CallableType):
-        anything = AnyType(TypeOfAny.special_form)
-        rows = [("args", anything, ARG_STAR), ("kwargs", anything, ARG_STAR2)]
+        rows = [("args", anything(), ARG_STAR), ("kwargs", anything(), ARG_STAR2)]
     else:
         rows += [*zip(extras.arg_names, extras.arg_types, extras.arg_kinds, strict=True)][1:]
     columns: Any = [list(column) for column in zip(*rows, strict=True)]

@@ -15,21 +15,8 @@ from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, Uni
 
 from ..._dims import AnyDim, Bindings, Dims
 from ...errors import did_you_mean
+from . import _facts as facts
 from ._codes import BATCH, DEVICE, DTYPE, SHAPE, UNKNOWN_KEY, VALUE
-from ._facts import (
-    EXTRAS,
-    MADE_OF,
-    Declared,
-    Found,
-    NoField,
-    at_path,
-    attributes,
-    batch_instance,
-    fields_of,
-    is_batch_class,
-    option,
-    with_fields,
-)
 from ._shapes import Shape, TensorFacts, sizes_of, tensor_facts, torch_name
 from ._source import Source, call_arguments, source_of
 
@@ -52,14 +39,14 @@ class GivenCheck:
 
     def check(self, values: Mapping[str, nodes.Expression], batch: Batch | None = None, whole: bool = False) -> None:
         """Values by field. With `whole` they make an instance, so that all of them must agree about the batch."""
-        if option(self.info, "validate") == "off":
+        if facts.option(self.info, "validate") == "off":
             return
-        fields = fields_of(self.info)
+        fields = facts.fields_of(self.info)
         known = {name: value for name, value in values.items() if name in fields and fields[name].coerce != "cast"}
-        facts = {name: tensor_facts(self.source, value) for name, value in known.items()}
+        found = {name: tensor_facts(self.source, value) for name, value in known.items()}
         if batch is None and whole:
             batch = self.infer(known)
-        for name, fact in facts.items():
+        for name, fact in found.items():
             if fields[name].kind == "ragged":
                 self._ragged(name, fields[name], fact, batch, known[name])
             elif fact is not None and fields[name].kind in ("tensor", "shared"):
@@ -69,7 +56,7 @@ class GivenCheck:
 
     def infer(self, values: Mapping[str, nodes.Expression]) -> Batch | None:
         """The batch size that a field says: the first one whose event dims fit, since a wrong one is wrong anyway."""
-        fields, said = fields_of(self.info), list[tuple[bool, Batch]]()
+        fields, said = facts.fields_of(self.info), list[tuple[bool, Batch]]()
         for name, value in values.items():
             dims = fields[name].shape if name in fields and fields[name].kind == "tensor" else None
             fact = None if dims is None or dims.rank is None else tensor_facts(self.source, value)
@@ -82,11 +69,11 @@ class GivenCheck:
         return next((batch for fits, batch in said if fits), said[0][1] if said else None)
 
     def _tensor(
-        self, name: str, field: Declared, fact: TensorFacts, batch: Batch | None, where: nodes.Expression
+        self, name: str, field: facts.Declared, fact: TensorFacts, batch: Batch | None, where: nodes.Expression
     ) -> None:
         dtypes = field.dtypes
         clash = dtypes is not None and fact.dtypes is not None and not dtypes & fact.dtypes
-        if clash and (field.coerce or not option(self.info, "autocast")):
+        if clash and (field.coerce or not facts.option(self.info, "autocast")):
             self._fail(f'"{name}" is declared {field}, given is {fact}', where, DTYPE)
             return
         dims, shape = field.shape, fact.shape
@@ -108,7 +95,7 @@ class GivenCheck:
             self._event(name, field, dims, shape[count:], where)
 
     def _ragged(
-        self, name: str, field: Declared, fact: TensorFacts | None, batch: Batch | None, where: nodes.Expression
+        self, name: str, field: facts.Declared, fact: TensorFacts | None, batch: Batch | None, where: nodes.Expression
     ) -> None:  # fmt: skip
         """One padded tensor, which is right as one element only, or the elements of a list that is written out."""
         rank = None if field.shape is None else field.shape.rank
@@ -123,11 +110,11 @@ class GivenCheck:
                 own = replace(field, dims=" ".join(["_", *map(str, tokens[1:])]))
                 self._tensor(name, own, element, Batch((), ""), item)
 
-    def _rank(self, name: str, field: Declared, fact: TensorFacts, batch: Batch | None) -> str:
+    def _rank(self, name: str, field: facts.Declared, fact: TensorFacts, batch: Batch | None) -> str:
         behind = "" if batch is None else f" behind the batch dims {_text(batch.sizes)}{batch.source}"
         return f'"{name}" is declared {field}{behind}, given is {fact}'
 
-    def _event(self, name: str, field: Declared, dims: Dims, event: Shape, where: nodes.Expression) -> None:
+    def _event(self, name: str, field: facts.Declared, dims: Dims, event: Shape, where: nodes.Expression) -> None:
         """Bind the dims whose sizes are known; in a shape of open rank, none."""
         if dims.rank is None and None in event:
             return
@@ -135,7 +122,7 @@ class GivenCheck:
             hint = problem.hint.replace("`", '"').replace("\n", "; ")
             self._fail(f'"{problem.path}" is declared {field}: {hint}', where, SHAPE)
 
-    def _other(self, name: str, field: Declared, batch: Batch, where: nodes.Expression) -> None:
+    def _other(self, name: str, field: facts.Declared, batch: Batch, where: nodes.Expression) -> None:
         value = self.source.follow(where)
         if field.kind in ("per_element", "ragged") and isinstance(value, nodes.ListExpr) and batch.sizes:
             count, size = len(value.items), batch.sizes[0]
@@ -175,8 +162,8 @@ def named(api: Any, owner: Instance, rows: Iterable[tuple[str, nodes.Expression,
     """Values by the names of fields: that there are such fields, their types, and all of them together."""
     rows = list(rows)
     for name, value, typ in rows:
-        place = at_path(owner, (name,))
-        if isinstance(place, NoField):
+        place = facts.at_path(owner, (name,))
+        if isinstance(place, facts.NoField):
             api.fail(str(place), value, code=UNKNOWN_KEY)
         elif place is not None and typ is not None and is_certainly_wrong(place, typ):
             _fail_type(api, owner, (name,), place, typ, value)
@@ -184,7 +171,7 @@ def named(api: Any, owner: Instance, rows: Iterable[tuple[str, nodes.Expression,
 
 
 def written(
-    api: Any, owner: Instance, path: tuple[str, ...], place: Found, value: nodes.Expression, typ: Type,
+    api: Any, owner: Instance, path: tuple[str, ...], place: facts.Found, value: nodes.Expression, typ: Type,
     where: nodes.Context,
 ) -> None:  # fmt: skip
     """A value at a path."""
@@ -202,13 +189,13 @@ def type_of(api: Any, expr: nodes.Expression) -> Type | None:
 
 
 def _fail_type(
-    api: Any, owner: Instance, path: tuple[str, ...], place: Found, typ: Type, where: nodes.Context
+    api: Any, owner: Instance, path: tuple[str, ...], place: facts.Found, typ: Type, where: nodes.Context
 ) -> None:  # fmt: skip
     text = f'"{".".join(path)}" of {owner.type.name} is declared {place.type}, given is {typ}'
     api.fail(text.replace("torch._tensor.Tensor", "Tensor").replace("builtins.", ""), where, code=VALUE)
 
 
-def is_certainly_wrong(place: Found, typ: Type) -> bool:
+def is_certainly_wrong(place: facts.Found, typ: Type) -> bool:
     """Whether a value raises: the run time converts numbers and text, and makes tensors of numbers and arrays."""
     given = get_proper_type(typ)
     if place.declared.kind in ("per_element", "ragged") or is_subtype(given, place.type):
@@ -219,7 +206,7 @@ def is_certainly_wrong(place: Found, typ: Type) -> bool:
         return False
     tensor = place.declared.kind in ("tensor", "shared")
     wrong = ("builtins.str", "builtins.dict") if tensor else ("torch._tensor.Tensor",)
-    return given.type.fullname in wrong or batch_instance(given) is not None
+    return given.type.fullname in wrong or facts.batch_instance(given) is not None
 
 
 # ---- devices ---------------------------------------------------------------------------------------------------------
@@ -251,10 +238,11 @@ def device(api: Any, expr: nodes.Expression) -> None:
 
 def taken(ctx: FunctionSigContext) -> FunctionLike:
     """A constructor: that of a class made of classes; `PerElement[str] | None` takes what `PerElement[str]` does."""
-    signature, made = ctx.default_signature, batch_instance(ctx.default_signature.ret_type)
-    if made is not None and any(MADE_OF in base.names for base in made.type.mro):
-        signature = with_fields(signature, made)
-    if made is None or not any(field.kind in ("per_element", "ragged") for field in fields_of(made.type).values()):
+    signature, made = ctx.default_signature, facts.batch_instance(ctx.default_signature.ret_type)
+    if made is not None and any(facts.MADE_OF in base.names for base in made.type.mro):
+        signature = facts.with_fields(signature, made)
+    kinds = set() if made is None else {field.kind for field in facts.fields_of(made.type).values()}
+    if kinds.isdisjoint(("per_element", "ragged")):
         return signature
     types: list[Type] = [_set_type(typ) for typ in signature.arg_types]
     return signature.copy_modified(arg_types=types)
@@ -277,11 +265,11 @@ def _set_type(typ: Type) -> Type:
 
 def constructed(ctx: FunctionContext) -> Type:
     """A call of a class: the arguments against the fields."""
-    made = batch_instance(ctx.default_return_type)
+    made = facts.batch_instance(ctx.default_return_type)
     if made is None:
         return ctx.default_return_type
     info, init = made.type, made.type.get("__init__")
-    ours = MADE_OF in info.names or (init is not None and (init.plugin_generated or _is_written_out(init.node)))
+    ours = facts.MADE_OF in info.names or (init is not None and (init.plugin_generated or _is_written_out(init.node)))
     if not ours:
         return ctx.default_return_type  # a constructor of the user's own
     given = {
@@ -290,13 +278,13 @@ def constructed(ctx: FunctionContext) -> Type:
         if name is not None
         and len(values) == 1
         and not kinds[0].is_star()
-        and (kinds[0].is_named() or name not in EXTRAS)
+        and (kinds[0].is_named() or name not in facts.EXTRAS)
     }
     checker = GivenCheck(ctx.api, info)
     batch = _batch_argument(checker.source, given)
     if "device" in given:
         device(ctx.api, given["device"])
-    fields = {name: value for name, value in given.items() if name not in EXTRAS}
+    fields = {name: value for name, value in given.items() if name not in facts.EXTRAS}
     checker.check(fields, batch, whole=True)
     known = batch or checker.infer(fields)
     names = checker.source.items(given["names"]) if "names" in given else None
@@ -308,7 +296,7 @@ def constructed(ctx: FunctionContext) -> Type:
 
 def _is_written_out(init: object) -> bool:
     """Whether a constructor is one that `tensorclass stubs` wrote."""
-    return isinstance(init, nodes.FuncDef) and tuple(init.arg_names[-len(EXTRAS) :]) == EXTRAS
+    return isinstance(init, nodes.FuncDef) and tuple(init.arg_names[-len(facts.EXTRAS) :]) == facts.EXTRAS
 
 
 def _batch_argument(source: Source, given: Mapping[str, nodes.Expression]) -> Batch | None:
@@ -322,9 +310,9 @@ def batch_of(api: Any, expr: nodes.Expression) -> Shape | None:
     source = source_of(api)
     call = source.follow(expr)
     info = call.callee.node if isinstance(call, nodes.CallExpr) and isinstance(call.callee, nodes.RefExpr) else None
-    if not isinstance(call, nodes.CallExpr) or not isinstance(info, nodes.TypeInfo) or not is_batch_class(info):
+    if not isinstance(call, nodes.CallExpr) or not isinstance(info, nodes.TypeInfo) or not facts.is_batch_class(info):
         return None
-    rows = [row for row in attributes(info) if row["is_in_init"]]
+    rows = [row for row in facts.attributes(info) if row["is_in_init"]]
     found = call_arguments(call, tuple(row["name"] for row in rows if not row["kw_only"]))
     if found is None:
         return None
@@ -336,10 +324,10 @@ def batch_of(api: Any, expr: nodes.Expression) -> Shape | None:
 def assigned(ctx: AttributeContext) -> Type:
     """`batch.label = value`: the value against the field."""
     owner = getattr(ctx.type, "type", None)
-    if ctx.is_lvalue and isinstance(owner, nodes.TypeInfo) and is_batch_class(owner):
+    if ctx.is_lvalue and isinstance(owner, nodes.TypeInfo) and facts.is_batch_class(owner):
         source = source_of(ctx.api)
         value = source.assigned.get(ctx.context)  # type: ignore[call-overload]  # a node
         name = getattr(ctx.context, "name", "")
-        if value is not None and name in fields_of(owner):
+        if value is not None and name in facts.fields_of(owner):
             GivenCheck(ctx.api, owner).check({name: value})
     return ctx.default_attr_type

@@ -6,20 +6,11 @@ from itertools import pairwise
 
 from mypy import nodes
 from mypy.plugin import FunctionContext, FunctionSigContext, MethodContext
-from mypy.types import (
-    AnyType,
-    CallableType,
-    FunctionLike,
-    Instance,
-    Type,
-    TypeOfAny,
-    UnionType,
-    get_proper_type,
-)
+from mypy.types import CallableType, FunctionLike, Instance, Type, UnionType, get_proper_type
 
 from ._codes import JOIN
 from ._given import type_of
-from ._source import source_of
+from ._source import anything, source_of
 
 COLLECTION = "tensorclass.core._base.TensorCollection"
 LOADER = "torch.utils.data.dataloader.DataLoader"
@@ -132,7 +123,7 @@ def loaded(ctx: FunctionContext) -> Type:
         for fn in collates
     ):
         return ctx.default_return_type
-    return made.copy_modified(args=[AnyType(TypeOfAny.special_form)])
+    return made.copy_modified(args=[anything()])
 
 
 def iterated(ctx: FunctionContext | MethodContext, kind: str) -> Type:

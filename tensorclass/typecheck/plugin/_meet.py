@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from mypy import nodes
 from mypy.plugin import MethodContext, MethodSigContext
-from mypy.types import AnyType, CallableType, FunctionLike, Instance, Type, TypeOfAny
+from mypy.types import CallableType, FunctionLike, Instance, Type
 
 from ._codes import JOIN, UNKNOWN_KEY
 from ._facts import MADE_OF, attributes, batch_instance, fields_of
 from ._given import device, named
+from ._source import anything
 
 COMPARED = ("__eq__", "__ne__")
 OPERATORS = tuple(
@@ -72,7 +73,7 @@ def applied(ctx: MethodSigContext, tensor: nodes.TypeInfo) -> FunctionLike:
         return signature
     count = 1 + len(rows.get("others", ()))
     fn = CallableType(
-        [Instance(tensor, [])] * count, [nodes.ARG_POS] * count, [None] * count, AnyType(TypeOfAny.special_form),
+        [Instance(tensor, [])] * count, [nodes.ARG_POS] * count, [None] * count, anything(),
         signature.fallback,
     )  # fmt: skip
     types: list[Type] = [fn if n == "fn" else t for n, t in zip(signature.arg_names, signature.arg_types, strict=True)]

@@ -27,7 +27,6 @@ from .._rules import ANNOTATED
 from . import _access as access
 from . import _algebra as algebra
 from . import _brackets as brackets
-from . import _defaults as defaults
 from . import _definitions as classes
 from . import _flow as flow
 from . import _given as values
@@ -210,7 +209,7 @@ _FUNCTIONS: dict[str, Callable[[FunctionContext], Type]] = {
     stages.MODULE: _wrapped,
     stages.TWO_STEP: stages.two_step,
     members.SEQUENTIAL: flow.pipeline,
-    defaults.FIELD: defaults.checked,
+    classes.FIELD: classes.default_type,
     torch.LOADER: torch.loaded,
     **{f"builtins.{name}": partial(torch.iterated, kind=kind) for name, kind in torch.ITERATED.items()},
     **dict.fromkeys(torch.OWN_JOINS, torch.same_class),

@@ -10,6 +10,7 @@ from typing import Any
 
 from mypy import nodes
 from mypy.patterns import AsPattern, MappingPattern, Pattern, StarredPattern
+from mypy.types import AnyType, TypeOfAny
 
 # Where mypy's own list of a node's parts is not what is needed here.
 _PARTS: dict[type[nodes.Node], tuple[str, ...]] = {
@@ -194,6 +195,11 @@ def _flat(parts: Iterable[object]) -> Iterator[nodes.Node]:
             yield part
         elif isinstance(part, list | tuple):
             yield from _flat(part)
+
+
+def anything() -> AnyType:
+    """The type of what nothing is known about."""
+    return AnyType(TypeOfAny.special_form)
 
 
 def call_arguments(call: nodes.CallExpr, names: tuple[str, ...]) -> dict[str, nodes.Expression] | None:

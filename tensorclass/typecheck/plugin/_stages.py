@@ -9,14 +9,14 @@ from mypy import nodes
 from mypy.plugin import FunctionContext
 from mypy.subtypes import is_subtype
 from mypy.typeops import bind_self, map_type_from_supertype
-from mypy.types import AnyType, CallableType, Instance, ProperType, TupleType, Type, TypeOfAny, get_proper_type
+from mypy.types import AnyType, CallableType, Instance, ProperType, TupleType, Type, get_proper_type
 from mypy.types_utils import remove_optional
 
 from ._codes import CALLABLE, REFERENCE, SHAPE
 from ._facts import batch_instance
 from ._refs import Env, Ref, class_of, entered, references, resolved
 from ._shapes import int_of, torch_name
-from ._source import Source, call_arguments, source_of
+from ._source import Source, anything, call_arguments, source_of
 
 MODULE = "tensorclass.nn.parts._stage.TensorClassModule"
 TWO_STEP = "tensorclass.nn.typed._two_step.module"
@@ -194,7 +194,7 @@ def _parameter(function: CallableType, position: int) -> Type | None:
 def _result(api: Any, given: ProperType, writes: list[Ref | None] | None, where: nodes.Context) -> None:
     if writes is None or isinstance(given, AnyType):
         return
-    wanted: list[Type] = [AnyType(TypeOfAny.special_form) if ref is None else ref.found.type for ref in writes]
+    wanted: list[Type] = [anything() if ref is None else ref.found.type for ref in writes]
     names = ", ".join("None" if ref is None else str(ref) for ref in writes)
     if isinstance(given, TupleType) and given.partial_fallback.type.fullname == "builtins.tuple":
         parts = list(given.items)
