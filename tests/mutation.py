@@ -54,7 +54,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Change]]:
             yield f"condition -> {value}", _set("test", ast.Constant(value))
     if isinstance(node, ast.Constant) and type(node.value) is int:
         yield f"{node.value} -> {node.value + 1}", _set("value", node.value + 1)
-    if isinstance(node, ast.Return) and node.value is not None:
+    if isinstance(node, ast.Return) and node.value is not None and ast.unparse(node.value) != "None":
         yield "return None", _set("value", ast.Constant(None))
 
 

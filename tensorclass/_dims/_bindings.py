@@ -140,18 +140,15 @@ class Bindings:
 
     def _finish_equations(self, known: dict[str, tuple[_Elements, Sequence[int]]]) -> list[Problem]:
         """Sizes that waited for a name which each element has a size of: they hold in every one."""
-        seen = set()
-        for position, sizes in enumerate(zip(*[sizes for _, sizes in known.values()], strict=True)):
-            if sizes in seen:
-                continue
-            seen.add(sizes)
+        elements = list(zip(*[sizes for _, sizes in known.values()], strict=True))
+        for sizes in dict.fromkeys(elements):
             inner = Bindings()
             inner.sizes = {**self.sizes, **dict(zip(known, sizes, strict=True))}
             inner.origin = {**self.origin, **{name: field.path for name, (field, _) in known.items()}}
             inner._waiting = list(self._waiting)
             problems = inner.finish()
             if problems:
-                where = _place(next(iter(known.values()))[0].batch, position)
+                where = _place(next(iter(known.values()))[0].batch, elements.index(sizes))
                 return [problem._replace(hint=f"in element {where}: {problem.hint}") for problem in problems]
             self.sizes.update((name, size) for name, size in inner.sizes.items() if name not in known)
             self.origin.update((name, path) for name, path in inner.origin.items() if name not in known)
@@ -182,11 +179,10 @@ class Bindings:
     def _solve(self, equation: _Equation) -> str:
         """Check a size or solve it for its one unknown; the text of what is wrong, or ''."""
         try:
-            size = equation.size.value(self.sizes)
-            solution = equation.size.linear(self.sizes) if size is None else None
-            if size is None and solution is None:  # sizes that are known may leave less than they promise
+            size, solution = equation.size.value(self.sizes), None
+            if size is None:  # sizes that are known may leave less than they promise
                 left = equation.size.substitute(self.sizes)
-                size, solution = left.constant, left.linear({})
+                size, solution = left.constant, left.linear()
         except ZeroDivisionError:
             return f"`{equation.text}` divides by zero{self._known(equation.size)}"
         if size is not None:

@@ -143,17 +143,17 @@ class Polynomial:
             raise KeyError(next(name for name in self.names if name not in sizes))
         return result
 
-    def linear(self, sizes: Mapping[str, int]) -> tuple[str, int, int] | None:
-        """The one name without a size, its factor and what is added to it; None for any other size."""
-        names = [name for name in self.names if name not in sizes]
-        slope = self.terms.get((names[0],), 0) if len(names) == 1 else 0
-        if not slope or any([names[0] in _names([monomial]) for monomial in self.terms if monomial != (names[0],)]):
+    def linear(self) -> tuple[str, int, int] | None:
+        """The one name, its factor and what is added to it; None for any other size."""
+        name = self.names[0] if len(self.names) == 1 else ""
+        slope = self.terms.get((name,), 0)
+        if not slope or any([name in _names([monomial]) for monomial in self.terms if monomial != (name,)]):
             return None
-        return names[0], slope, self.evaluate({**sizes, names[0]: 0})
+        return name, slope, self.evaluate({name: 0})
 
     def solve_for_single_linear(self, value: int) -> tuple[str, Fraction] | None:
         """The one name of a linear size, and what it must be for the size to be `value`; None for any other size."""
-        found = self.linear({})
+        found = self.linear()
         return None if found is None else (found[0], Fraction(value - found[2], found[1]))
 
     def isolate(self, name: str) -> Polynomial | None:

@@ -114,8 +114,11 @@ def test_permuted_dims_are_recognised():
 
 
 def test_other_shapes_are_not_called_permuted():
-    """The hint stands only where a permutation fits."""
+    """The hint stands only where a permutation fits, of two to six dims."""
     assert "permuted" not in Bindings().bind("image", parse_dims("3 h w"), (4, 5, 6))[0].hint
+    assert ".permute(1, 0)" in Bindings().bind("points", parse_dims("n 3"), (3, 7))[0].hint
+    assert "permuted" in Bindings().bind("x", parse_dims("a b c d e 3"), (3, 1, 1, 1, 1, 2))[0].hint
+    assert "permuted" not in Bindings().bind("x", parse_dims("a b c d e f 3"), (3, 1, 1, 1, 1, 1, 2))[0].hint
 
 
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=4))

@@ -32,6 +32,11 @@ def test_what_dims_say(text, rank, literal, names):
     assert (dims.rank, dims.literal, dims.names) == (rank, literal, names)
 
 
+def test_names_in_other_scripts():
+    """A name that Python reads as it is written may have any letters."""
+    assert parse_dims("größe*2").names == ("größe",)
+
+
 def test_tokens():
     """Each token is of its class, and prints as it was written; numbers in their shortest form."""
     dims = parse_dims("h+1 _ _width *rest")
@@ -89,6 +94,7 @@ def test_text_reads_back(words):
         ("... *b", "only one of"),
         ("... ...", "only one of"),
         ("*", "this is no dim"),
+        ("\ufb01x", "Python reads it as `fix`, which is another text: write that one"),
         ("(a+b+c+d)*(a+b+c+d)*(a+b+c+d)*(a+b+c+d)*(a+b+c+d)*(a+b+c+d)", "too long"),
     ],
 )

@@ -20,7 +20,8 @@ from torch import Tensor
 from tensorclass import FrozenTensorClass, TensorCollection
 from tensorclass._schema import Options
 from tensorclass.errors import FrozenError
-from tensorclass.typecheck.plugin import _access, _definitions, _joins
+from tensorclass.typecheck import _rules
+from tensorclass.typecheck.plugin import _access, _joins
 from tensorclass.typecheck.plugin._codes import CODES
 from tensorclass.typing import Float32
 from tests._sources import ROOT
@@ -192,7 +193,7 @@ def test_every_code_is_documented() -> None:
 
 def test_options_and_torch_functions_are_those_of_the_run_time() -> None:
     """The plugin keeps names of its own, since it imports no torch."""
-    assert set(_definitions.OPTIONS) == {option.name for option in fields(Options)}
+    assert set(_rules.OPTIONS) == {option.name for option in fields(Options)}
     known = {function.__name__ for function in TensorCollection._torch_functions}
     assert known | {"concatenate"} >= _joins.FUNCTIONS
 
