@@ -82,7 +82,7 @@ KEPT = MappingProxyType({
     "cli._pipelines: warnings.simplefilter": "for the time of a command",
     # what users put there, by name
     "core._timing.timeit._seconds": "one number for each name, until `timeit.erase()`",
-    "nn.distributions._mappings._MAPPINGS": "one function for each name that `add_custom_mapping` is given",
+    "nn.distributions._extractors._MAPPINGS": "one function for each name that `add_custom_mapping` is given",
     "cli._target: sys.modules": "the file that a command was given; the process ends with the command",
     "cli._target: sys.path": "taken out when the file has been imported",
     # made of texts and numbers: bounded

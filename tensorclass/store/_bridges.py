@@ -57,7 +57,7 @@ def _grow() -> Any:
 def tables() -> Any:
     """What the methods for tables call."""
     if "tables" not in _ROOMS:
-        from ..io.exchange import _methods as room
+        from ..io.exchange import _functions as room
 
         _ROOMS["tables"] = room
     return _ROOMS["tables"]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tensorclass import TensorClass
 from tensorclass.errors import ModuleError
 from tensorclass.nn import TensorClassSequential
-from tensorclass.nn.typed._svg import picture
+from tensorclass.nn.typed._drawing import picture
 from tensorclass.typing import Float, Float32
 from tests.nn._pipelines import Digits, Hidden, Prediction, classifier, digits, stages, step
 from tests.nn.test_sequencer import Sum, Wide, graph, nested, state_pipeline, wide

@@ -1,4 +1,4 @@
-"""What users call: one function for each way in or out, over the readers and writers of the formats."""
+"""What users call: one function for each way in or out, over the readers and writers of the formats; and methods."""
 
 from __future__ import annotations
 
@@ -7,15 +7,31 @@ from typing import Any
 from typing_extensions import Unpack
 
 from ..._flags import flags
+from ..._schema import schema_of
+from ...classes._json import load as read_fields
 from ...core._device import Device
 from ...errors import ArgumentError
 from ...store import TensorDict
 from .._files import load, save
 from .._paths import StrPath
+from ._arrays import from_array
+from ._arrays import is_flat as is_flat
+from ._arrow import from_arrow
+from ._arrow import to_arrow as to_arrow
 from ._batches import Options
+from ._frames import from_hf, from_pandas
+from ._frames import to_hf as to_hf
+from ._frames import to_mds as to_mds
+from ._frames import to_pandas as to_pandas
+from ._frames import to_polars as to_polars
 from ._parquet import read_parquet
-from ._persistent import PersistentTensorDict
+from ._parquet import write_parquet as write_parquet
+from ._persistent import PersistentTensorDict as PersistentTensorDict
+from ._persistent import mapping_of
 from ._text import read_csv, read_lines, read_records
+from ._text import write_csv as write_csv
+from ._text import write_lines as write_lines
+from ._text import write_records as write_records
 
 
 def from_csv(
@@ -147,3 +163,24 @@ def _opened(
     if auto:
         found._batch_size = found._shared()[:dims]
     return found
+
+
+# ---- what the methods of containers call -----------------------------------------------------------------------------
+
+READERS: dict[str, Any] = {
+    "arrow": from_arrow, "pandas": from_pandas, "hf": from_hf, "csv": from_csv, "json": from_json,
+    "parquet": from_parquet, "array": from_array,
+}  # fmt: skip
+
+
+def read(form: str, cls: Any, *source: Any, **options: Any) -> Any:
+    """What a reader gives, as the class whose method was called; an untyped one is `TensorDict`."""
+    return READERS[form](*source, cls=cls if schema_of(cls) is not None else TensorDict, **options)
+
+
+def typed(cls: Any, stored: PersistentTensorDict) -> Any:
+    """A store as an instance of a class in memory; the store itself for an untyped class."""
+    if schema_of(cls) is None:
+        return stored
+    with stored:
+        return read_fields(cls, mapping_of(stored._twin()))

@@ -10,11 +10,11 @@ from ._discrete import OneHotCategorical as OneHotCategorical
 from ._discrete import rand_one_hot as rand_one_hot
 from ._extractors import AddStateIndependentNormalScale as AddStateIndependentNormalScale
 from ._extractors import NormalParamExtractor as NormalParamExtractor
+from ._extractors import add_custom_mapping as add_custom_mapping
+from ._extractors import biased_softplus as biased_softplus
+from ._extractors import expln as expln
+from ._extractors import inv_softplus as inv_softplus
+from ._extractors import mappings as mappings
 from ._interaction import InteractionType as InteractionType
 from ._interaction import set_interaction_type as set_interaction_type
-from ._mappings import add_custom_mapping as add_custom_mapping
-from ._mappings import biased_softplus as biased_softplus
-from ._mappings import expln as expln
-from ._mappings import inv_softplus as inv_softplus
-from ._mappings import mappings as mappings
 from ._truncated_normal import TruncatedNormal as TruncatedNormal

@@ -1,16 +1,135 @@
-"""The last layer of a network that parametrises a normal distribution."""
+"""The last layer of a network that parametrises a normal distribution, and what its scale is made by, by name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ..._flags import flags
-from ...errors import ArgumentError
-from ._mappings import mappings
+from ...errors import ArgumentError, UnsupportedOperationError, did_you_mean
+
+Mapping = Callable[[Tensor], Tensor]
+
+
+@overload
+def inv_softplus(bias: float) -> float: ...
+@overload
+def inv_softplus(bias: Tensor) -> Tensor: ...
+def inv_softplus(bias: float | Tensor) -> float | Tensor:
+    """The input for which softplus gives `bias`: `log(exp(bias) - 1)`, finite also for `bias <= 0`.
+
+    >>> round(inv_softplus(1.0), 4)
+    0.5413
+    """
+    if not isinstance(bias, Tensor):
+        return float(inv_softplus(torch.tensor(bias)))
+    return bias.expm1().clamp_min(1e-6).log()
+
+
+def expln(x: Tensor) -> Tensor:
+    """`exp(x)` up to zero and `log1p(x) + 1` beyond: smooth, positive, and slow to grow.
+
+    Source: Rückstieß et al., State-Dependent Exploration for Policy Gradient Methods, ECML 2008.
+
+    >>> expln(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([0.3679, 1.0000, 1.6931])
+    """
+    return torch.where(x > 0, x.clamp_min(0).log1p() + 1, x.clamp_max(0).exp())
+
+
+class biased_softplus(nn.Module):
+    """A softplus that gives `bias` at zero and stays above `min_val`.
+
+    Args:
+        bias: What a zero is mapped to.
+        min_val: The lower bound.
+
+    Raises:
+        ValueError: for a bias that is not above the lower bound.
+
+    >>> biased_softplus(1.0)(torch.zeros(2))
+    tensor([1., 1.])
+    """
+
+    def __init__(self, bias: float, min_val: float = 0.01) -> None:
+        super().__init__()
+        if bias <= min_val:
+            raise ArgumentError(f"biased_softplus: the bias is above min_val={min_val}, got bias={bias}")
+        self.bias = inv_softplus(bias - min_val)
+        self.min_val = min_val
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The mapped values, of the shape of `x`."""
+        return functional.softplus(x + self.bias) + self.min_val
+
+
+def _identity(x: Tensor) -> Tensor:
+    return x
+
+
+_MAPPINGS: dict[str, Mapping] = {
+    "softplus": functional.softplus,
+    "exp": torch.exp,
+    "relu": torch.relu,
+    "expln": expln,
+    "biased_softplus": biased_softplus(1.0),
+    "none": _identity,
+}
+
+
+def add_custom_mapping(name: str, mapping: Mapping) -> None:
+    """Give a function a name that `mappings`, and every argument `scale_mapping`, understand.
+
+    Args:
+        name: The name; one that exists is replaced.
+        mapping: A function from a tensor to a tensor of the same shape.
+
+    >>> add_custom_mapping("twice_exp", lambda x: 2 * x.exp())
+    >>> mappings("twice_exp")(torch.zeros(1))
+    tensor([2.])
+    """
+    if not callable(mapping):
+        raise ArgumentError(f"add_custom_mapping: a mapping is a function of a tensor, got {mapping!r:.60}")
+    _MAPPINGS[name] = mapping
+
+
+def mappings(key: str) -> Mapping:
+    """The function of a name.
+
+    Args:
+        key: "softplus", "exp", "relu", "expln", "biased_softplus", "none", a name given by `add_custom_mapping`, or
+            `biased_softplus_{bias}` and `biased_softplus_{bias}_{min_val}`.
+
+    Raises:
+        NotImplementedError: for a name that is not known.
+        ValueError: for numbers of `biased_softplus` that are none, or too many.
+
+    >>> mappings("biased_softplus_2.0_0.1")(torch.zeros(2))
+    tensor([2., 2.])
+    """
+    if key in _MAPPINGS:
+        return _MAPPINGS[key]
+    if not key.startswith("biased_softplus_"):
+        hint = did_you_mean(key, _MAPPINGS) or f"; there are {', '.join(_MAPPINGS)}"
+        raise UnsupportedOperationError(f"no mapping is named {key!r:.200}{hint}")
+    parts = key.removeprefix("biased_softplus_").split("_")
+    try:
+        numbers = [float(part) for part in parts]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 2):
+        raise ArgumentError(
+            f"the mapping {key!r:.200} takes one or two numbers, `biased_softplus_{{bias}}` or "
+            "`biased_softplus_{bias}_{min_val}`"
+        )
+    return biased_softplus(*numbers)
+
+
+# ---- layers --------------------------------------------------------------------------------------------------------
 
 
 class NormalParamExtractor(nn.Module):

@@ -15,7 +15,7 @@ from ...errors import ModuleError
 from ..distributions._interaction import composite_lp_aggregate, interaction_type
 from ..parts._dispatch import dispatch
 from ..parts._keyed_base import DROPPED, Keys, as_keys
-from ..parts._skipping import skip_existing
+from ..parts._skipping import skip_existing, skip_mode
 
 Run = Callable[[], Any]
 
@@ -117,11 +117,9 @@ class CudaGraphModule:
     def _conditions(self) -> Any:
         """What a recording depends on beside its inputs."""
         parts: Any = self.module.modules() if isinstance(self.module, nn.Module) else ()
-        skip = skip_existing()
         cast = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda")
-        keys = skip if isinstance(skip, bool) else tuple(skip)
         training = tuple([part.training for part in parts])
-        return interaction_type(), composite_lp_aggregate(), keys, cast, torch.is_grad_enabled(), training
+        return interaction_type(), composite_lp_aggregate(), skip_mode(), cast, torch.is_grad_enabled(), training
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, bool]:
         result = self.module(*args, **kwargs)

@@ -28,6 +28,12 @@ def skip_existing() -> bool | Keys:
     return SKIP.get()
 
 
+def skip_mode() -> bool | tuple[Any, ...]:
+    """What `set_skip_existing` says, as the key of what is made for it."""
+    mode = SKIP.get()
+    return mode if isinstance(mode, bool) else tuple(mode)
+
+
 def skips(data: Any, in_keys: Keys, out_keys: Keys, mode: bool | Keys) -> bool:
     """Whether a module has nothing to do: its out keys are there, and it reads none of them."""
     if mode is False or any(key in out_keys for key in in_keys):

@@ -1,12 +1,19 @@
-"""What a pipeline is asked with: its arguments, the batches that it refuses, errors in its code."""
+"""What a pipeline is asked with: its arguments, batches of other classes, those that it refuses, errors in its code."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import Any, Literal
 
+from ..._schema import TensorSpec
 from ...errors import BuildError, defined_again
-from ..parts._slots import fields_of, is_tensorclass_type
+from ..check._declared import DeclaredCheck, Report
+from ..check._known import Mismatch, agree
+from ..parts._diagnostics import Diagnostic
+from ..parts._slots import Slot, fields_of, is_tensorclass_type
+from ..parts._stage import Stage
 from ._forward import Program
 
 Probing = bool | Literal["run"]
@@ -53,3 +60,38 @@ def refusal(title: str, input: Any, batch: object, error: BuildError | None) -> 
     hint = "where a part of the modules does without the field, `select_subsequence(out_fields=...)` is that part"
     hint = f"add the field to {given.__name__}, or make a {name}; {hint}"
     return f"{text}; {given.__name__} has: {', '.join(fields_of(given))}\nhint: {hint}"
+
+
+def fitted(
+    known: Report, slots: Iterable[Slot], stages: Sequence[Stage], targets: Sequence[Callable[..., Any]],
+    input: type, output: type,
+) -> Report:  # fmt: skip
+    """The check of a pipeline for another input class.
+
+    What the modules need of a field is what the check knows of the old input, narrowed dims included, so that nothing
+    is probed again: a wider field is narrowed, and each call enforces it.
+
+    Args:
+        known: The report for the class that the pipeline was built for.
+        slots: The fields that it takes from its input.
+        stages: The modules.
+        targets: What each stage calls.
+        input: The other class.
+        output: The class that the pipeline returns.
+    """
+    check = DeclaredCheck(stages, targets, input, output)
+    scope = check.state.unifier.scope()
+    found = []
+    for slot in slots:
+        place, old = check.state.places.get(slot.path), known.inputs.get(slot.path)
+        if place is None or old is None:
+            continue  # what is missing is found where it is read
+        dims = known.state.unifier.dims(old.terms) if old.spec.dims is not None else None
+        spec = old.spec if old.dtype is None else replace(old.spec, spec=TensorSpec(old.dtype, dims))
+        try:
+            agree(check.state, place, spec, scope.terms(dims))
+        except Mismatch as wrong:
+            message = f"the pipeline takes `{slot.name}` as {old}: {wrong.reason}"
+            found.append(Diagnostic(wrong.code, message, notes=(f"given: {place}",), hint=wrong.hint))
+    report = check.run()
+    return replace(report, diagnostics=tuple(found) or report.diagnostics)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from ...core._keys import Path
@@ -10,7 +12,6 @@ from ...errors import ModuleError
 from ..parts._slots import Slot, fields_of
 from ..parts._stage import Stage
 from ._explain import Explanation
-from ._svg import page, picture
 
 Format = Literal["mermaid", "svg", "html"]
 
@@ -105,3 +106,127 @@ def mermaid(graph: Graph) -> str:
 def _text(text: str) -> str:
     # Mermaid has no escape for a quotation mark but the entity.
     return text.replace('["', "[").replace('"]', "]").replace('"', "#quot;")
+
+
+# ---- SVG and HTML ------------------------------------------------------------------------------------------------
+# Nodes stand one below another. A line to the next node goes straight down, others go round the nodes between, each in
+# a lane of its own on the right: no line runs through a box, whatever the graph is.
+
+CHAR, TITLE_CHAR, PAD, GAP, MARGIN = 6.7, 7.9, 8.0, 6.0, 12.0
+TITLE, CHIP, BETWEEN, LANE = 30.0, 20.0, 44.0, 14.0
+
+STYLE = """
+.tcg{font:11px ui-monospace,Menlo,Consolas,monospace;--ink:#1f2328;--box:#ffffff;--edge:#8c959f;
+--chip:#ddf4ff;--end:#fff8c5}
+@media(prefers-color-scheme:dark){.tcg{--ink:#e6edf3;--box:#161b22;--edge:#6e7681;--chip:#12324f;--end:#3a2d05}}
+.tcg rect{fill:var(--box);stroke:var(--edge)}.tcg .end{fill:var(--end)}.tcg .chip{fill:var(--chip);stroke:none}
+.tcg text{fill:var(--ink)}.tcg .title{font-size:13px;font-weight:600}
+.tcg path{fill:none;stroke:var(--edge);stroke-width:1.3}
+.tcg g:hover path{stroke-width:3}
+"""
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>body{{font-family:system-ui,sans-serif;margin:2rem;color-scheme:light dark}}pre{{overflow:auto}}</style></head>
+<body><h1>{title}</h1>
+<div style="overflow:auto">{drawing}</div>
+<pre>{table}</pre>
+</body></html>
+"""
+
+Edge = tuple[int, int, str]
+Port = tuple[int, str]
+
+
+class Box(NamedTuple):
+    """A node: its top and size, and the left edge and width of the chip of each field that it gives."""
+
+    top: float
+    width: float
+    height: float
+    chips: dict[str, tuple[float, float]]
+
+
+def page(title: str, drawing: str, table: str) -> str:
+    """A page of HTML with a drawing and a table, without anything from elsewhere."""
+    return PAGE.format(title=escape(title), drawing=drawing, table=escape(table))
+
+
+def picture(titles: Sequence[str], edges: Sequence[Edge], declared: Mapping[Port, str]) -> str:
+    """A graph as SVG.
+
+    Args:
+        titles: The nodes from the input to the output, so that edges lead to later ones.
+        edges: Source, target and field of every edge.
+        declared: What a field is, by its node and name, for the label at its source.
+    """
+    fields = [list(dict.fromkeys(name for source, _, name in edges if source == node)) for node in range(len(titles))]
+    labels = [{name: _label(name, declared.get((node, name))) for name in names} for node, names in enumerate(fields)]
+    heights = [TITLE + (CHIP + PAD if names else 0) for names in fields]
+    tops = accumulate((height + BETWEEN for height in heights), initial=0.0)
+    boxes = [_box(*row) for row in zip(tops, titles, heights, labels, strict=False)]
+    right = max(box.width for box in boxes)
+    lanes = _lanes(edges)
+    parts = [
+        f"<g><title>{escape(edge[2])}</title><path d='{_line(edge, boxes, right + LANE * lane)}'/></g>"
+        for edge, lane in zip(edges, lanes, strict=True)
+    ]
+    for node, (box, title) in enumerate(zip(boxes, titles, strict=True)):
+        parts += _drawn(box, title, labels[node], node in (0, len(titles) - 1))
+    width = right + LANE * max(lanes, default=0) + 2 * MARGIN
+    height = boxes[-1].top + boxes[-1].height + 2 * MARGIN
+    view = f"viewBox='{-MARGIN:g} {-MARGIN:g} {width:.0f} {height:.0f}'"
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' class='tcg' width='{width:.0f}' height='{height:.0f}' {view}>"
+        f"<style>{STYLE}</style>{''.join(parts)}</svg>"
+    )
+
+
+def _label(name: str, declared: str | None) -> str:
+    return f"{name} {declared}".replace('["', "[").replace('"]', "]") if declared else name
+
+
+def _box(top: float, title: str, height: float, labels: Mapping[str, str]) -> Box:
+    chips, left = {}, PAD
+    for name, label in labels.items():
+        chips[name] = left, CHAR * len(label) + PAD
+        left += chips[name][1] + GAP
+    return Box(top, max(TITLE_CHAR * len(title) + PAD, left - GAP) + PAD, height, chips)
+
+
+def _lanes(edges: Sequence[Edge]) -> list[int]:
+    """The lane of every edge, 0 for one to the next node; in one lane no two lines stand side by side."""
+    taken: list[Edge] = []
+    found: dict[Edge, int] = {}
+    for edge in sorted(edges, key=lambda edge: edge[1] - edge[0]):
+        beside = {found[other] for other in taken if other[0] < edge[1] and edge[0] < other[1]}
+        found[edge] = next(n for n in range(1, len(edges) + 2) if n not in beside) if edge[1] - edge[0] > 1 else 0
+        taken.append(edge)
+    return [found[edge] for edge in edges]
+
+
+def _line(edge: Edge, boxes: Sequence[Box], lane: float) -> str:
+    """From the chip of the field to the upper side of the target; turns are made between the rows."""
+    source, target = boxes[edge[0]], boxes[edge[1]]
+    left, width = source.chips[edge[2]]
+    x, y, end = left + width / 2, source.top + source.height, target.top
+    into = min(x, target.width - PAD)
+    if edge[1] == edge[0] + 1:
+        return f"M{x:.1f} {y:.1f}{_curve(x, y, into, end)}"
+    turn, back = y + BETWEEN, end - BETWEEN
+    return f"M{x:.1f} {y:.1f}{_curve(x, y, lane, turn)}L{lane:.1f} {back:.1f}{_curve(lane, back, into, end)}"
+
+
+def _curve(x: float, y: float, to: float, end: float) -> str:
+    middle = (y + end) / 2
+    return f"C{x:.1f} {middle:.1f} {to:.1f} {middle:.1f} {to:.1f} {end:.1f}"
+
+
+def _drawn(box: Box, title: str, labels: Mapping[str, str], end: bool) -> Iterator[str]:
+    kind = " class='end'" if end else ""
+    yield f"<rect{kind} x='0' y='{box.top:.1f}' width='{box.width:.1f}' height='{box.height:.1f}' rx='6'/>"
+    yield f"<text class='title' x='{PAD}' y='{box.top + 19:.1f}'>{escape(title)}</text>"
+    top = box.top + TITLE
+    for (left, width), label in zip(box.chips.values(), labels.values(), strict=True):
+        yield f"<rect class='chip' x='{left:.1f}' y='{top:.1f}' width='{width:.1f}' height='{CHIP:g}' rx='9'/>"
+        yield f"<text x='{left + PAD / 2:.1f}' y='{top + 14:.1f}'>{escape(label)}</text>"

@@ -21,7 +21,7 @@ from ..distributions._interaction import InteractionType
 from ..parts._diagnostics import location_of_caller
 from ..parts._how import by_keyword
 from ..parts._results import _construct, nest
-from ..parts._skipping import skip_existing
+from ..parts._skipping import skip_mode
 from ..parts._slots import Slot, as_slots, has_path
 from ..parts._stage import Stage, TensorClassModule, _read
 from ._forward import Program, generate
@@ -293,8 +293,7 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
 
     def _through(self, part: LeadIn, batch: Any) -> Any:
         """Run the modules of a part, which are looked up in this pipeline as those of `forward` are."""
-        mode = skip_existing()
-        key = mode if isinstance(mode, bool) else tuple(mode)
+        key = skip_mode()
         program = part.programs.get(key) or self._written_for(part, key, batch)
         try:
             result = program.run(self, batch)

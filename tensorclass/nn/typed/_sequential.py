@@ -22,16 +22,15 @@ from ..parts._diagnostics import Diagnostic, PipelineWarning, build_error
 from ..parts._hooks import Hooked
 from ..parts._keyed_base import TensorDictModuleBase
 from ..parts._results import reraise
-from ..parts._skipping import skip_existing
+from ..parts._skipping import skip_existing, skip_mode
 from ..parts._slots import Slot, is_tensorclass_type, slots_of
 from ..parts._stage import Batch, Stage, TensorClassModule, as_module, check_name, default_name, fields_text
 from ..probe._influence import influences
 from ..probe._prober import probe, relearn
-from ._asked import Probing, as_class, as_probing, frame_of, refusal
+from ._asked import Probing, as_class, as_probing, fitted, frame_of, refusal
 from ._class_module import TensorClassModuleBase
 from ._drawing import Format, draw, graph_of
 from ._explain import Explanation, explain
-from ._fitting import fitted
 from ._forward import Program, fillable, generate
 from ._numbers import name_numbers
 from ._over_fields import over_fields
@@ -176,15 +175,13 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         )
 
     def _declared(self) -> Report:
-        targets = [self._target(stage) for stage in self._stages]
-        return check(self._stages, targets, self.input_class, self.output_class)
+        return check(self._stages, self._targets(), self.input_class, self.output_class)
 
     def _check(self) -> Report:
         report = self._declared()
         if self._probe is False or not PROBING.get():
             return report
-        targets = [self._target(stage) for stage in self._stages]
-        return probe(report, self._stages, targets, self.output_class, real=self._probe == "run")
+        return probe(report, self._stages, self._targets(), self.output_class, real=self._probe == "run")
 
     def check(self, *, values: bool = False) -> Report:
         """Check the pipeline again as it is now: its submodules may have been replaced or trained.
@@ -198,8 +195,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         """
         report = self._check()
         if values and not any(d.severity == "error" for d in report.diagnostics):
-            targets = [self._target(stage) for stage in self._stages]
-            found = influences(report, self._stages, targets, self.output_class)
+            found = influences(report, self._stages, self._targets(), self.output_class)
             report = replace(report, diagnostics=(*report.diagnostics, *found))
         self._build(report, warn=True)
         return report
@@ -225,8 +221,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
 
     def _program_now(self) -> Program:
         """The program under `set_skip_existing`."""
-        mode = skip_existing()
-        key = mode if isinstance(mode, bool) else tuple(mode)
+        key = skip_mode()
         if key is False:
             return self._program
         if key not in self._skipping:
@@ -324,8 +319,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         other = self._bare(range(len(self._stages)))
         other.input_class, other.output_class, other._declared_output = cls, self.output_class, self._declared_output
         slots = passed(self.input_class, needs(self._stages, self._ends()))
-        targets = [self._target(stage) for stage in self._stages]
-        other._build(fitted(self._report, slots, self._stages, targets, cls, self.output_class), warn=False)
+        other._build(fitted(self._report, slots, self._stages, self._targets(), cls, self.output_class), warn=False)
         return other
 
     def _refuse(self, batch: object, error: BuildError | None = None) -> NoReturn:
@@ -340,6 +334,9 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         module = self.get_submodule(stage.name)
         target: Callable[..., Any] = module if stage.method is None else getattr(module, stage.method)
         return target
+
+    def _targets(self) -> list[Callable[..., Any]]:
+        return [self._target(stage) for stage in self._stages]
 
     def _written(self) -> list[Slot]:
         return [slot for stage in self._stages for slot in stage.written if not slot.within]
@@ -509,10 +506,9 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
             format: "mermaid" is text that GitHub, MkDocs and most notebooks draw from a code block of that language;
                 "svg" is a picture, "html" a page with the picture and the table of `explain()`; both stand alone.
         """
-        kinds = [default_name(self._target(stage)) for stage in self._stages]
-        return draw(
-            graph_of(self._stages, kinds, self.input_class, self.output_class), self._stages, self.explain(), format
-        )
+        kinds = [default_name(target) for target in self._targets()]
+        graph = graph_of(self._stages, kinds, self.input_class, self.output_class)
+        return draw(graph, self._stages, self.explain(), format)
 
     def _repr_html_(self) -> str:
         return f"<div style='overflow:auto'>{self.graph('svg')}</div>"
@@ -528,8 +524,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
             ModuleError: for a size whose name no dim of the pipeline has.
         """
         batch = (batch_size,) if isinstance(batch_size, int) else tuple(batch_size)
-        targets = [self._target(stage) for stage in self._stages]
-        return explain(self._stages, targets, self._report, self.input_class, self.output_class, batch, sizes)
+        return explain(self._stages, self._targets(), self._report, self.input_class, self.output_class, batch, sizes)
 
     def _title(self) -> str:
         return f"{self.input_class.__name__} -> {self.output_class.__name__}"

@@ -14,8 +14,7 @@ from mypy.types import FunctionLike, Instance, LiteralType, NoneType, ProperType
 
 from ..._dims import DimMap
 from .. import _rules as rules
-from . import _brackets as brackets
-from ._annotations import AnnotationReader
+from ._annotations import AnnotationReader, bracketed
 from ._codes import DECLARATION
 from ._facts import ROOT, Declared, batch_instance, fields_of, is_below_root, lineage, option, own_fields, record
 from ._source import anything, source_of
@@ -51,7 +50,7 @@ def decorated(ctx: ClassDefContext) -> None:
 def declared(ctx: ClassDefContext) -> None:
     """Record the fields and options of a class below TensorClass."""
     info = ctx.cls.info
-    brackets.options(ctx)
+    bracketed(ctx)
     for name, value in ctx.cls.keywords.items():
         _take_option(ctx, name, value)
     if not is_below_root(info):

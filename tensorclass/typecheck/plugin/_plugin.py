@@ -26,7 +26,7 @@ from mypy.types import FunctionLike, Instance, Type, get_proper_type
 from .._rules import ANNOTATED
 from . import _access as access
 from . import _algebra as algebra
-from . import _brackets as brackets
+from . import _annotations as brackets
 from . import _definitions as classes
 from . import _flow as flow
 from . import _given as values
