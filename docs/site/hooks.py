@@ -1,62 +1,246 @@
-"""Makes the pages of the API reference when the site is built: every public name, from its docstring."""
+"""Makes the parts of the site that Markdown lacks: the API reference, marks of programs that raise, pictures.
+
+The reference has a page for each topic, with every public name. A comment `raises: ErrorName` above a program of a page
+becomes a title; a comment `shows: expression` becomes what a notebook shows for it after the programs above it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
+import re
+import sys
+import types
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-PAGES = {
-    "tensorclass": "The names of `import tensorclass`.",
-    "tensorclass.nn": "Modules, sequences and parameters.",
-    "tensorclass.typing": "Dtype families for annotations.",
-    "tensorclass.testing": "Comparisons and hypothesis strategies.",
-    "tensorclass.errors": "The errors that the package raises; [errors](../errors.md) explains the codes.",
-}
-WITH_INHERITED = ("TensorClass",)
-"""Classes that are shown with what they inherit: every container has these methods."""
+HERE = Path(__file__).parent
+FENCE = re.compile(r"(?P<raises><!-- raises: (?P<name>\w+) -->\n)?^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.M | re.S)
+SHOWS = re.compile(r"^<!-- shows: (?P<what>.+) -->$", re.M)
 
 
-def public(module: str) -> dict[str, Any]:
+class Topic(NamedTuple):
+    """A page of the reference: names of public modules, or the methods of base classes of every container."""
+
+    title: str
+    text: str
+    room: str = "tensorclass"
+    """The module whose names are shown."""
+    homes: tuple[str, ...] = ("",)
+    """Where the names are defined; the longest one that fits decides between topics of a module."""
+    methods: tuple[str, ...] = ()
+    """Base classes: the page shows what every container has from them."""
+
+
+def _methods(title: str, text: str, *bases: str) -> Topic:
+    return Topic(title, text, "", (), tuple(f"tensorclass.{base}" for base in bases))
+
+
+TOPICS = {
+    "classes": Topic(
+        "Classes and fields",
+        "Declare a class. Methods that every container has are on the pages whose titles begin with *Methods*.",
+        homes=("tensorclass.classes", "tensorclass._schema"),
+    ),
+    "containers": Topic(
+        "Containers and entries",
+        "`TensorDict`, its kinds, and entries that are not tensors.",
+        homes=("tensorclass.store", "tensorclass.core._base", "torch.nn.parameter", "tensorclass.ops._exports"),
+    ),
+    "functions": Topic(
+        "Functions over containers",
+        "Join, compare, convert, group; keys; settings.",
+        homes=(
+            "tensorclass.ops", "tensorclass.core", "tensorclass._config", "logging", "",
+            "tensorclass.store._bridges", "tensorclass.store._collate", "tensorclass.store._convert",
+            "tensorclass.store._helpers", "tensorclass.store._pad", "tensorclass.store._parse",
+            "tensorclass.store._sequences", "tensorclass.store.lazy._functions", "tensorclass.store.lazy._legacy",
+        ),
+    ),
+    "files": Topic("Files and datasets", "Save, load, map into memory, datasets.", homes=("tensorclass.io",)),
+    "exchange": Topic("Tables and other formats", "Arrow, frames, HDF5, zarr, JSON.", homes=("tensorclass.io.exchange",)),
+    "methods-shape": _methods(
+        "Methods: shape, index, join",
+        "Every container has these methods; they act on the batch dims.",
+        "ops._shape.ShapeOps", "ops._index.IndexOps", "ops._join.JoinOps", "ops._stacks.LazyOps", "ops._names.NameOps",
+        "store._pad.PadOps",
+    ),
+    "methods-entries": _methods(
+        "Methods: entries",
+        "Read, write, lock and walk the entries of a container.",
+        "core._base.TensorCollection", "ops._container.Container", "ops._mapping.MappingOps", "ops._reading.ReadingOps",
+        "ops._keys.KeyOps", "ops._apply.ApplyOps", "ops._inplace.InplaceOps", "store.entries._non_tensor.NonTensorOps",
+    ),
+    "methods-arithmetic": _methods(
+        "Methods: arithmetic, reductions, gradients",
+        "Each acts on every tensor of a container.",
+        "ops._pointwise.PointwiseOps", "ops._reductions.ReductionOps", "ops._autograd.AutogradOps",
+    ),
+    "methods-memory": _methods(
+        "Methods: devices, dtypes, memory",
+        "Move, cast and make tensors.",
+        "ops._device.DeviceOps", "ops._casts.CastMethods", "ops._new.NewOps", "store._consolidate.PackOps",
+    ),
+    "methods-rows": _methods(
+        "Methods: rows and conversions",
+        "Sort, sample and summarise rows; convert to and from what other libraries use.",
+        "ops._by_row.RowOps", "classes._conveniences.Conveniences", "classes._example.ExampleMethods",
+        "classes._algebra.AlgebraMethods", "classes._pydantic.JsonMethods", "ops._conversions.ConversionOps",
+        "ops._state.StateOps", "store._bridges.BridgeOps", "classes._base.TypedContainer",
+    ),
+    "methods-files": _methods(
+        "Methods: files, tables, many workers",
+        "Save, load, map over rows, send.",
+        "store._scale.ScaleOps", "store._tables.TableOps",
+    ),
+    "nn": Topic(
+        "Pipelines and modules",
+        "Typed modules and pipelines; `tensorclass.nn`.",
+        "tensorclass.nn",
+        ("tensorclass.nn", ""),
+    ),
+    "nn-keyed": Topic(
+        "Keyed modules",
+        "Modules that are wired by keys; `tensorclass.nn`.",
+        "tensorclass.nn",
+        ("tensorclass.nn.keyed", "tensorclass.nn.parts._keyed_base", "tensorclass.nn.functional_modules", "tensorclass.store"),
+    ),
+    "nn-distributions": Topic(
+        "Distributions",
+        "Distributions, and how modules sample from them; `tensorclass.nn`.",
+        "tensorclass.nn",
+        ("tensorclass.nn.distributions",),
+    ),
+    "typing": Topic("Dtypes for annotations", "`tensorclass.typing`.", "tensorclass.typing"),
+    "testing": Topic("Test data and comparisons", "`tensorclass.testing`.", "tensorclass.testing"),
+    "errors": Topic(
+        "Exceptions",
+        "`tensorclass.errors`: the errors that the package raises; [errors](../errors.md) explains the codes.",
+        "tensorclass.errors",
+    ),
+}  # fmt: skip
+
+
+def public(room: str) -> dict[str, Any]:
     """The public names of a module, classes first."""
-    room = import_module(module)
-    names = getattr(room, "__all__", None) or [name for name in vars(room) if not name.startswith("_")]
-    found = {name: getattr(room, name) for name in names}
-    listed = hasattr(room, "__all__")
+    module = import_module(room)
+    listed = hasattr(module, "__all__")
+    names = module.__all__ if listed else [name for name in vars(module) if not name.startswith("_")]
+    found = {name: getattr(module, name) for name in names if name.isidentifier()}
     own = {
         name: value for name, value in found.items()
-        if name.isidentifier() and not inspect.ismodule(value) and (listed or _home(value).startswith("tensorclass"))
+        if not inspect.ismodule(value) and (listed or _home(value).startswith("tensorclass"))
     }  # fmt: skip
     return dict(sorted(own.items(), key=lambda item: (not inspect.isclass(item[1]), item[0].lower())))
 
 
 def _home(value: Any) -> str:
     """The module that defines a class or function; for other values that of no other library."""
-    return getattr(value, "__module__", None) or "" if callable(value) else "tensorclass"
+    return getattr(inspect.unwrap(value), "__module__", None) or "" if callable(value) else "tensorclass"
 
 
-def page(module: str) -> str:
+def topic_of(room: str, value: Any) -> str:
+    """The topic whose homes fit best."""
+    home = getattr(inspect.unwrap(value) if callable(value) else value, "__module__", None) or ""
+    fits = [
+        (len(start), name)
+        for name, topic in TOPICS.items() if topic.room == room
+        for start in topic.homes if home == start or home.startswith(f"{start}.") or not start
+    ]  # fmt: skip
+    return max(fits)[1]
+
+
+def names_of(name: str) -> dict[str, Any]:
+    """The public names that a page shows."""
+    room = TOPICS[name].room
+    return {key: value for key, value in public(room).items() if topic_of(room, value) == name} if room else {}
+
+
+def page(name: str) -> str:
     """The Markdown of one page; mkdocstrings fills it in."""
-    parts = [f"# `{module}`", PAGES[module]]
-    for name, value in public(module).items():
+    topic = TOPICS[name]
+    parts = [f"# {topic.title}", topic.text]
+    for base in topic.methods:
+        parts.append(f"::: {base}\n    options:\n        show_root_heading: false\n        show_root_toc_entry: false")
+        parts[-1] += "\n        heading_level: 1\n        show_root_members_full_path: false\n        show_bases: false"
+    for key, value in names_of(name).items():
         documented = (inspect.isclass(value) or inspect.isroutine(value)) and _home(value).startswith("tensorclass")
         if not documented or not getattr(value, "__doc__", None) or "<locals>" in value.__qualname__:
-            parts.append(f"## `{name}`\n\n```python\n{name} = {str(value)[:200]}\n```")
+            parts.append(f"## {key}\n\n```python\n{key} = {str(value)[:200]}\n```")
             continue
         target = inspect.unwrap(value)
-        options = [
-            f"heading: {name}",
-            f"toc_label: {name}",
-            *(["inherited_members: true"] if name in WITH_INHERITED else []),
-        ]
-        rows = "".join(f"\n        {option}" for option in options)
+        rows = f"\n        heading: {key}\n        toc_label: {key}"
         parts.append(f"::: {target.__module__}.{target.__qualname__}\n    options:{rows}")
     return "\n\n".join(parts) + "\n"
 
 
+def marked(text: str) -> str:
+    """The text of a page with titles on programs that raise, and classes on what programs print."""
+    before: list[Any] = [None]
+
+    def mark(fence: re.Match[str]) -> str:
+        language, above = fence["language"], before[0]
+        before[0] = fence
+        if fence["name"]:
+            return f'``` {{.{language} .raises title="raises {fence["name"]}"}}\n{fence["code"]}```'
+        below = above is not None and above["language"] == "python" and not text[above.end() : fence.start()].strip()
+        if language == "text" and below:
+            return f"``` {{.text .prints{' .error' if above['name'] else ''}}}\n{fence['code']}```"
+        return fence[0]
+
+    return FENCE.sub(mark, text)
+
+
+def shown(text: str, path: str) -> str:
+    """The text of a page in which each comment `shows: expression` is replaced by its HTML, or an SVG, of that expression."""
+    if not SHOWS.search(text):
+        return text
+    module = types.ModuleType("page")
+    sys.modules[module.__name__] = module  # classes look their module up
+    parts, start = [], 0
+    with contextlib.redirect_stdout(io.StringIO()):
+        for marker in SHOWS.finditer(text):
+            for fence in FENCE.finditer(text, start, marker.start()):
+                _run(fence, path, text, module.__dict__)
+            value = eval(marker["what"], module.__dict__)
+            html = value if isinstance(value, str) else value._repr_html_()
+            html = re.sub(r"\n\s*\n", "\n", html)  # an empty line would end the HTML
+            parts += [text[start : marker.start()], f'<div class="shown">{html}</div>']
+            start = marker.end()
+    del sys.modules[module.__name__]
+    return "".join(parts) + text[start:]
+
+
+def _run(fence: re.Match[str], path: str, text: str, namespace: dict[str, Any]) -> None:
+    """One program of a page. The error of one that must raise is there as `error`."""
+    if fence["language"] != "python":
+        return
+    line = text.count("\n", 0, fence.start("code"))
+    try:
+        exec(compile("\n" * line + fence["code"], path, "exec"), namespace)
+    except Exception as error:
+        if type(error).__name__ != fence["name"]:
+            raise
+        namespace["error"] = error
+
+
+def on_config(config: Any) -> Any:
+    """The version is shown beside the name."""
+    config.site_name = f"tensorclass {import_module('tensorclass').__version__}"
+    return config
+
+
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages to the site."""
+    """Add the pages and the style to the site."""
     file = import_module("mkdocs.structure.files").File
-    for module in PAGES:
-        files.append(file.generated(config, f"api/{module}.md", content=page(module)))
+    for name in TOPICS:
+        files.append(file.generated(config, f"api/{name}.md", content=page(name)))
+    files.append(file.generated(config, "site.css", content=(HERE / "site.css").read_text("utf-8")))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Pictures and marks of one page."""
+    return marked(shown(markdown, page.file.src_uri))
