@@ -12,12 +12,16 @@ import io
 import re
 import sys
 import types
+from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
-FENCE = re.compile(r"(?P<raises><!-- raises: (?P<name>\w+) -->\n)?^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.M | re.S)
+FENCE = re.compile(
+    r"(?P<raises><!-- raises: (?P<name>\w+) -->\n)?^```(?P<language>\w+)\n(?P<code>.*?)^```$",
+    re.M | re.S,
+)
 SHOWS = re.compile(r"^<!-- shows: (?P<what>.+) -->$", re.M)
 
 
@@ -60,7 +64,9 @@ TOPICS = {
         ),
     ),
     "files": Topic("Files and datasets", "Save, load, map into memory, datasets.", homes=("tensorclass.io",)),
-    "exchange": Topic("Tables and other formats", "Arrow, frames, HDF5, zarr, JSON.", homes=("tensorclass.io.exchange",)),
+    "exchange": Topic(
+        "Tables and other formats", "Arrow, frames, HDF5, zarr, JSON.", homes=("tensorclass.io.exchange",)
+    ),
     "methods-shape": _methods(
         "Methods: shape, index, join",
         "Every container has these methods; they act on the batch dims.",
@@ -74,9 +80,14 @@ TOPICS = {
         "ops._keys.KeyOps", "ops._apply.ApplyOps", "ops._inplace.InplaceOps", "store.entries._non_tensor.NonTensorOps",
     ),
     "methods-arithmetic": _methods(
-        "Methods: arithmetic, reductions, gradients",
+        "Methods: arithmetic",
         "Each acts on every tensor of a container.",
-        "ops._pointwise.PointwiseOps", "ops._reductions.ReductionOps", "ops._autograd.AutogradOps",
+        "ops._pointwise.PointwiseOps",
+    ),
+    "methods-reductions": _methods(
+        "Methods: reductions and gradients",
+        "Reductions act on the batch dims.",
+        "ops._reductions.ReductionOps", "ops._autograd.AutogradOps",
     ),
     "methods-memory": _methods(
         "Methods: devices, dtypes, memory",
@@ -105,7 +116,10 @@ TOPICS = {
         "Keyed modules",
         "Modules that are wired by keys; `tensorclass.nn`.",
         "tensorclass.nn",
-        ("tensorclass.nn.keyed", "tensorclass.nn.parts._keyed_base", "tensorclass.nn.functional_modules", "tensorclass.store"),
+        (
+            "tensorclass.nn.keyed", "tensorclass.nn.parts._keyed_base", "tensorclass.nn.functional_modules",
+            "tensorclass.store",
+        ),
     ),
     "nn-distributions": Topic(
         "Distributions",
@@ -164,7 +178,7 @@ def page(name: str) -> str:
     parts = [f"# {topic.title}", topic.text]
     for base in topic.methods:
         parts.append(f"::: {base}\n    options:\n        show_root_heading: false\n        show_root_toc_entry: false")
-        parts[-1] += "\n        heading_level: 1\n        show_root_members_full_path: false\n        show_bases: false"
+        parts[-1] += "\n        show_bases: false"
     for key, value in names_of(name).items():
         documented = (inspect.isclass(value) or inspect.isroutine(value)) and _home(value).startswith("tensorclass")
         if not documented or not getattr(value, "__doc__", None) or "<locals>" in value.__qualname__:
@@ -194,7 +208,7 @@ def marked(text: str) -> str:
 
 
 def shown(text: str, path: str) -> str:
-    """The text of a page in which each comment `shows: expression` is replaced by its HTML, or an SVG, of that expression."""
+    """The text of a page with the HTML of each expression of a comment `shows: expression`."""
     if not SHOWS.search(text):
         return text
     module = types.ModuleType("page")
@@ -205,12 +219,19 @@ def shown(text: str, path: str) -> str:
             for fence in FENCE.finditer(text, start, marker.start()):
                 _run(fence, path, text, module.__dict__)
             value = eval(marker["what"], module.__dict__)
-            html = value if isinstance(value, str) else value._repr_html_()
-            html = re.sub(r"\n\s*\n", "\n", html)  # an empty line would end the HTML
+            html = re.sub(r"\n[ \t]*(?=\n)", "\n&#8203;", _html(value))  # an empty line would end the HTML
             parts += [text[start : marker.start()], f'<div class="shown">{html}</div>']
             start = marker.end()
     del sys.modules[module.__name__]
     return "".join(parts) + text[start:]
+
+
+def _html(value: Any) -> str:
+    """What a notebook shows for a value."""
+    notebook = import_module("tensorclass.classes._notebook")
+    if hasattr(type(value), "_repr_html_"):
+        return str(value._repr_html_())
+    return str(notebook.of_class(value)) if isinstance(value, type) else f"<pre>{escape(str(value))}</pre>"
 
 
 def _run(fence: re.Match[str], path: str, text: str, namespace: dict[str, Any]) -> None:

@@ -126,8 +126,8 @@ STYLE = """
 """
 
 PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>body{{font-family:system-ui,sans-serif;margin:2rem;color-scheme:light dark}}pre{{overflow:auto}}</style></head>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
+<style>:root{{color-scheme:light dark}}body{{font-family:system-ui;margin:2rem}}pre{{overflow:auto}}</style></head>
 <body><h1>{title}</h1>
 <div style="overflow:auto">{drawing}</div>
 <pre>{table}</pre>
