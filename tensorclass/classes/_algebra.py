@@ -347,7 +347,7 @@ def view(batch: Any, cls: Any) -> Any:
 def _below(source: Any, cls: Any) -> Iterator[Path]:
     """The paths of what one class takes from another."""
     for name, spec in _fields(cls).items():
-        nested = _fields(source)[name].nested if name in _fields(source) else None
+        nested = _fields(source)[name].nested
         partly = spec.nested is not None and nested is not None and not issubclass(nested, spec.nested)
         yield from ((name, *path) for path in _below(nested, spec.nested)) if partly else [(name,)]
 

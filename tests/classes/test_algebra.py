@@ -219,6 +219,33 @@ def test_options_are_kept():
         Fixed(torch.zeros(2), torch.zeros(2)).merge(Pose(torch.zeros(2), torch.ones(2, 3))).x = torch.ones(2)
 
 
+@pytest.mark.parametrize("option", ["frozen", "shadow", "tensor_only"])
+def test_options_of_merged_classes(option):
+    """What one class refuses the merged one refuses, and it may do what one of them may; it holds what either holds."""
+    plain = type("Plain", (TensorClass,), {"__annotations__": {"x": Tensor}})
+    other = type("Other", (TensorClass,), {"__annotations__": {"y": Tensor}}, **{option: True})
+    both = merge(other, type("Third", (TensorClass,), {"__annotations__": {"z": Tensor}}, **{option: True}))
+    for cls in (merge(plain, other), merge(other, plain)):
+        assert getattr(cls.__tensorclass_options__, option) is (option != "tensor_only")
+    assert getattr(both.__tensorclass_options__, option)
+    assert merge(other, type("Words", (TensorClass,), {"__annotations__": {"word": str}}))(torch.ones(2), word="a").word
+
+
+def test_removed_fields_of_merged_classes():
+    """What one class has removed the merged one ignores in old data, unless the other has such a field."""
+    old = type("Old", (TensorClass,), {"__annotations__": {"x": Tensor}}, removed={"y": "2", "z": ""})
+    new = type("New", (TensorClass,), {"__annotations__": {"y": Tensor}}, removed=("w",))
+    assert dict(merge(old, new).__tensorclass_options__.removed) == {"z": "", "w": ""}
+
+
+def test_titles_end():
+    """A name of many fields is cut behind 60 letters, with the number of what it leaves out."""
+    names = ["a" * 10, "b" * 10, "c" * 10, "d" * 10, "e" * 10]
+    cls = type("Title", (TensorClass,), {"__annotations__": dict.fromkeys([*names, "f", "rest"], Tensor)})
+    assert pick(cls, *names).__name__ == "_".join(["Title", *names])  # 60 of them
+    assert pick(cls, *names, "f").__name__ == "_".join(["Title", *names[:4], "and_2"])
+
+
 def test_classes_are_real():
     """They can be inherited from, listed by dataclass functions and matched."""
 
@@ -312,6 +339,21 @@ def test_batch_merge():
         left.merge(Crops(torch.zeros(3, 4, 5)))
     with pytest.raises(TypeError, match="takes tensorclasses"):
         left.merge(left.to_tensordict())
+
+
+def test_what_merged_batches_agree_about():
+    """Names and device are those of both; what one batch does not say the other does."""
+    left, right = batch(2), Crops(torch.zeros(2, 4, 5))
+    assert right.merge(left.pick("label")).names == ["d0"]
+    right.names = ["d0"]
+    assert left.merge(right).names == ["d0"]
+    right.names = ["time"]
+    with pytest.raises(StructureError, match=r"names \('d0',\) and \('time',\)"):
+        left.merge(right)
+    placed = Spans(torch.zeros(2), torch.zeros(2), device="cpu")
+    assert left.merge(placed).device == placed.merge(left).device == torch.device("cpu")
+    with pytest.raises(StructureError, match="devices cpu and meta"):
+        placed.merge(Pose(torch.zeros(2), torch.zeros(2, 3), device="meta"))
 
 
 def test_batch_merge_into_a_class():
