@@ -24,21 +24,8 @@ from ...errors import ArgumentError, FileFormatError, SchemaError, UnsupportedOp
 from ...store import NonTensorStack, TensorDict
 from .._atomic import naming, replacing
 from .._paths import StrPath, text_of
+from . import _columns as cols
 from ._batches import Options, batch_of
-from ._columns import (
-    NATIVE,
-    Column,
-    column_of,
-    columns_of,
-    finite,
-    flat,
-    json_rows,
-    native_type,
-    nest,
-    some,
-    stored,
-    unique,
-)
 
 _WORDS = {"true": True, "false": False, "True": True, "False": False, "": None}
 
@@ -68,8 +55,8 @@ def write_csv(batches: Iterable[Any], path: StrPath, separator: str | None = Non
     header: list[str] | None = None
     with writing(path) as file:
         out = csv.writer(_Lines(file), delimiter=delimiter, lineterminator="\r\n")
-        for batch in some(batches):
-            columns = dict(flat(columns_of(batch, "to_csv"), separator))
+        for batch in cols.some(batches):
+            columns = dict(cols.flat(cols.columns_of(batch, "to_csv"), separator))
             if header is None:
                 header = list(columns)
                 out.writerow(header)
@@ -79,25 +66,25 @@ def write_csv(batches: Iterable[Any], path: StrPath, separator: str | None = Non
             out.writerows(zip(*cells, strict=True))
 
 
-def _cells(column: Column, rows: int, path: str) -> list[str]:
+def _cells(column: cols.Column, rows: int, path: str) -> list[str]:
     """The texts of a column."""
     value = column.value
     if isinstance(value, Tensor) and value.ndim == 1 and not value.is_complex():
-        numbers = stored(value, path)[0].numpy()
+        numbers = cols.stored(value, path)[0].numpy()
         return [str(number) for number in numbers] if numbers.dtype.kind == "f" else [str(n) for n in numbers.tolist()]
-    if isinstance(value, NonTensorStack) and native_type(column.spec, value) is str:
+    if isinstance(value, NonTensorStack) and cols.native_type(column.spec, value) is str:
         if "" in value._table and (None in value._table or _may_lack(column.spec)):
             raise UnsupportedOperationError(
                 f"to_csv: field `{path}` has an empty text, which CSV can't tell from an absent one; use JSON lines"
             )
         return ["" if text is None else text for text in value.tolist()]
-    return ["" if entry is None else json_text(entry).decode() for entry in json_rows(column, rows, path)]
+    return ["" if entry is None else json_text(entry).decode() for entry in cols.json_rows(column, rows, path)]
 
 
 def write_lines(batches: Iterable[Any], path: StrPath, separator: str | None = None) -> None:
     """Write batches that follow each other as JSON lines."""
     with writing(path) as file:
-        for batch in some(batches):
+        for batch in cols.some(batches):
             for row in records_of(batch, separator):
                 file.write(json_text(row) + b"\n")
 
@@ -106,7 +93,7 @@ def write_records(batches: Iterable[Any], path: StrPath, separator: str | None =
     """Write batches that follow each other as a JSON list of objects."""
     start = b"["
     with writing(path) as file:
-        for batch in some(batches):
+        for batch in cols.some(batches):
             for row in records_of(batch, separator):
                 file.write(start + json_text(row))
                 start = b",\n"
@@ -115,9 +102,9 @@ def write_records(batches: Iterable[Any], path: StrPath, separator: str | None =
 
 def records_of(batch: Any, separator: str | None) -> list[Any]:
     """The rows of a batch as JSON objects."""
-    columns = columns_of(batch, "to_json")
-    columns = columns if separator is None else dict(flat(columns, separator))
-    return json_rows(Column(columns), len(batch), "")
+    columns = cols.columns_of(batch, "to_json")
+    columns = columns if separator is None else dict(cols.flat(columns, separator))
+    return cols.json_rows(cols.Column(columns), len(batch), "")
 
 
 # ---- in ----------------------------------------------------------------------------------------------------------
@@ -134,13 +121,17 @@ def read_csv(
     header = next(_rows(reader, name), None)
     if header is None:
         raise FileFormatError("the file is empty; its first line names the columns", name, 0)
-    names = unique(header, name)
-    given = _rows(reader, name, names)
-    first = True
-    while (block := list(islice(given, rows))) or first:
+    names = cols.unique(header, name)
+    for block in _blocks(_rows(reader, name, names), rows):
         columns = _columns(block, names, cls, separator, name)
-        yield batch_of(cls, nest(columns, separator, cls), len(block), **options)
-        first = False
+        yield batch_of(cls, cols.nest(columns, separator, cls), len(block), **options)
+
+
+def _blocks(given: Iterator[Any], rows: int | None) -> Iterator[list[Any]]:
+    """So many rows each; of none an empty block."""
+    yield list(islice(given, rows))
+    while block := list(islice(given, rows)):
+        yield block
 
 
 def _lines(name: str) -> Iterator[str]:
@@ -171,13 +162,15 @@ def _rows(reader: Any, name: str, names: Sequence[str] = ()) -> Iterator[list[st
         yield [*(row or [""]), str(reader.line_num)] if names else row
 
 
-def _columns(block: list[list[str]], names: list[str], cls: Any, separator: str | None, name: str) -> dict[str, Column]:
+def _columns(
+    block: list[list[str]], names: list[str], cls: Any, separator: str | None, name: str
+) -> dict[str, cols.Column]:
     texts = list(zip(*block, strict=True)) or [()] * (len(names) + 1)
-    schema, found = schema_of(cls), dict[str, Column]()
+    schema, found = schema_of(cls), dict[str, cols.Column]()
     for column, given in zip(names, texts, strict=False):
         spec = None if schema is None else _spec_of(schema, column.split(separator or "."))
         try:
-            found[column] = column_of(_values(given, spec), "text", True)
+            found[column] = cols.column_of(_values(given, spec), "text", True)
         except ValueError:
             parse = _parser(spec)
             for text, line in zip(given, texts[-1], strict=True):
@@ -210,10 +203,11 @@ def _values(texts: Sequence[str], spec: FieldSpec | None) -> list[Any]:
 
 
 def _parser(spec: FieldSpec | None) -> Callable[[str], Any]:
-    native = None if spec is None or spec.kind not in ("value", "per_element") else native_type(spec, NonTensorStack())
+    objects = spec is not None and spec.kind in ("value", "per_element")
+    native = cols.native_type(spec, NonTensorStack()) if objects else None
     if native is str and spec is not None:
         return (lambda text: text or None) if _may_lack(spec) else str
-    return _number if spec is None or native in NATIVE or spec.dtype is not None else _loose
+    return _number if spec is None or native in cols.NATIVE or spec.dtype is not None else _loose
 
 
 def _may_lack(spec: FieldSpec | None) -> bool:
@@ -230,7 +224,7 @@ def _number(text: str) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if text[:1] == "[":
-        return finite(json.loads(text))
+        return cols.finite(json.loads(text))
     if "_" in text or not text.isascii():
         raise ArgumentError(text)
     try:
@@ -254,12 +248,8 @@ def read_lines(
     path: StrPath, cls: Any, rows: int | None, separator: str | None = None, **options: Unpack[Options]
 ) -> Iterator[Any]:
     """The batches of a file of JSON lines, of so many rows each."""
-    name = text_of(path)
-    given = _objects(name)
-    first = True
-    while (block := list(islice(given, rows))) or first:
+    for block in _blocks(_objects(text_of(path)), rows):
         yield batch_of_records(block, cls, separator, **options)
-        first = False
 
 
 def _objects(name: str) -> Iterator[dict[str, Any]]:
@@ -280,8 +270,8 @@ def _object(text: str | bytes, name: str, where: str) -> Any:
 
 def batch_of_records(rows: list[Any], cls: Any, separator: str | None, **options: Unpack[Options]) -> Any:
     """A batch whose rows are JSON objects."""
-    whole = column_of(rows, "JSON", True).value or {}
-    return batch_of(cls, nest(whole, separator, cls) if separator is not None else whole, len(rows), **options)
+    whole = cols.column_of(rows, "JSON", True).value or {}
+    return batch_of(cls, cols.nest(whole, separator, cls) if separator is not None else whole, len(rows), **options)
 
 
 def read_records(path: StrPath, cls: Any, separator: str | None, **options: Unpack[Options]) -> Any:
