@@ -248,7 +248,7 @@ def unknown_field(schema: Schema, name: str) -> str:
 def name_problems(name: Any) -> list[Problem]:
     """What keeps a text from being the name of a field: fields are attributes, and arguments in generated source."""
     reason = why_no_name(name)
-    return [Problem(short(name) if reason else name, "the name of a field", short(name), reason)] if reason else []
+    return [Problem(short(name), "the name of a field", short(name), reason)] if reason else []
 
 
 def _former_names(declared: Mapping[str, FieldSpec]) -> dict[str, str]:
