@@ -15,6 +15,7 @@ from tensorclass._schema._constraints import broken
 from tensorclass._schema._domain import Sizes, dtypes_of, numbers
 from tensorclass._schema._dtypes import Shape
 from tensorclass._schema._json import decode, encode, encode_lists
+from tensorclass._schema._resolve import substitute
 from tensorclass._schema._spec import encode_default, short
 from tensorclass.errors import DimSyntaxError, SchemaError
 from tensorclass.typing import Float, Float16, Float32, Int8, Int64, Num, UInt8
@@ -212,7 +213,7 @@ def test_substituted_fields_keep_what_they_say():
         two: Tensor | None = field(default=None, join="fill", fill=2)
         later: Later | None = None  # never defined
 
-    made = Pair[Tensor].__tensorclass_schema__
+    made = substitute(Pair.__tensorclass_schema__, {T: Tensor})
     assert made.pending == ("later",)
     assert made.declared["one"].join == "stack"
     assert (made.declared["two"].join, made.declared["two"].fill) == ("fill", 2)
