@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorClass, produced
+from tensorclass import TensorClass, TensorDict, produced
 from tensorclass._schema import parse_dims
 from tensorclass.errors import BuildError, SchemaError
 from tensorclass.nn import TensorClassSequential
@@ -189,6 +189,18 @@ def test_writes_below_a_class_that_was_written():
     below = step(lambda x: x, Source.x, Result.middle.leaf.x, name="below")
     with pytest.raises(BuildError, match=r"E106(?s:.*)`below` writes `middle.leaf.x`, which module 0 `whole` has"):
         TensorClassSequential(whole, below, input=Source, output=Result, probe=False)
+
+    class Made(TensorClass):
+        x: Float32[Tensor, "4"]
+        later: Float32[Tensor, "4"] = produced()
+
+    class Holds(TensorClass):
+        made: Made
+
+    whole = step(lambda x: Made(x=x), Source.x, Holds.made, name="whole")
+    below = step(lambda x: x, Source.x, Holds.made.later, name="below")
+    with pytest.raises(BuildError, match=r"E106(?s:.*)`below` writes `made.later`, which module 0 `whole` has"):
+        TensorClassSequential(whole, below, input=Source, output=Holds, probe=False)
     with pytest.raises(BuildError, match=r"nothing writes `Result.middle`, which the output"):
         TensorClassSequential(step(lambda x: x, Source.x, Out.y), input=Source, output=Result, probe=False)
 
@@ -234,3 +246,20 @@ def test_hints_about_dtypes_on_the_first_call():
 
     with pytest.raises(SchemaError, match=r"convert with `.to\(torch.float32\)` in the module"):
         TensorClassSequential(wrong, input=Source, output=Only, probe=False)(Source(torch.zeros(2, 4)))
+
+
+def test_a_class_is_no_other_kind_of_value():
+    """A nested batch is read as its class, and not as an untyped container or a number."""
+
+    class Inner(TensorClass):
+        x: Float32[Tensor, "4"]
+
+    class Source(TensorClass):
+        inner: Inner
+        count: int
+
+    for kind, words in ((TensorDict, "it is Inner, here it is declared TensorDict"), (int, "it is Inner")):
+        asks = type("Asks", (TensorClass,), {"__annotations__": {"inner": kind, "count": Inner}})
+        for field, text in ((asks.inner, words), (asks.count, "it is int, here it is declared Inner")):
+            with pytest.raises(BuildError, match=rf"E102(?s:.*){text}"):
+                TensorClassSequential(step(lambda x: x, field, Out.y), input=Source, output=Out, probe=False)

@@ -8,19 +8,8 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mypy import plugin
 from mypy.nodes import TypeAlias, TypeInfo
-from mypy.plugin import (
-    AnalyzeTypeContext,
-    AttributeContext,
-    ClassDefContext,
-    DynamicClassDefContext,
-    FunctionContext,
-    FunctionSigContext,
-    MethodContext,
-    MethodSigContext,
-    Plugin,
-    ReportConfigContext,
-)
 from mypy.types import FunctionLike, Instance, Type, get_proper_type
 
 from .._rules import ANNOTATED
@@ -63,15 +52,15 @@ def _note(ctx: Any, fault: Exception) -> None:
     ctx.api.msg.note(text, where)
 
 
-def _return_type(ctx: FunctionContext | MethodContext) -> Type:
+def _return_type(ctx: plugin.FunctionContext | plugin.MethodContext) -> Type:
     return ctx.default_return_type
 
 
-def _signature(ctx: FunctionSigContext | MethodSigContext) -> FunctionLike:
+def _signature(ctx: plugin.FunctionSigContext | plugin.MethodSigContext) -> FunctionLike:
     return ctx.default_signature
 
 
-def _attribute_type(ctx: AttributeContext) -> Type:
+def _attribute_type(ctx: plugin.AttributeContext) -> Type:
     return ctx.default_attr_type
 
 
@@ -88,7 +77,7 @@ def _digest() -> str:
     return sha1(b"".join(file.read_bytes() for file in files), usedforsecurity=False).hexdigest()
 
 
-class TensorClassPlugin(Plugin):
+class TensorClassPlugin(plugin.Plugin):
     """What mypy asks for by the full name of a class, function, method or attribute."""
 
     def _class(self, fullname: str) -> TypeInfo | None:
@@ -98,25 +87,25 @@ class TensorClassPlugin(Plugin):
             return target.type
         return node if isinstance(node, TypeInfo) else None
 
-    def report_config_data(self, ctx: ReportConfigContext) -> object:
+    def report_config_data(self, ctx: plugin.ReportConfigContext) -> object:
         """What mypy keeps beside its cache: after an update of the plugin files are checked again."""
         return _digest()
 
-    def get_class_decorator_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+    def get_class_decorator_hook(self, fullname: str) -> Callable[[plugin.ClassDefContext], None] | None:
         """`@tensorclass` adds the base class."""
         return guarded(classes.decorated, lambda ctx: None) if fullname == DECORATOR else None
 
-    def get_class_decorator_hook_2(self, fullname: str) -> Callable[[ClassDefContext], bool] | None:
+    def get_class_decorator_hook_2(self, fullname: str) -> Callable[[plugin.ClassDefContext], bool] | None:
         """The base class carries the dataclass transform; the decorator's own would add it twice."""
         return (lambda ctx: True) if fullname == DECORATOR else None
 
-    def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+    def get_base_class_hook(self, fullname: str) -> Callable[[plugin.ClassDefContext], None] | None:
         """Fields are recorded for every class below TensorClass."""
         if fullname in (ROOT, FROZEN_ROOT) or is_batch_class(self._class(fullname)):
             return guarded(classes.declared, lambda ctx: None)
         return None
 
-    def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
+    def get_type_analyze_hook(self, fullname: str) -> Callable[[plugin.AnalyzeTypeContext], Type] | None:
         """`TensorClass["shadow"]` is the class itself; in stubs, a reference is what the plugin makes of the type."""
         if fullname == FIELD:
             return lambda ctx: ctx.api.analyze_type(ctx.type.args[0])
@@ -126,12 +115,12 @@ class TensorClassPlugin(Plugin):
             return None
         return guarded(partial(brackets.base, root=fullname), brackets.unknown)
 
-    def get_dynamic_class_hook(self, fullname: str) -> Callable[[DynamicClassDefContext], None] | None:
+    def get_dynamic_class_hook(self, fullname: str) -> Callable[[plugin.DynamicClassDefContext], None] | None:
         """`Small = pick(Digits, "image")` is a class."""
         kind = algebra.FUNCTIONS.get(fullname)
         return None if kind is None else guarded(partial(algebra.bound, kind=kind), lambda ctx: None)
 
-    def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
+    def get_function_hook(self, fullname: str) -> Callable[[plugin.FunctionContext], Type] | None:
         """Constructors, typed modules, pipelines, joins and torch functions."""
         hook = _FUNCTIONS.get(fullname)
         name = torch.torch_function(fullname)
@@ -141,7 +130,7 @@ class TensorClassPlugin(Plugin):
             hook = values.constructed
         return None if hook is None else guarded(hook, _return_type)
 
-    def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
+    def get_function_signature_hook(self, fullname: str) -> Callable[[plugin.FunctionSigContext], FunctionLike] | None:
         """Torch functions take containers; `PerElement[str] | None` takes what `PerElement[str]` takes."""
         if fullname == torch.LOADER:
             return guarded(torch.loader, _signature)
@@ -153,7 +142,7 @@ class TensorClassPlugin(Plugin):
             return None
         return guarded(partial(torch.widened, collection=collection, sequence=sequence), _signature)
 
-    def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
+    def get_method_hook(self, fullname: str) -> Callable[[plugin.MethodContext], Type] | None:
         """Methods of typed classes, by the class of the instance."""
         if fullname == TYPED_CALL:
             return guarded(members.decorated, _return_type)
@@ -168,7 +157,7 @@ class TensorClassPlugin(Plugin):
             return guarded(torch.same_class, _return_type)
         return guarded(partial(access.called, name=name), _return_type)
 
-    def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
+    def get_method_signature_hook(self, fullname: str) -> Callable[[plugin.MethodSigContext], FunctionLike] | None:
         """`replace` takes the fields; the function of `apply` takes tensors."""
         owner, _, name = fullname.rpartition(".")
         if name not in ("replace", "apply", "apply_") or not is_batch_class(self._class(owner)):
@@ -178,7 +167,7 @@ class TensorClassPlugin(Plugin):
             return guarded(access.replaced, _signature) if name == "replace" else None
         return guarded(partial(meet.applied, tensor=tensor), _signature)
 
-    def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+    def get_attribute_hook(self, fullname: str) -> Callable[[plugin.AttributeContext], Type] | None:
         """Assignments to fields."""
         owner, _, name = fullname.rpartition(".")
         if owner == ROOT:
@@ -187,25 +176,25 @@ class TensorClassPlugin(Plugin):
             return guarded(partial(_field, name=name), _attribute_type)
         return None
 
-    def get_class_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+    def get_class_attribute_hook(self, fullname: str) -> Callable[[plugin.AttributeContext], Type] | None:
         """References to fields: `Digits.image`."""
         if not is_batch_class(self._class(fullname.rpartition(".")[0])):
             return None
         return guarded(refs.known_elsewhere, _attribute_type)
 
 
-def _field(ctx: AttributeContext, name: str) -> Type:
+def _field(ctx: plugin.AttributeContext, name: str) -> Type:
     if not ctx.is_lvalue and not source_of(ctx.api).deleted:
         return refs.known_elsewhere(ctx)
     access.attribute(ctx, name)
     return values.assigned(ctx)
 
 
-def _wrapped(ctx: FunctionContext) -> Type:
+def _wrapped(ctx: plugin.FunctionContext) -> Type:
     return members.known_elsewhere(ctx, stages.wrapped(ctx))
 
 
-_FUNCTIONS: dict[str, Callable[[FunctionContext], Type]] = {
+_FUNCTIONS: dict[str, Callable[[plugin.FunctionContext], Type]] = {
     stages.MODULE: _wrapped,
     stages.TWO_STEP: stages.two_step,
     members.SEQUENTIAL: flow.pipeline,
