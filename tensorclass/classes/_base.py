@@ -202,6 +202,9 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
 
     def _index(self, index: Any) -> Self:
         store = self._store  # which has all that an index needs, but for the words where there are no batch dims
+        row = store._quick(index) if type(index) is int or type(index) is slice else None
+        if row is not None:
+            return self._wrap(row)
         return self._wrap(store._index(index)) if store._batch_size and not store._stacked else super()._index(index)
 
     def _quick(self, index: int | slice) -> Self | None:

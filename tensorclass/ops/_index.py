@@ -121,7 +121,8 @@ def indexed_size(parts: tuple[Any, ...], size: torch.Size, leaf: Tensor | None, 
         return (
             torch.zeros(()).expand(size)[parts].shape
         )  # as many elements as the batch: torch checks no bounds of none
-    return result.shape[: result.ndim - leaf.ndim + len(size)]
+    shape = result.shape
+    return shape[: len(shape) - leaf.ndim + len(size)]
 
 
 def indexed_names(parts: tuple[Any, ...], names: Names, ndim: int) -> Names:
@@ -171,7 +172,7 @@ def _made(parts: tuple[Any, ...], advanced: list[int], names: tuple[str | None, 
 
 def rows(leaves: list[Tensor], index: Tensor) -> list[Tensor]:
     """Gather rows of the first dim; `index_select` is several times faster than advanced indexing on the CPU."""
-    if index.numel() >= 16 and _all_on_cpu((index, *leaves)) and not torch.compiler.is_compiling():
+    if index.numel() >= 16 and _in_place(leaves, (index,)) and not torch.compiler.is_compiling():
         try:
             return [leaf.index_select(0, index) for leaf in leaves]
         except (IndexError, RuntimeError):  # negative entries, functorch wrappers: the general path says what is wrong
@@ -179,8 +180,10 @@ def rows(leaves: list[Tensor], index: Tensor) -> list[Tensor]:
     return by_device(leaves, (index,))
 
 
-def _all_on_cpu(values: Sequence[Any]) -> bool:
-    return False not in [value.is_cpu for value in values if isinstance(value, Tensor)]
+def _in_place(leaves: list[Tensor], parts: Sequence[Any]) -> bool:
+    """Whether tensors in an index need no move: there are none, or all is on the CPU, by a look at the ends."""
+    tensors = [part for part in parts if type(part) is not int and type(part) is not slice and isinstance(part, Tensor)]
+    return not tensors or False not in [type(v) is Tensor and v.is_cpu for v in (*tensors, *leaves[:1], *leaves[-1:])]
 
 
 def near(part: Any, leaf: Tensor) -> Any:
@@ -191,7 +194,7 @@ def near(part: Any, leaf: Tensor) -> Any:
 
 def by_device(leaves: list[Tensor], parts: tuple[Any, ...]) -> list[Tensor]:
     """Index each leaf with the same parts, moved once to each device where leaves lie: torch would for each leaf."""
-    if _all_on_cpu((*leaves, *parts)):
+    if _in_place(leaves, parts):
         index = parts[0] if len(parts) == 1 else parts
         return [leaf[index] for leaf in leaves]
     moved: dict[Any, tuple[Any, ...]] = {None: parts}
@@ -253,12 +256,15 @@ class IndexOps(NameOps):
             if leaves:
                 new = rows(leaves, index)
                 return twin._refill(new, torch.Size((index.shape[0], *size[1:])), self._names)
-        mask = type(index) is Tensor and index.dtype is torch.bool and index.ndim and index.shape == size[: index.ndim]
+        mask = type(index) is Tensor and index.dtype is torch.bool and (index.shape == size or self._masked_by(index))
         parts: Any = (index,) if mask else self._normalised(index)
         twin = self._open(leaves)
         new = apply_index(leaves, parts)
         new_size = indexed_size(parts, size, leaves[0] if leaves else None, new[0] if new else None)
-        return twin._refill(new, new_size, indexed_names(parts, self._names, len(new_size)))
+        return twin._refill(new, new_size, self._names and indexed_names(parts, self._names, len(new_size)))
+
+    def _masked_by(self, index: Tensor) -> bool:
+        return 0 < index.ndim < len(self._batch_size) and index.shape == self._batch_size[: index.ndim]
 
     def _normalised(self, index: Index) -> tuple[Any, ...]:
         try:

@@ -190,15 +190,20 @@ class JoinOps(ShapeOps):
 
     def _cut(self, dim: int, cut: Callable[[Tensor], Sequence[Tensor]], names: Names) -> tuple[Self, ...]:
         """Containers from the pieces of every leaf; the batch sizes come from the pieces of an empty tensor."""
-        size = self._batch_size
+        store: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # which makes the pieces in fewer steps
+        size = store._batch_size
         leaves: list[Tensor] = []
-        twin = self._open(leaves)
+        twin = store._open(leaves)
         probe = leaves[0] if leaves else torch.empty((*size, 0))
         extra = probe.ndim - len(size)
         pieces = [cut(leaf) for leaf in (leaves or [probe])]
         sizes = [piece.shape[: piece.ndim - extra] for piece in pieces[0]]
         columns = list(zip(*pieces, strict=True)) if leaves else [()] * len(sizes)
-        return tuple(twin._make(column, part, names) for column, part in zip(columns, sizes, strict=True))
+        return self._as_pieces([twin._make(column, part, names) for column, part in zip(columns, sizes, strict=True)])
+
+    def _as_pieces(self, made: list[Any]) -> tuple[Self, ...]:
+        """What a store made, as instances of the class over it."""
+        return tuple(map(self._wrap, made) if self._layered else made)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
 
     def split(self, split_size: int | Sequence[int], dim: int | str = 0) -> tuple[Self, ...]:
         """Cut a batch dim into pieces of a size, or of given sizes, as views.
@@ -263,17 +268,18 @@ class JoinOps(ShapeOps):
         >>> [row["a"].item() for row in TensorDict(a=torch.arange(3), batch_size=[3]).unbind(0)]
         [0, 1, 2]
         """
-        if self._stacked:
+        store: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as in `_cut`
+        if store._stacked:
             return self._through("unbind", dim)  # type: ignore[no-any-return]  # a stack of this class
-        at = self._dim(dim, "unbind")
-        names = self._names and (*self._names[:at], *self._names[at + 1 :])
-        size = torch.Size((*self._batch_size[:at], *self._batch_size[at + 1 :]))
+        at, sizes = store._dim(dim, "unbind"), tuple(store._batch_size)
+        names = store._names and (*store._names[:at], *store._names[at + 1 :])
+        size = torch.Size(sizes[:at] + sizes[at + 1 :])
         leaves: list[Tensor] = []
-        twin = self._open(leaves)
+        twin = store._open(leaves)
         if not leaves:
-            return tuple(twin._make([], size, names) for _ in range(self._batch_size[at]))
+            return self._as_pieces([twin._make([], size, names) for _ in range(sizes[at])])
         columns = zip(*[leaf.unbind(at) for leaf in leaves], strict=True)
-        return tuple([twin._make(column, size, names) for column in columns])
+        return self._as_pieces([twin._make(column, size, names) for column in columns])
 
 
 class Join:
@@ -417,18 +423,19 @@ def _join_plain(items: Sequence[Any], torch_fn: Joiner, at: int, new_dim: bool) 
     """The join of containers of one class, of tensors and equal objects; None where the general way looks closer."""
     first = items[0]
     cls = type(first)
-    if not cls._joins_plainly or False in [type(item) is cls for item in items]:
+    if not first._joins_plainly or [type(item) for item in items].count(cls) != len(items):
         return None
-    keeps, layered = cls._keeps_objects, cls._layered
+    keeps, layered = first._keeps_objects, first._layered
     if layered:
         items = [item._store for item in items]
         first = items[0]
     size = first._batch_size
+    twin = first._twin() if first._plain else None  # which becomes the result
     tables: list[dict[str, Any]] = []
     for item in items:
         if item._stacked or item._names is not None or (new_dim and item._batch_size != size):
             return None
-        tables.append(item._live().copy())  # other threads may write meanwhile
+        tables.append(item._live().copy() if tables or twin is None else twin._live())  # others may write meanwhile
     try:
         joined = _join_tables(tables, torch_fn, at, new_dim, keeps)
         length = len(items) if new_dim else sum([item._batch_size[at] for item in items])
@@ -436,25 +443,24 @@ def _join_plain(items: Sequence[Any], torch_fn: Joiner, at: int, new_dim: bool) 
         return None
     if joined is None:
         return None
-    tail = size if new_dim and not at else size[at:] if new_dim else size[at + 1 :]
-    target = torch.Size((*size[:at], length, *tail) if at else (length, *tail))
-    store = first._from_entries(joined, target, first._device, None)
-    return cls._wrap(store) if layered else store
+    sizes = tuple(size)
+    target = torch.Size((*sizes[:at], length, *sizes[at if new_dim else at + 1 :]))
+    if twin is None or not twin._plain:
+        twin = first._from_entries(joined, target, first._device, None)
+    else:
+        twin._batch_size = target
+    return cls._wrap(twin) if layered else twin
 
 
 def _join_tables(
     tables: list[dict[str, Any]], torch_fn: Joiner, at: int, new_dim: bool, keeps: bool
 ) -> dict[str, Any] | None:
     """Join entry by entry; None where one does not join plainly."""
-    joined = tables[0]
-    keys = list(joined)
-    for i, table in enumerate(tables):
-        if list(table) != keys:
-            if len(table) != len(keys):
-                return None
-            tables[i] = {key: table[key] for key in keys}
-    # The first table becomes the result: its values are read before they are replaced.
-    for key, column in zip(keys, zip(*[list(table.values()) for table in tables], strict=True), strict=True):
+    joined = tables[0]  # which becomes the result: each value is read before it is replaced
+    if len(set(map(len, tables))) > 1:
+        return None
+    for key in joined:
+        column = [table[key] for table in tables]
         value = column[0]
         if isinstance(value, Tensor):  # dim 0 is the default, and naming it costs a tenth
             joined[key] = torch_fn(column, at) if at else torch_fn(column)

@@ -6,13 +6,14 @@ import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial as partial_of
 from types import FunctionType
 from typing import Any, Final, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
-from ..core import VALUES, TensorCollection, store_of
+from ..core import VALUES, TensorCollection
 from ..core._batch import broadcasts_to
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ._lengths import lent, take_back
@@ -206,21 +207,20 @@ def _locked(result: C) -> C:
 
 def dunder(self: C, other: object, kernel: Kernel) -> C:
     """The operator form: a foreign operand is Python's business."""
-    if not isinstance(other, OPERANDS):
+    alike = type(other) is type(self)
+    if not (alike or isinstance(other, OPERANDS)):
         return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
-    if (
-        kernel.equality is not None
-        and isinstance(other, TensorCollection)
-        and (not self._kin(other) or (self._batch_size != other._batch_size and _of_owners()))
-    ):
-        return NotImplemented  # type: ignore[no-any-return]  # instances of two classes are not equal, as dataclasses
-    result = binary(self, other, kernel)
-    if kernel.equality is not None and not isinstance(other, Tensor):
-        store: Any = store_of(result)
-        store._equality = (
-            kernel.equality if getattr(other, "_batch_size", store._batch_size) == self._batch_size else None
-        )
-    return result
+    if kernel.equality is None:
+        return binary(self, other, kernel)
+    size = there = self._batch_size
+    if alike or isinstance(other, TensorCollection):
+        there = other._batch_size  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a container
+        if not (alike or self._kin(other)) or (size != there and _of_owners()):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as above
+            return NotImplemented  # type: ignore[no-any-return]  # instances of two classes are not equal, as dataclasses
+    result: Any = binary(self, other, kernel)
+    if alike or not isinstance(other, Tensor):
+        (result._store if result._layered else result)._equality = kernel.equality if there == size else None
+    return result  # type: ignore[no-any-return]  # of the class of self
 
 
 def _of_owners() -> bool:
@@ -327,7 +327,7 @@ def _run(kernel: Kernel, leaves: list[Tensor], right: Right, options: dict[str, 
         right = _repeated(leaves, right)
     many = type(right) is list
     if kernel.foreach is not None and (
-        interpreters() is None and leaves if many else _listable(kernel, leaves, (right,), options)
+        len(leaves) > FEW and interpreters() is None if many else _listable(kernel, leaves, (right,), options)
     ):
         try:
             return kernel.foreach(right, leaves, **options) if kernel.swap else kernel.foreach(leaves, right, **options)  # type: ignore[no-any-return]  # torch's
@@ -335,15 +335,14 @@ def _run(kernel: Kernel, leaves: list[Tensor], right: Right, options: dict[str, 
             pass
     function = kernel.function
     if many:
-        rows = zip(leaves, right, strict=True)  # type: ignore[arg-type]  # a list
-        return (
-            [function(leaf, other, **options) for leaf, other in rows] if options else [function(a, b) for a, b in rows]
-        )
+        return [*map(partial_of(function, **options) if options else function, leaves, right)]  # type: ignore[arg-type]  # a list
     if kernel.numbers == "yes" or isinstance(right, Tensor):
         return [function(leaf, right, **options) for leaf in leaves]
     return [function(leaf, _scalar(leaf, right), **options) for leaf in leaves]
 
 
+FEW: Final = 3
+"""Up to here a loop over tensors takes less time than one call for all of them."""
 SCALAR_FREE: Final = frozenset({"add", "sub", "mul", "div"})
 """Operations that give the same bits with a number and with a 0-d tensor of the leaf's dtype."""
 

@@ -401,6 +401,8 @@ class MappingOps(ReadingOps):
             return self._twin()
         if self._layered and not self._stacked:
             return self._wrap(MappingOps.clone(self._store, **kwargs))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
+        if self._plain and not kwargs and len(self._live()) < 4:  # one call for all takes longer
+            return self._each(lambda leaf: leaf.clone(), self._batch_size, self._names, STORAGE)
         leaves: list[Tensor] = []
         new = self._open(leaves, STORAGE)
         return new._refill(_clone_leaves(leaves, kwargs), self._batch_size, self._names, STORAGE)

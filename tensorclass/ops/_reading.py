@@ -85,10 +85,13 @@ class ReadingOps(TensorCollection):
         kind = type(index)
         if kind is str:
             return self._entry(index)
-        if kind is int or kind is slice:
+        if kind is int or kind is slice or kind is Tensor:
             return self._index(index)
-        if kind is tuple and index and type(index[0]) is str:
+        first = type(index[0]) if kind is tuple and index else None
+        if first is str:
             return self._read(index)
+        if first is int or first is slice:
+            return self._index(index)
         return self._read(unravel_key_to_tuple(index)) if is_key(index) else self._index(index)
 
     def _read(self, path: Path) -> Any:

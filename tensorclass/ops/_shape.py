@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from .._flags import flag, flags
@@ -195,7 +196,8 @@ class ShapeOps(InplaceOps):
         at = self._dim(dim, "unsqueeze", extra=1)
         size = self._batch_size
         names = self._names and (*self._names[:at], None, *self._names[at:])
-        return self._each(lambda leaf: leaf.unsqueeze(at), torch.Size((*size[:at], 1, *size[at:])), names)
+        sizes = tuple(size)
+        return self._each(lambda leaf: leaf.unsqueeze(at), torch.Size((*sizes[:at], 1, *sizes[at:])), names)
 
     @RESHAPED
     def squeeze(self, dim: int | str | None = None) -> Self:
@@ -375,17 +377,19 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.zeros(1, 4), batch_size=[1]).expand(3)["a"].shape
         torch.Size([3, 4])
         """
-        if self._stacked:
+        store: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # whose slots are read faster
+        if store._stacked:
             return self._through("expand", *shape)  # type: ignore[no-any-return]  # a stack of this class
-        size = self._batch_size
+        size = store._batch_size
         new = _expanded(_sizes(shape), size)
         dims = len(size)
-        names = self._names and ((None,) * (len(new) - dims) + self._names)
+        names = store._names and ((None,) * (len(new) - dims) + store._names)
         leaves: list[Tensor] = []
-        twin = self._open(leaves)
+        twin = store._open(leaves)
         shapes = targets(leaves, new, dims)
         expanded = [leaf.expand(*shape) if shape else leaf for leaf, shape in zip(leaves, shapes, strict=True)]
-        return twin._refill(expanded, new, names)
+        result = twin._refill(expanded, new, names)
+        return result if store is self else self._wrap(result)  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # as above
 
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
         """Broadcast to the batch size of another container, or to the shape of a tensor."""
@@ -514,7 +518,7 @@ def targets(leaves: Sequence[Tensor], size: torch.Size, dims: int) -> list[tuple
     for leaf in leaves:
         shape = leaf.shape
         if shape != last:
-            last, target = shape, (*head, *shape[dims:])
+            last, target = shape, head + tuple(shape)[dims:]
         found.append(target)
     return found
 
@@ -532,7 +536,7 @@ def _sizes(shape: tuple[Any, ...]) -> list[int]:
     if (
         type(given) in (tuple, list, torch.Size)
         and all([type(n) is int for n in given])
-        and (torch.compiler.is_compiling() or not given or max(given) <= LARGEST)
+        and (is_dynamo_compiling() or not given or max(given) <= LARGEST)
     ):
         return list(given)
     return as_ints(given, "a shape")
@@ -541,9 +545,8 @@ def _sizes(shape: tuple[Any, ...]) -> list[int]:
 def _expanded(shape: list[int], size: torch.Size) -> torch.Size:
     front = len(shape) - len(size)
     new = [size[i - front] if n == -1 and i >= front else n for i, n in enumerate(shape)]
-    if front < 0 or any(n < 0 for n in new) or any(
-        old not in (1, n) for old, n in zip(size, new[front:], strict=True)
-    ):  # fmt: skip
+    kept = front >= 0 and all([n == 1 or n == m for n, m in zip(size, new[front:], strict=True)])
+    if not kept or any([n < 0 for n in new]):
         raise BatchSizeError(
             f"expand: batch size {list(size)} does not expand to {shape}; sizes are aligned from the last batch dim, "
             "and only a dim of size one grows"
