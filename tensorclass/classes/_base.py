@@ -221,8 +221,9 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         if type(there) is not type(own) and there is not other:
             return None
         if write:  # of nested containers without a class, the one that their field declares may be frozen
-            cls = type(self)
-            if cls.__tensorclass_options__.frozen or (cls.__tensorclass_nested__ and self._live() is not own._live()):
+            if self.__tensorclass_options__.frozen:
+                return None
+            if self.__tensorclass_nested__ and self._live() is not own._live():
                 return None
         store = own._beside(there, mine, theirs, write, whole)
         return None if store is None else self if write else self._wrap(store)

@@ -215,15 +215,16 @@ class InplaceOps(IndexOps):
         if (type(index) is not int and type(index) is not slice) or not (type(value) is type(self) or given):
             return False
         own: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # whose slots are read faster
-        size = () if own._stacked else own._batch_size  # a stack would ask all of its members
+        size = () if own._stacked else tuple(own._batch_size)  # a stack would ask all of its members
         if not size or (type(index) is int and not -size[0] <= index < size[0]):
             return False
         leaves: list[Tensor] = []
         sources: list[Tensor] = []
         if self._beside(value, leaves, sources, True, whole) is None or not leaves:
             return False
-        alike = type(index) is int and getattr(value, "_batch_size", None) == size[1:] and self._is_rigid()
-        return copied_alike(leaves, [leaf[index] for leaf in leaves], sources, alike)
+        alike = type(index) is int and self._layered and not given and self._is_rigid()
+        alike = alike and value._store._batch_size == size[1:]
+        return copied_alike(leaves, None if alike else [leaf[index] for leaf in leaves], sources, alike, index=index)
 
     def _fill_at(self, index: Any, value: Any, key: str | None = None) -> bool:
         """Write a number to the elements at an int, a slice or a mask; False leaves all else to the general way."""

@@ -67,30 +67,38 @@ def _kept(index: Any, written: list[Tensor]) -> Any:
 
 
 def copied_alike(
-    leaves: list[Tensor], targets: list[Tensor], sources: list[Tensor], alike: bool, non_blocking: bool = False
-) -> bool:
+    leaves: list[Tensor], views: list[Tensor] | None, sources: list[Tensor], alike: bool, non_blocking: bool = False,
+    index: Any = None,
+) -> bool:  # fmt: skip
     """Copy sources of dtype and shape of their targets into leaves that are surely writable; else False, and nothing.
 
     Args:
         leaves: the tensors that hold the targets.
-        targets: these, or views of them.
+        views: the targets; None for the leaves at an index, where no view of them has to be looked at.
         sources: one for each target.
         alike: a declaration and the batch sizes say that dtypes and shapes are the same.
         non_blocking: whether copies may be asynchronous.
+        index: where in the leaves the targets are.
     """
+    targets = leaves if views is None else views
     for target, source in () if alike else zip(targets, sources, strict=True):
         if target.dtype is not source.dtype or source.is_nested or target.shape != source.shape:
             return False
     if torch.compiler.is_compiling():  # dynamo can't ask whether a tensor was made in inference mode
         if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
             return False
+        targets = [leaf[index] for leaf in leaves] if views is None else views
         _copy(targets, apart(targets, sources), non_blocking)
         return True
     if _any_tracked(*leaves) or not all(map(Tensor.is_contiguous, leaves)) or any(map(Tensor.is_inference, leaves)):
         return False
     if _interpreters() is not None or _aliases(tuple(targets), {}, tuple(sources)):
-        sources = apart(targets, sources)
-    _copy(targets, sources, non_blocking)
+        sources = apart(targets if views is not None else [leaf[index] for leaf in leaves], sources)
+    if views is not None:
+        _copy(views, sources, non_blocking)
+        return True
+    for leaf, source in zip(leaves, sources):  # noqa: B905  # a keyword takes time
+        leaf[index] = source  # torch makes no object of this view
     return True
 
 
