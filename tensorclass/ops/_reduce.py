@@ -186,7 +186,7 @@ def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = 
     """One batch dim of plain tensors, whose dtypes stay where a class declares them; None for the general way."""
     store = self._store if self._layered else self  # whose slots are read faster
     typed = declared and store is not self
-    if not store._plain or store._names is not None or (typed and not self._is_rigid(True)):
+    if not store._plain or store._names is not None:
         return None
     size, function = tuple(store._batch_size), reducer.function
     if not -len(size) <= dim < len(size):
@@ -199,6 +199,8 @@ def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = 
     try:
         new = [function(leaf, at) for leaf in leaves]
     except (RuntimeError, IndexError):  # the general way says of which leaf
+        return None
+    if typed and not self._is_rigid(True) and [v.dtype for v in leaves] != [v.dtype for v in new]:
         return None
     left = store._batch_size if stays else torch.Size(size[:at] + size[at + 1 :])
     result = (twin if declared else untyped(twin))._refill(new, left, None, VALUES)
