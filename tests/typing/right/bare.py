@@ -1,6 +1,6 @@
 # pyright: strict
 # checkers: mypy+plugin
-"""The decorator alone: constructor, fields, container methods, inheritance, generic classes, pipelines."""
+"""The decorator by itself: constructor, fields, container methods, inheritance, generic classes, pipelines."""
 
 import dataclasses
 from collections.abc import Iterator

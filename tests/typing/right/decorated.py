@@ -31,7 +31,7 @@ assert_type(Whole(torch.zeros(3)).to("cpu"), Whole)
 assert_type(is_tensorclass(point), bool)
 
 
-# ---- the decorator alone: the constructor's fields and attributes
+# ---- the decorator by itself: the constructor's fields and attributes
 @tensorclass
 class Alone:
     x: Float32[Tensor, ""]

@@ -1,6 +1,6 @@
 # pyright: strict, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # checkers: mypy+plugin
-"""The decorator alone: everything that the base class shows."""
+"""The decorator by itself: everything that the base class shows."""
 
 from typing import Generic, TypeVar
 
