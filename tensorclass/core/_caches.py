@@ -100,7 +100,7 @@ KEPT = MappingProxyType({
     "core._mapped: pytree.register_pytree_node": "the classes of the package that stand in for tensors",
     "io._mapped_tensor._MAPS": "maps of files that handles share; weak values",
     "io._lock._HELD": "the files that this process has locked, until they are let go",
-    "io._advice.libc": "the C library",
+    "io._memory.libc": "the C library",
     "io._remote._OPEN": "remote files; weak values",
     "io._remote._RECENT": "sixteen remote files",
     "io._remote._trace": "one check of the answers of http servers",

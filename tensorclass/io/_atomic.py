@@ -9,13 +9,14 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ._memory import scatter
+from ._memory import exchange, scatter
 from ._remote import fetch, is_url, open_remote
 
 try:
@@ -129,14 +130,14 @@ class Target:
 
     def _sweep(self) -> None:
         """Remove the temporary files of this name whose writers are dead; another's may be on another machine."""
-        pattern = re.compile(rf"\.{re.escape(self.name)}\.(\d+)-\d+\.tmp")
         for entry in os.listdir(self._folder_fd):
-            found = pattern.fullmatch(entry)
-            if found is not None and (entry == self.temporary or not _alive(int(found[1]))):
+            if _left(entry, self.name, self.temporary):
                 self._sweep_one(entry)
 
     def _sweep_one(self, entry: str) -> None:
         with suppress(OSError):  # another save sweeps as well
+            if stat.S_ISDIR(os.stat(entry, dir_fd=self._folder_fd, follow_symlinks=False).st_mode):
+                shutil.rmtree(os.path.join(self.folder or ".", entry), ignore_errors=True)
             fd = os.open(entry, os.O_RDWR | _SAFE, dir_fd=self._folder_fd)
             try:
                 if fcntl is not None:
@@ -241,6 +242,72 @@ def replacing(path: str, sweep: bool = True, settle: Callable[[Target], None] = 
         target.end()
 
 
+@contextmanager
+def replacing_folder(path: str) -> Iterator[str]:
+    """Write a folder, which the block makes under the name it is given; at its end it takes its place as a whole.
+
+    Raises:
+        OSError: with the path; the old folder is untouched, and nothing else is left behind.
+    """
+    path = os.path.abspath(path)
+    with naming(path), suppress(FileNotFoundError):
+        kind = stat.S_IFMT(os.lstat(path).st_mode)
+        if kind != stat.S_IFDIR:
+            raise NotADirectoryError(errno.ENOTDIR, f"{_KINDS.get(kind, 'a file')} in the place of a folder", path)
+    with scratch(path) as temporary:
+        yield temporary
+        with naming(path, "while bringing the folder to the disk"):
+            for above, _, files in os.walk(temporary, topdown=False):
+                for part in [*files, ""]:
+                    _sync(os.path.join(above, part))
+            _exchange(temporary, path)
+            _sync(os.path.dirname(path))
+
+
+@contextmanager
+def scratch(path: str, more: str = "") -> Iterator[str]:
+    """The name of a folder beside a path, which the block may make and its end removes, as the next writer does.
+
+    Raises:
+        OSError: with the path of the folder around both, where nothing can be written there.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}-{threading.get_ident()}{more}.tmp")
+    with naming(folder):
+        for entry in [entry for entry in os.listdir(folder) if _left(entry, name, temporary)]:
+            shutil.rmtree(os.path.join(folder, entry), ignore_errors=True)
+        os.mkdir(temporary)
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _left(entry: str, name: str, mine: str) -> bool:
+    """Whether a name in a folder is the temporary one of a writer that is dead."""
+    found = re.fullmatch(rf"\.{re.escape(name)}\.(\d+)-\d+\.tmp", entry)
+    return found is not None and (entry == os.path.basename(mine) or not _alive(int(found[1])))
+
+
+def _sync(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _exchange(new: str, path: str) -> None:
+    """Put a folder in the place of another one, which gets its name, in one step where the system has one."""
+    if not os.path.lexists(path):
+        os.rename(new, path)
+    elif not exchange(new, path):
+        aside = f"{new[:-4]}0.tmp"
+        os.rename(path, aside)
+        os.rename(new, path)
+        os.rename(aside, new)
+
+
 def make_folder(path: str) -> None:
     """Make a folder and those above it, each brought to the disk.
 
@@ -256,11 +323,7 @@ def make_folder(path: str) -> None:
             os.mkdir(path)
         if not os.path.isdir(path):
             raise NotADirectoryError(errno.ENOTDIR, "a file in the place of a folder", path)
-        fd = os.open(parent, _FOLDER)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        _sync(parent)
 
 
 def reserve(fd: int, size: int, path: str) -> None:

@@ -52,14 +52,26 @@ class Column(NamedTuple):
         at = next(rows.columns)
         return rows.table.copy(at, rows.places[at], self.step, rows.cuts)
 
+    def over(self, tensors: Iterator[Tensor], _: Any) -> Tensor:
+        """All rows."""
+        return next(tensors)
 
-class _Ragged(NamedTuple):
+
+class RaggedColumn(NamedTuple):
     """Two columns: spans, and the values that they cut."""
 
     spans: Column
     values: Column
+    nested: bool
+    """Whether it is a nested tensor of torch."""
 
-    def take(self, rows: Rows) -> RaggedTensor:
+    def over(self, tensors: Iterator[Tensor], _: Any) -> Any:
+        """All elements, around packed values."""
+        spans, values = next(tensors), next(tensors)
+        found = RaggedTensor._of(values, spans, True)
+        return found.to_nested() if self.nested else found
+
+    def take(self, rows: Rows) -> Any:
         """The elements, packed."""
         spans, at = self.spans.take(rows), next(rows.columns)
         starts, lengths = spans.view(-1, 2).numpy().T
@@ -72,14 +84,19 @@ class _Ragged(NamedTuple):
             rows.look([at], np.broadcast_to(places, (at + 1, len(places))))
         cuts = [int(before[cut * each]) for cut in rows.cuts] if rows.cuts and each else None
         values = rows.table.copy(at, places, step, cuts)
-        return RaggedTensor._of(values, torch.from_numpy(np.stack([before, lengths], 1)).view(spans.shape), True)
+        packed = torch.from_numpy(np.stack([before, lengths], 1)).view(spans.shape)
+        return self.over(iter([packed, values]), None)
 
 
-class _Objects(NamedTuple):
+class ObjectColumn(NamedTuple):
     """A column of places in a table of Python objects, which each shard has."""
 
     places: Column
     number: int
+
+    def over(self, tensors: Iterator[Tensor], tables: Sequence[Sequence[Any]]) -> NonTensorStack[Any]:
+        """All objects of a table."""
+        return NonTensorStack._of(tuple(tables[self.number]), next(tensors))
 
     def take(self, rows: Rows) -> NonTensorStack[Any]:
         """The objects; those that rows share are shared by the result too."""
@@ -95,7 +112,7 @@ def _own(value: Any) -> Any:
     return value if type(value) in ATOMS else deepcopy(value)
 
 
-class _Same:
+class Same:
     """What all rows share, in all shards."""
 
     def __init__(self, value: Any) -> None:
@@ -103,12 +120,16 @@ class _Same:
 
     def __eq__(self, other: object) -> bool:
         mine: Any = self.value
-        theirs: Any = other.value if isinstance(other, _Same) else None
+        theirs: Any = other.value if isinstance(other, Same) else None
         if isinstance(mine, Node):
             return type(mine) is type(theirs) and mine._same_node(theirs, torch.equal)
         return same_object(mine, theirs)
 
     __hash__ = None  # type: ignore[assignment]  # forms are compared, and nothing else
+
+    def over(self, *_: Any) -> Any:
+        """The value."""
+        return self.value
 
     def take(self, _: Rows) -> Any:
         """A value of their own."""
@@ -134,19 +155,18 @@ class Form(NamedTuple):
         for _, part in self.entries:
             if isinstance(part, Form):
                 yield from part.columns()
-            elif not isinstance(part, _Same):
+            elif not isinstance(part, Same):
                 yield from [part] if isinstance(part, Column) else [one for one in part if isinstance(one, Column)]
 
     def take(self, rows: Rows) -> Any:
         """The container of some rows; nothing is validated again."""
         return self._around({key: part.take(rows) for key, part in self.entries}, rows.count)
 
-    def over(self, tensors: Iterator[Tensor], count: int) -> Any:
-        """The container of a shard that has no other columns than tensors, around those."""
+    def over(self, tensors: Iterator[Tensor], tables: Sequence[Sequence[Any]], count: int) -> Any:
+        """The container around whole columns, and tables of Python objects."""
         found = {}
         for key, part in self.entries:
-            whole = part.over(tensors, count) if isinstance(part, Form) else None
-            found[key] = whole or (next(tensors) if isinstance(part, Column) else part.value)
+            found[key] = part.over(tensors, tables, count) if isinstance(part, Form) else part.over(tensors, tables)
         return self._around(found, count)
 
     def _around(self, entries: dict[str, Any], count: int) -> Any:
@@ -188,18 +208,21 @@ def _form(batch: Any, found: Parts) -> Form | None:
 def _part(value: Any, found: Parts) -> Any:
     if isinstance(value, TensorCollection):
         return _form(value, found)
-    if isinstance(value, Tensor):
+    nested = isinstance(value, Tensor) and value.is_nested
+    if nested and (value.layout is not torch.jagged or value.lengths() is not None or value.requires_grad):
+        return None
+    if isinstance(value, Tensor) and not nested:
         return _column(value, found)
-    if isinstance(value, RaggedTensor):
-        table, spans = value._packed()
+    if nested or isinstance(value, RaggedTensor):
+        table, spans = (RaggedTensor(value) if nested else value)._packed()
         first, second = _column(spans, found), _column(table, found)
-        return None if first is None or second is None else _Ragged(first, second._replace(step=0))
+        return None if first is None or second is None else RaggedColumn(first, second._replace(step=0), nested)
     if isinstance(value, NonTensorStack):
         objects, places = value._held
         found.tables.append(objects)
         column = _column(places, found)
-        return None if column is None else _Objects(column, len(found.tables) - 1)
-    return _Same(value)
+        return None if column is None else ObjectColumn(column, len(found.tables) - 1)
+    return Same(value)
 
 
 def _column(value: Tensor, found: Parts) -> Column | None:

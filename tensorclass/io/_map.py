@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ._advice import libc
 from ._atomic import read_at
-from ._memory import blank, buffer_at, buffer_of, tensor_over
+from ._memory import blank, buffer_at, buffer_of, libc, tensor_over
 
 _FAILED = ctypes.c_void_p(-1).value
 _NORESERVE = 0x4000 if sys.platform == "linux" else 0

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +15,7 @@ from torch import Tensor
 
 from ._dtypes import CARRIED
 
+LINUX = sys.platform == "linux"
 _BYTE = ctypes.c_ubyte
 _ODD = frozenset(CARRIED.values())
 """dtypes that torch makes no tensor over a buffer of, at once."""
@@ -25,6 +29,27 @@ def buffer_of(tensor: Tensor) -> Any:
 def buffer_at(address: int, size: int) -> Any:
     """Bytes at an address, which whoever asked keeps alive."""
     return (_BYTE * size).from_address(address)
+
+
+@functools.cache
+def libc() -> Any:
+    """What maps memory: Python's own maps keep a descriptor each."""
+    found = ctypes.CDLL(None, use_errno=True)
+    address, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    found.mmap.restype = address
+    found.mmap.argtypes = [address, size, number, number, number, ctypes.c_longlong]
+    found.munmap.argtypes = [address, size]
+    if LINUX:
+        found.madvise.argtypes = [address, size, number]
+        found.mincore.argtypes = [address, size, address]
+    return found
+
+
+def exchange(one: str, other: str) -> bool:
+    """Give two files or folders each other's name in one step; False where the system can't."""
+    here = -100  # AT_FDCWD: paths are from the working directory
+    swap = getattr(libc(), "renameat2", None) if LINUX else None
+    return swap is not None and swap(here, os.fsencode(one), here, os.fsencode(other), 2) == 0  # RENAME_EXCHANGE
 
 
 class _Span:

@@ -245,7 +245,7 @@ class Shelf:
     def __getitem__(self, number: int) -> Any:
         batch, parts = self._having([number]).held[number]
         form: Any = parts.form  # of a known header
-        return form.over(iter(parts.tensors), self.shards[number].rows) if batch is None else batch
+        return form.over(iter(parts.tensors), [], self.shards[number].rows) if batch is None else batch
 
     def _having(self, numbers: Sequence[int]) -> Table:
         """The open shards, these among them; those that were not used for long are closed when there are too many."""

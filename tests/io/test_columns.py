@@ -259,7 +259,7 @@ def test_rows_that_are_not_in_memory(tmp_path, monkeypatch):
             return 0
 
     monkeypatch.setattr(_advice, "libc", Libc)
-    monkeypatch.setattr(_advice, "_LINUX", True)
+    monkeypatch.setattr(_advice, "LINUX", True)
     page = _advice.PAGE
     begins = np.array([10 * page + 5, 3 * page, 4 * page, 10 * page + 90, 200 * page - 1])
     _advice.fetch(begins, 100, 0)

@@ -127,7 +127,10 @@ def restored(value: Tensor, name: str) -> Tensor:
     dtype = DTYPES.get(name)
     if dtype is None or (dtype.is_complex and value.shape[-1:] != (2,)):
         raise ArgumentError(f"a tensor of shape {list(value.shape)} was not stored as {name!r:.40}")
-    return torch.view_as_complex(value.contiguous()).to(dtype) if dtype.is_complex else value.to(dtype)
+    if dtype.is_complex:
+        value = value.contiguous() if value.numel() else value.new_empty(value.shape)  # whose strides may be anything
+        return torch.view_as_complex(value).to(dtype)
+    return value.to(dtype)
 
 
 def native_type(spec: FieldSpec | None, stack: NonTensorStack[Any]) -> Any:

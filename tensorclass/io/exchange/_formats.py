@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..._flags import flags
 from ..._schema import schema_of
 from ...classes._json import load as read_fields
 from ...errors import ArgumentError, UnsupportedOperationError
-from ...ops import cat
+from .._atomic import replacing_folder, scratch
 from .._dataset import TensorClassDataset
 from .._files import load, save
 from .._manifest import NAME as MANIFEST
 from .._optional import optional
 from .._paths import StrPath, text_of
-from ._arrow import arrow, tables
-from ._columns import some
 from ._frames import hf_tables
 from ._parquet import BLOCK, batch_in, read_ipc, read_parquet, write_dataset, write_ipc, write_parquet
 from ._persistent import PersistentTensorDict, mapping_of
+from ._spool import spooled
 from ._text import read_csv, read_lines, read_records, write_csv, write_lines, write_records
 
 Batches = Iterable[Any]
@@ -34,6 +33,7 @@ def _read_stored(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
 
 def _read_store(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
     with PersistentTensorDict.open(path) as whole:
+        whole._keeps = True
         found = whole.stored_class if cls is None else cls
         if not whole.batch_size:
             raise UnsupportedOperationError(f"{text_of(path)}: rows are one batch dim, the batch size is []")
@@ -42,18 +42,14 @@ def _read_store(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
             yield part if schema_of(found) is None else read_fields(found, mapping_of(part))
 
 
-def _write_store(batches: Batches, path: str) -> None:
-    PersistentTensorDict.create(_joined(batches), path, "zarr" if path.endswith(".zarr") else "h5").close()
+def _write_store(batches: Batches, path: str, backend: str = "h5") -> None:
+    with spooled(batches, path) as whole:
+        PersistentTensorDict.create(whole, path, backend).close()
 
 
 def _write_stored(batches: Batches, path: StrPath) -> None:
-    save(_joined(batches), path, archive=True)
-
-
-def _joined(batches: Batches) -> Any:
-    """Batches as one, in memory."""
-    found = list(some(batches))
-    return found[0] if len(found) == 1 else cat(found)
+    with spooled(batches, text_of(path)) as whole:
+        save(whole, path, archive=True)
 
 
 def _read_dataset(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
@@ -67,16 +63,22 @@ def _read_hf(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
 
 
 def _write_hf(batches: Batches, path: StrPath) -> None:
-    datasets, pa = optional("datasets", "A Hugging Face dataset", "hf"), arrow()
-    datasets.Dataset(pa.concat_tables(list(tables(batches, "to_hf", False)))).save_to_disk(text_of(path))
+    datasets = optional("datasets", "A Hugging Face dataset", "hf")
+    with scratch(text_of(path), "1") as folder, replacing_folder(text_of(path)) as target:
+        write_ipc(batches, os.path.join(folder, "rows"), stream=True)
+        datasets.Dataset.from_file(os.path.join(folder, "rows")).save_to_disk(target)
+
+
+def _write_dataset(batches: Batches, path: StrPath) -> None:
+    with replacing_folder(text_of(path)) as target:
+        write_dataset(batches, target)
 
 
 class Format(NamedTuple):
-    """How files with an ending are read and written."""
+    """How files with an ending are read and written; what is written appears whole or not at all."""
 
     read: Callable[..., Iterator[Any]]
     write: Callable[[Batches, str], Any]
-    folder: bool = False
 
 
 def _read_json(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
@@ -94,9 +96,9 @@ FORMATS: dict[str, Format] = {
     ".safetensors": Format(_read_stored, _write_stored),
     ".h5": Format(_read_store, _write_store),
     ".hdf5": Format(_read_store, _write_store),
-    ".zarr": Format(_read_store, _write_store, True),
-    ".hf": Format(_read_hf, _write_hf, True),
-    "": Format(_read_dataset, write_dataset, True),
+    ".zarr": Format(_read_store, partial(_write_store, backend="zarr")),
+    ".hf": Format(_read_hf, _write_hf),
+    "": Format(_read_dataset, _write_dataset),
 }
 """By the end of the name; a folder without one is a dataset of this library."""
 
@@ -122,8 +124,8 @@ def format_of(path: str) -> Format:
 def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = False) -> None:
     """Write the rows of one file or folder as another, whose format its ending says.
 
-    Formats that are read and written by rows go through memory a few thousand rows at a time. The target appears
-    whole or not at all.
+    Rows go through memory a few thousand at a time; those of `.json`, and Python values for a target whose rows lie by
+    columns, as a whole. The target appears whole or not at all.
 
     Args:
         source: `.parquet`, `.arrow`, `.csv`, `.jsonl`, `.json`, `.safetensors`, `.h5`, `.zarr`, `.hf`, or the folder
@@ -144,14 +146,4 @@ def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = 
     if os.path.exists(there) and (not force or os.path.samefile(here, there)):
         raise FileExistsError(17, "it is there already; `--force` or `force=True` replaces it", there)
     batches = reader.read(here, cls, BLOCK)
-    temporary = os.path.join(os.path.dirname(there), f".{os.getpid()}.{os.path.basename(there)}")
-    try:
-        writer.write(batches, temporary)
-        if os.path.isdir(there):
-            shutil.rmtree(there)
-        os.replace(temporary, there)
-    finally:
-        if os.path.isdir(temporary):
-            shutil.rmtree(temporary)
-        elif os.path.exists(temporary):
-            os.unlink(temporary)
+    writer.write(batches, there)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path as FilePath
+from math import prod
 from typing import Any, ClassVar
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import numpy as np
 import torch
@@ -32,19 +32,23 @@ from ...errors import (
     UnsupportedOperationError,
     did_you_mean,
 )
+from ...ops import cat
 from ...store import NonTensorData, NonTensorStack, RaggedTensor, TensorDict, TensorDictBase, Unbatched
 from ...store.entries._non_tensor import presented
 from ...store.entries._rows import spans_of
 from .._classes import find_class
+from .._columns import Same
 from .._format import ClassPart
 from .._manifest import class_part
-from .._optional import optional
-from .._paths import StrPath, text_of
+from .._paths import StrPath
 from .._values import Unstorable, decode, encode
 from ._columns import as_json, restored, stored
+from ._stores import name_of, open_store, place_of, plain_index, runs_of
 
 _ATTR = "tensorclass"
 _MODES = ("r", "r+", "w", "w-", "x", "a")
+_BLOCK = 1 << 23
+"""Bytes that are written together, and those of a chunk of a zarr array when nobody says how many rows it has."""
 
 
 @flags
@@ -97,13 +101,16 @@ class PersistentTensorDict(TensorDictBase):
                 f'backend is "h5" or "zarr", mode one of {", ".join(_MODES)}; got {backend!r}, {mode!r}'
             )
         self._backend = backend
-        self._file: Any = _open(filename, mode, backend, self.LOCKING) if group is None else None
+        self._file: Any = open_store(filename, mode, backend, self.LOCKING) if group is None else None
         self._group: Any = self._file if group is None else group
         self._writes = mode != "r"
         self._kwargs = kwargs
         self._lock: Any = None
         self._device = as_device(device)
         self._stacks = non_tensor_as_stack
+        self._keeps = False
+        """Whether Python objects that were read are kept, for who reads all rows in parts."""
+        self._memo: dict[str, Any] = {}
         about = self._about(self._group)
         given = None if batch_size is None else as_batch_size(batch_size)
         size = torch.Size(about["batch_size"]) if given is None and "batch_size" in about else given
@@ -122,15 +129,17 @@ class PersistentTensorDict(TensorDictBase):
 
     @classmethod
     def create(cls, batch: Any, path: Any, backend: str, **kwargs: Any) -> Self:
-        """A new store of what a container holds, open for reading and writing."""
-        new = cls(filename=path, mode="w", backend=backend, batch_size=batch.batch_size, **kwargs)
-        new._names = batch._names
-        try:
-            new._fill_group(batch._solid())
-        except BaseException:  # whatever it is, the file is closed
-            new.close()
-            raise
-        return new
+        """A new store of what a container holds, open for reading and writing; it replaces one that is there whole."""
+        with place_of(path, backend) as where:
+            group = open_store(where, "w", backend, False)
+            try:
+                new = cls(group=group, mode="w", backend=backend, batch_size=batch.batch_size, **kwargs)
+                new._names = batch._names
+                new._fill_group(batch._solid())
+            finally:
+                if backend == "h5":
+                    group.close()
+        return cls(filename=path, mode="r+", backend=backend, **kwargs)
 
     @classmethod
     def from_dict(cls, input_dict: Any, *args: Any, filename: Any = None, backend: str = "h5", **options: Any) -> Any:
@@ -183,10 +192,9 @@ class PersistentTensorDict(TensorDictBase):
 
     def _nodes(self) -> dict[str, Any]:
         group = self._live_group()
-        names = list(group)
-        if self._backend == "zarr":  # which lists them in any order
-            order = {name: i for i, name in enumerate(self._about(group).get("keys", []))}
-            names.sort(key=lambda name: (order.get(name, len(order)), name))
+        order = {name: i for i, name in enumerate(self._about(group).get("keys", []))}
+        names = sorted(group) if self._backend == "zarr" else list(group)  # zarr lists them in any order
+        names.sort(key=lambda name: order.get(name, len(order)))
         return {"" if name == "%" else unquote(name): group[name] for name in names}
 
     def _is_group(self, node: Any) -> bool:
@@ -248,19 +256,30 @@ class PersistentTensorDict(TensorDictBase):
         if kind == "shared":
             value = torch.from_numpy(np.array(node[()]))
             return Unbatched(restored(value, about["dtype"]) if "dtype" in about else value)
-        try:
-            value = json.loads(bytes(node[()]).decode())
-            value = value if about.get("json") else decode(value)
-        except (ValueError, TypeError, RecursionError) as error:
-            raise FileFormatError(f"its value can't be read: {error!s:.100}", None, None, key) from None
-        if kind != "objects":
-            return NonTensorData(value) if kind == "data" else value
-        stack = NonTensorStack.of(value, self._batch_size)
-        return stack if index == () else stack[index]
+        found = self._memo.get(node.name)
+        if found is None:
+            try:
+                value = json.loads(bytes(node[()]).decode())
+                value = value if about.get("json") else decode(value)
+            except (ValueError, TypeError, RecursionError) as error:
+                raise FileFormatError(f"its value can't be read: {error!s:.100}", None, None, key) from None
+            if kind != "objects":
+                return NonTensorData(value) if kind == "data" else value
+            found = NonTensorStack.of(value, self._batch_size)
+            if self._keeps:
+                self._memo[node.name] = found
+        return found if index == () else found[index]
 
     def _ragged(self, kind: str, parts: PersistentTensorDict, index: Any) -> Any:
-        spans = spans_of(parts._load("lengths", parts._node("lengths")))
-        found = RaggedTensor._of(parts._load("values", parts._node("values")), spans, True)
+        lengths = parts._load("lengths", parts._node("lengths"))
+        rows = index[0] if len(index) == 1 and lengths.ndim == 1 else None
+        inside: Any = ()
+        if isinstance(rows, slice) and rows.step in (None, 1):  # the values of these rows, and no others
+            begin, end, _ = rows.indices(len(lengths))
+            first = int(lengths[:begin].sum())
+            lengths = lengths[begin:end]
+            inside, index = (slice(first, first + int(lengths.sum())),), ()
+        found = RaggedTensor._of(parts._load("values", parts._node("values"), inside), spans_of(lengths), True)
         found = found if index == () else found[index]
         return found if kind == "ragged" else found.to_nested() if len(found.shape) else found.item()
 
@@ -280,7 +299,7 @@ class PersistentTensorDict(TensorDictBase):
         return self._entries()
 
     def _node(self, key: str) -> Any:
-        group, name = self._live_group(), _name_of(key)
+        group, name = self._live_group(), name_of(key)
         if name not in group:
             names = list(self._nodes())
             raise MissingKeyError(
@@ -294,7 +313,7 @@ class PersistentTensorDict(TensorDictBase):
 
     def get(self, key: Any, default: Any = ..., **options: Any) -> Any:
         """The value of a key, or `default` when it is absent; see `TensorDict.get`."""
-        if isinstance(key, str) and _name_of(key) in self._live_group():
+        if isinstance(key, str) and name_of(key) in self._live_group():
             return presented(self, self._load(key, self._node(key)))
         return super().get(key, **({} if default is ... else {"default": default}), **options)
 
@@ -305,7 +324,7 @@ class PersistentTensorDict(TensorDictBase):
 
     def _rows(self, index: Any) -> TensorDict:
         """The elements at an index, in memory."""
-        plain = _plain(index)
+        plain = plain_index(index)
         if plain is None or (dims := len(list(plain))) > len(self._batch_size):
             return self._twin()[index]  # type: ignore[no-any-return]  # a TensorDict
         size = torch.empty(self._batch_size, device="meta")[plain].shape
@@ -350,7 +369,7 @@ class PersistentTensorDict(TensorDictBase):
 
     def _put(self, key: str, value: Any, coded: bool = False) -> None:
         self._writable("write")
-        name, group = _name_of(key), self._live_group()
+        name, group = name_of(key), self._live_group()
         old = group.get(name, None)
         if isinstance(value, TensorCollection):
             if isinstance(value, PersistentTensorDict):
@@ -363,16 +382,21 @@ class PersistentTensorDict(TensorDictBase):
             return None
         if isinstance(value, RaggedTensor) or (isinstance(value, Tensor) and value.is_nested):
             return self._put_ragged(name, value)
-        array, about = self._encoded(key, value, coded)
+        tensor, about = self._encoded(key, value, coded)
+        like = stored(tensor[:0] if tensor.ndim else tensor, key)[0].numpy()
+        shape = (*tensor.shape[:1], *like.shape[1:]) if tensor.ndim else like.shape
         alike = None if old is None or self._is_group(old) else (old.shape, old.dtype, self._about(old))
-        if old is not None and alike == (array.shape, array.dtype, about):
-            old[...] = array
-            return None
-        if old is not None:
-            del group[name]
-        made = self._created(group, name, array, {} if about.get("kind") else self._kwargs)
-        if about:
-            made.attrs[_ATTR] = json.dumps(about)
+        if alike != (shape, like.dtype, about):
+            if old is not None:
+                del group[name]
+            old = self._created(group, name, shape, like.dtype, {} if about.get("kind") else self._kwargs)
+            if about:
+                old.attrs[_ATTR] = json.dumps(about)
+        step = max(1, _BLOCK // max(1, tensor[:1].nbytes)) if tensor.ndim else 1
+        for begin in range(0, len(tensor) if tensor.ndim and tensor.numel() else 0, step):
+            old[begin : begin + step] = stored(tensor[begin : begin + step], key)[0].numpy()
+        if not tensor.ndim:
+            old[...] = like
         return None
 
     def _put_ragged(self, name: str, value: Any) -> None:
@@ -388,21 +412,25 @@ class PersistentTensorDict(TensorDictBase):
     def _subgroup(self, group: Any, name: str) -> Any:
         return group.create_group(name, **({"track_order": True} if self._backend == "h5" else {}))
 
-    def _created(self, group: Any, name: str, array: Any, kwargs: dict[str, Any]) -> Any:
+    def _created(self, group: Any, name: str, shape: tuple[int, ...], dtype: Any, kwargs: dict[str, Any]) -> Any:
         if self._backend == "h5":
-            return group.create_dataset(name, data=array, **(kwargs if array.ndim and array.size else {}))
-        lead = tuple(kwargs.get("chunks", ()))[: array.ndim]
-        chunks = (*lead, *[max(1, n) for n in array.shape[len(lead) :]])
-        return group.create_array(name, data=array, **{"compressors": None, **kwargs, "chunks": chunks})
+            return group.create_dataset(name, shape, dtype, **(kwargs if prod(shape) and shape else {}))
+        lead = tuple(kwargs.get("chunks", ()))[: len(shape)]
+        row = max(1, prod(shape[1:]) * dtype.itemsize)
+        lead = lead or tuple([max(1, min(n, _BLOCK // row)) for n in shape[:1]])
+        chunks = (*lead, *[max(1, n) for n in shape[len(lead) :]])
+        how = {"compressors": None, **kwargs, "chunks": chunks}
+        return group.create_array(name, shape=shape, dtype=dtype, **how)
 
-    def _encoded(self, key: str, value: Any, coded: bool = False) -> tuple[Any, dict[str, Any]]:
-        """An entry as an array, and what to say about it."""
+    def _encoded(self, key: str, value: Any, coded: bool = False) -> tuple[Tensor, dict[str, Any]]:
+        """An entry as a tensor, and what to say about it."""
         shared = isinstance(value, Unbatched)
         value = value.tensor if shared else value
         about: dict[str, Any] = {"kind": "shared"} if shared else {}
         if isinstance(value, Tensor) and not value.is_nested:
-            found, name = stored(value.detach().cpu().resolve_conj().resolve_neg(), key)
-            return found.numpy(), about if name is None else {**about, "dtype": name}
+            value = value.detach().cpu().resolve_conj().resolve_neg()
+            name = stored(value[:0] if value.ndim else value, key)[1]
+            return value, about if name is None else {**about, "dtype": name}
         many = isinstance(value, NonTensorStack)
         plain = value.tolist() if many else value.data if isinstance(value, NonTensorData) else value
         try:
@@ -410,13 +438,16 @@ class PersistentTensorDict(TensorDictBase):
         except (Unstorable, TypeError, ValueError, RecursionError) as error:
             raise UnsupportedOperationError(f"field `{key}` can't be stored: {error!s:.200}") from None
         kind = "objects" if many else "data" if plain is not value else "value"
-        return np.frombuffer(text.encode(), np.uint8), {"kind": kind, **({"json": True} if coded else {})}
+        return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8), {
+            "kind": kind,
+            **({"json": True} if coded else {}),
+        }
 
     def _fill_group(self, batch: Any) -> None:
         """Take over the entries and what is known of a container."""
         schema = schema_of(type(batch))
         self._note(batch_size=list(batch._batch_size), names=batch._names and list(batch._names),
-                   keys=[_name_of(key) for key in batch._entries()])  # fmt: skip
+                   keys=[name_of(key) for key in batch._entries()])  # fmt: skip
         if schema is not None:
             self._note(cls=class_part(type(batch)).model_dump(exclude_none=True))
         for key, value in batch._entries().items():
@@ -427,27 +458,43 @@ class PersistentTensorDict(TensorDictBase):
     def _drop(self, key: str) -> None:
         self._writable("delete")
         self._node(key)
-        del self._live_group()[_name_of(key)]
+        del self._live_group()[name_of(key)]
+
+    def _assign_alike(self, *_: Any) -> bool:
+        return False  # the tensors of entries are copies
+
+    def _fillable(self, *_: Any) -> None:
+        return None  # as above
 
     def _set_at(self, index: Any, value: Any, wanted: Any, non_blocking: bool) -> None:
         self._writable("write")
-        plain = _plain(index)
-        fields = self._rows(plain) if plain is not None and len(plain) <= len(self._batch_size) else None
-        if plain is None or wanted is not None or fields is None or not _all_tensors(fields):
-            twin = self._twin()
-            twin._set_at(index, value, wanted, non_blocking)
-            return self._sync(twin)
-        fields[...] = value
-        self._write_rows(plain, fields)
+        plain = plain_index(index)
+        if plain is not None and len(plain) <= len(self._batch_size):
+            runs: list[Any] = [plain]
+            local: Any = ...
+        else:
+            runs, local = runs_of(index, self._batch_size)
+        before = [self._rows(run) for run in runs]
+        part = before[0].clone() if len(runs) == 1 else cat(before)
+        part._set_at(local, value, wanted, non_blocking)  # what does not fit is an error before the file is written
+        if plain is not None:
+            return self._write_rows(plain, part, before[0])
+        for run, old, new in zip(runs, before, part.split([len(one) for one in before]), strict=True):
+            self._write_rows(run, new, old)
         return None
 
-    def _write_rows(self, index: Any, part: TensorDict) -> None:
+    def _write_rows(self, index: Any, part: Any, before: Any) -> None:
+        """Write elements at a plain index: of arrays only those, of other entries the whole where they have changed."""
         for key, node in self._nodes().items():
-            value = part._entries()[key]
-            if self._is_group(node):
-                self._child(node)._write_rows(index, value)
-            elif isinstance(value, Tensor):
-                node[index] = self._encoded(key, value)[0]
+            value, old = part._entries()[key], before._entries()[key]
+            if self._is_group(node) and not self._about(node).get("kind"):
+                self._child(node)._write_rows(index, value, old)
+            elif isinstance(value, Tensor) and not value.is_nested:
+                node[index] = stored(value.cpu(), key)[0].numpy()
+            elif Same(value) != Same(old):
+                whole = TensorDict._from_entries({key: self._load(key, node)}, self._batch_size, None, None)
+                whole[index] = TensorDict._from_entries({key: value}, part._batch_size, None, None)
+                self._put(key, whole._entries()[key])
 
     def _sync(self, twin: TensorDict) -> None:
         """Store what an operation in place has made of a twin."""
@@ -497,7 +544,10 @@ def _through_twin(name: str) -> Callable[..., Any]:
     return method
 
 
-_OF_STORES = {"lock_", "unlock_", "memmap_", "memmap_refresh_", "share_memory_", "load_memmap_", "pin_memory_"}
+_OF_STORES = {
+    "set_at_", "update_at_", "copy_at_", "lock_", "unlock_", "memmap_", "memmap_refresh_", "share_memory_",
+    "load_memmap_", "pin_memory_",
+}  # fmt: skip
 _IN_PLACE = [n for n in dir(TensorDict) if n.endswith("_") and n[0] != "_" and n not in _OF_STORES]
 for _name in [*_IN_PLACE, *(f"__i{n}__" for n in ("add", "sub", "mul", "truediv", "pow"))]:
     setattr(PersistentTensorDict, _name, _through_twin(_name))
@@ -510,42 +560,9 @@ def _coded(spec: FieldSpec | None, value: Any) -> Any:
     return NonTensorStack._of([as_json(spec, entry) for entry in value._table], value._index)
 
 
-def _all_tensors(batch: TensorDict) -> bool:
-    """Whether every entry at every depth is written by rows, or not at all."""
-    values = batch._entries().values()
-    return all([_all_tensors(v) if isinstance(v, TensorDict) else isinstance(v, (Tensor, Unbatched)) and not
-                (isinstance(v, Tensor) and v.is_nested) for v in values])  # fmt: skip
-
-
-def _plain(index: Any) -> tuple[Any, ...] | None:
-    """An index of whole numbers and forward slices, which files read by themselves; None for any other."""
-    parts = index if isinstance(index, tuple) else (index,)
-    fine = [(type(i) is int and i >= 0) or (isinstance(i, slice) and (i.step is None or i.step > 0)) for i in parts]
-    return parts if parts and all(fine) else None
-
-
 def mapping_of(batch: TensorDict) -> dict[str, Any]:
     """A container that was read as the mapping that the reader of a class takes."""
     entries = {k: mapping_of(v) if isinstance(v, TensorDict) else v for k, v in batch._entries().items()}
     nodes = (NonTensorData, NonTensorStack)
     plain = {k: v.tolist() if isinstance(v, nodes) else v for k, v in entries.items()}
     return {**plain, "batch_size": batch._batch_size, "names": batch._names}
-
-
-def _name_of(key: str) -> str:
-    """A key as the name of a group or an array."""
-    name = quote(key, safe=" ~!@$&'()*+,;=:")
-    if not name.startswith((".", "__", "zarr.")) and name:
-        return name
-    return "".join([f"%{byte:02X}" for byte in key.encode()]) or "%"
-
-
-def _open(filename: Any, mode: str, backend: str, locking: Any) -> Any:
-    path = text_of(filename) if isinstance(filename, (str, FilePath)) else filename
-    if backend == "h5":
-        h5py = optional("h5py", "An HDF5 file", "hdf5")
-        return h5py.File(path, mode, track_order=True, **({} if locking is None else {"locking": locking}))
-    zarr = optional("zarr", "A zarr group", "zarr")
-    if isinstance(path, str) and mode == "w" and os.path.isfile(path):
-        os.unlink(path)
-    return zarr.open_group(path, mode={"x": "w-"}.get(mode, mode))

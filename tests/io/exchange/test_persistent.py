@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tensorclass import NonTensorData, PersistentTensorDict, RaggedTensor, TensorClass, TensorDict, from_h5, from_zarr
 from tensorclass.errors import BatchSizeError, FileFormatError, MissingKeyError, SchemaError, UnsupportedOperationError
+from tensorclass.io.exchange import _persistent
 from tensorclass.typing import Float32, Int64
 from tests.io._exact import assert_same
 
@@ -224,3 +225,103 @@ def test_from_dict(tmp_path):
     """A store is made of a mapping, as the anchor's is."""
     with PersistentTensorDict.from_dict({"a": torch.ones(2)}, filename=tmp_path / "a.h5", batch_size=[2]) as store:
         assert store["a"].tolist() == [1, 1]
+
+
+def rows_of(count: int) -> TensorDict:
+    """An entry of each kind that is written by rows."""
+    inner = TensorDict(c=torch.arange(2.0 * count).reshape(count, 2), batch_size=[count, 2])
+    return TensorDict(
+        a=torch.arange(count), b=inner, half=torch.ones(count, 3, dtype=torch.bfloat16), z=torch.ones(count) + 1j,
+        words=[f"w{i}" for i in range(count)], note="text",
+        ragged=RaggedTensor([torch.arange(i % 3) for i in range(count)]),
+        batch_size=[count],
+    )  # fmt: skip
+
+
+INDICES = {
+    "row": 1, "last": -1, "some": slice(2, 5), "steps": slice(0, 7, 2), "all": slice(None), "none": slice(0, 0),
+    "list": [6, 0, 3], "twice": torch.tensor([2, 2]), "far": torch.tensor([0, 8]), "tensor": torch.tensor(4),
+    "mask": torch.arange(9) % 4 == 1, "no mask": torch.zeros(9, dtype=torch.bool), "ellipsis": ...,
+    "table": torch.tensor([[1, 5], [7, 3]]),
+}  # fmt: skip
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", INDICES)
+def test_writes_at_an_index(backend, name, tmp_path):
+    """What is written at an index is what a container in memory has then, whatever the entries are."""
+    batch, index = rows_of(9), INDICES[name]
+    for wanted in (None, "a", "words"):
+        with written(backend, tmp_path, batch) as store:
+            value = batch.clone()[index]
+            for key in ("a", ("b", "c"), "half", "z"):
+                value[key] = value[key] * 3 + 1
+            if name not in ("table", "ellipsis", "tensor", "twice"):
+                value["words"] = "new"
+            expected = batch.clone()
+            if wanted is None:
+                expected[index] = value
+                store[index] = value
+            else:
+                expected.update_at_(value, index, keys_to_update=[wanted])
+                store.update_at_(value, index, keys_to_update=[wanted])
+            assert_same(store.to_tensordict(), expected)
+        with OPEN[backend](tmp_path / f"data.{backend}") as store:
+            assert_same(store.to_tensordict(), expected)
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", INDICES)
+def test_numbers_at_an_index(backend, name, tmp_path):
+    """A number goes to all elements; to one entry by `set_at_`, in a dict by `update_at_`."""
+    batch, index = rows_of(9).select("a", "b", "half"), INDICES[name]
+    with written(backend, tmp_path, batch) as store:
+        expected = batch.clone()
+        for data in (store, expected):
+            data[index] = 0
+            data.set_at_("a", 5, index)
+            data.update_at_({"a": data["a"][index] + 2}, index)
+            data.set_at_(("b", "c"), 7.0, index)
+        assert_same(store.to_tensordict(), expected)
+
+
+@BACKENDS
+def test_only_the_region_is_written(backend, tmp_path, monkeypatch):
+    """A write at an index writes these rows, and no other entry; what does not fit leaves the file as it was."""
+    batch = rows_of(9)
+    with written(backend, tmp_path, batch) as store:
+        sizes: list[int] = []
+        real = _persistent.stored
+
+        def noted(tensor, path):
+            sizes.append(len(tensor) if tensor.ndim else 1)
+            return real(tensor, path)
+
+        monkeypatch.setattr(_persistent, "stored", noted)
+        monkeypatch.setattr(PersistentTensorDict, "_put", None)
+        for index, count in ((slice(2, 4), 2), ([7, 1], 1), (torch.arange(9) == 5, 1)):
+            sizes.clear()
+            store[index] = batch[index]
+            assert set(sizes) == {count}
+        with pytest.raises((ValueError, KeyError)):
+            store[[1, 2]] = {"a": torch.zeros(7)}
+        with pytest.raises(IndexError):
+            store[[1, 99]] = batch[:2]
+        monkeypatch.undo()
+        assert_same(store.to_tensordict(), batch)
+    long = TensorDict(a=torch.zeros(2000), batch_size=[2000])
+    with written(backend, tmp_path, long) as store:
+        store[torch.arange(0, 2000, 2)] = TensorDict(a=torch.ones(1000), batch_size=[1000])
+        assert store["a"].sum() == 1000
+        assert store["a"][::2].all()
+
+
+@BACKENDS
+def test_ragged_rows_are_read_by_rows(backend, tmp_path):
+    """Rows of ragged entries bring the values of these rows."""
+    batch = rows_of(9).select("ragged")
+    with written(backend, tmp_path, batch) as store:
+        for begin in range(10):
+            for end in range(begin, 10):
+                assert_same(store[begin:end], batch[begin:end].clone())
+        assert_same(store[4], batch[4].clone())

@@ -1,0 +1,106 @@
+"""Batches that follow each other as one container: their columns go to files, which are mapped in the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...ops import cat
+from .._atomic import naming, open_file, scratch
+from .._columns import Column, Form, ObjectColumn, Parts, RaggedColumn, take_apart
+from .._map import Place, mapped
+from .._memory import buffer_of
+from ._columns import some
+
+
+@contextmanager
+def spooled(batches: Iterable[Any], path: str) -> Iterator[Any]:
+    """Batches as one container, whose tensors lie in files beside a path until the end of the block.
+
+    What has other columns than the batches before is joined in memory, which names what differs. Python objects are in
+    memory, equal ones of a batch once.
+
+    Raises:
+        StructureError: for batches that don't go together, and without any.
+        OSError: with the path.
+    """
+    given = some(batches)
+    first = next(given)
+    second = next(given, None)
+    if second is None:
+        yield first
+        return
+    with scratch(path, "1") as folder:
+        spool = _Spool(folder)
+        rest: list[Any] = []
+        for batch in chain([first, second], given):
+            if rest or not spool.add(take_apart(batch.clone()), len(batch)):
+                rest.append(batch)
+        yield cat([*([spool.whole()] if spool.rows else []), *rest]) if rest else spool.whole()
+
+
+class _Spool:
+    """The files of some columns."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.form: Form | None = None
+        self.rows = 0
+        self.shapes: list[list[int]] = []
+        self.dtypes: list[torch.dtype] = []
+        self.tables: list[list[Any]] = []
+
+    def add(self, parts: Parts, rows: int) -> bool:
+        """Write the columns of a batch behind those before; False where they are others."""
+        if parts.form is None or (self.form is not None and parts.form != self.form):
+            return False
+        if self.form is None:
+            self.form = parts.form
+            self.shapes = [[0, *tensor.shape[1:]] for tensor in parts.tensors]
+            self.dtypes = [tensor.dtype for tensor in parts.tensors]
+            self.tables = [[] for _ in parts.tables]
+        shifts = dict(self._shifts(parts.form, iter(range(len(parts.tensors)))))
+        for at, tensor in enumerate(parts.tensors):
+            whole = (tensor + shifts[at] if at in shifts else tensor).contiguous()
+            with naming(self._path(at)), open(self._path(at), "ab") as file:
+                file.write(buffer_of(whole))
+            self.shapes[at][0] += len(whole)
+        for table, objects in zip(self.tables, parts.tables, strict=True):
+            table += objects
+        self.rows += rows
+        return True
+
+    def _shifts(self, form: Form, places: Iterator[int]) -> Iterator[tuple[int, Tensor]]:
+        """What is added to the spans of ragged elements, and to the places of objects."""
+        for _, part in form.entries:
+            if isinstance(part, Form):
+                yield from self._shifts(part, places)
+            elif isinstance(part, RaggedColumn):
+                at, values = next(places), next(places)
+                yield at, torch.tensor([self.shapes[values][0], 0])
+            elif isinstance(part, ObjectColumn):
+                yield next(places), torch.tensor(len(self.tables[part.number]))
+            elif isinstance(part, Column):
+                next(places)
+
+    def whole(self) -> Any:
+        """All rows; the tensors are mapped."""
+        assert self.form is not None  # there is a batch
+        found = []
+        for at, (dtype, shape) in enumerate(zip(self.dtypes, self.shapes, strict=True)):
+            size = torch.Size(shape).numel() * dtype.itemsize
+            fd, _ = open_file(self._path(at))
+            try:
+                found += mapped(fd, size, self._path(at), [Place(0, size, dtype, shape)])
+            finally:
+                os.close(fd)
+        return self.form.over(iter(found), self.tables, self.rows)
+
+    def _path(self, at: int) -> str:
+        return os.path.join(self.folder, f"{at}")

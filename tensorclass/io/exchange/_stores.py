@@ -1,0 +1,92 @@
+"""Where live stores lie: files and groups are opened and replaced here, keys become names, indices rows."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path as FilePath
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...errors import UnsupportedOperationError
+from ...ops._index import normalise
+from .._atomic import naming, refuse_special, replacing, replacing_folder
+from .._optional import optional
+from .._paths import text_of
+from .._remote import is_url
+
+_RUNS = 256
+"""Slices that the rows of an index are read by, at most."""
+_ZARR = {"zarr.json", ".zgroup", ".zarray"}
+
+
+def plain_index(index: Any) -> tuple[Any, ...] | None:
+    """An index of whole numbers and forward slices, which files read by themselves; None for any other."""
+    parts = index if isinstance(index, tuple) else (index,)
+    fine = [(type(i) is int and i >= 0) or (isinstance(i, slice) and (i.step is None or i.step > 0)) for i in parts]
+    return parts if parts and all(fine) else None
+
+
+def runs_of(index: Any, size: torch.Size) -> tuple[list[tuple[slice]], tuple[Tensor, ...]]:
+    """The rows that an index names as some slices, and where its elements lie in what these read."""
+    picked = torch.arange(size.numel()).reshape(size)[normalise(index, size)]
+    inner = max(1, size[1:].numel())
+    rows = np.unique((picked // inner).numpy())
+    if not len(rows):
+        return [(slice(0, 0),)], (picked.reshape(-1),)
+    gaps = np.diff(rows)
+    cuts = np.flatnonzero(gaps > 1)
+    cuts = cuts if len(cuts) < _RUNS else np.sort(np.argsort(gaps)[1 - _RUNS :])
+    runs = [(slice(int(part[0]), int(part[-1]) + 1),) for part in np.split(rows, cuts + 1)]
+    kept = torch.cat([torch.arange(run.start, run.stop) for (run,) in runs])
+    local = torch.searchsorted(kept, picked // inner)
+    return runs, (local, *(torch.unravel_index(picked % inner, size[1:]) if len(size) > 1 else ()))
+
+
+def name_of(key: str) -> str:
+    """A key as the name of a group or an array."""
+    name = quote(key, safe=" ~!@$&'()*+,;=:")
+    if not name.startswith((".", "__", "zarr.")) and name:
+        return name
+    return "".join([f"%{byte:02X}" for byte in key.encode()]) or "%"
+
+
+def open_store(filename: Any, mode: str, backend: str, locking: Any) -> Any:
+    path = text_of(filename) if isinstance(filename, (str, FilePath)) else filename
+    local = isinstance(path, str) and not is_url(path)
+    if local:
+        with suppress(FileNotFoundError), naming(path):
+            kind = (os.stat if mode in ("r", "r+") else os.lstat)(path).st_mode
+            if backend == "h5" or not stat.S_ISDIR(kind):
+                refuse_special(kind, path)
+    if backend == "h5":
+        if not local and isinstance(path, str):
+            raise UnsupportedOperationError(f"{path}: an HDF5 file is read and written on the disk; copy it there")
+        h5py = optional("h5py", "An HDF5 file", "hdf5")
+        with naming(path) if local else nullcontext():
+            return h5py.File(path, mode, track_order=True, **({} if locking is None else {"locking": locking}))
+    zarr = optional("zarr", "A zarr group", "zarr")
+    return zarr.open_group(path, mode={"x": "w-"}.get(mode, mode))
+
+
+@contextmanager
+def place_of(path: Any, backend: str) -> Iterator[Any]:
+    """Where a store is written that takes its place at the end of the block, whole or not at all."""
+    if not isinstance(path, (str, FilePath)) or is_url(text_of(path)):
+        yield path  # a store of zarr, or a file in memory
+    elif backend == "h5":
+        with replacing(text_of(path)) as target:
+            yield os.path.join(target.folder, target.temporary)
+    else:
+        name = text_of(path)
+        if os.path.isdir(name) and os.listdir(name) and not _ZARR.intersection(os.listdir(name)):
+            raise FileExistsError(errno.EEXIST, "the folder holds other files than a zarr group", name)
+        with replacing_folder(name) as temporary:
+            yield temporary

@@ -1,0 +1,153 @@
+"""Conversions in parts: what several batches become is what one batch becomes, and is not joined in memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tensorclass import (
+    PerElement,
+    RaggedTensor,
+    Shared,
+    TensorClass,
+    TensorClassDataset,
+    TensorDict,
+    convert,
+    from_h5,
+    from_parquet,
+    load,
+)
+from tensorclass.errors import StructureError
+from tensorclass.io.exchange import _formats, _spool
+from tensorclass.typing import BFloat16, Complex64, Float32, Int64
+from tests.io._exact import assert_same
+
+ENDINGS = [".safetensors", ".h5", ".zarr", ".hf", ".parquet", ".jsonl", ""]
+
+
+class Pose(TensorClass):
+    """A nested row."""
+
+    angle: Float32[Tensor, ""]
+
+
+class Row(TensorClass):
+    """A field of each kind."""
+
+    x: Float32[Tensor, "2 3"]
+    brief: BFloat16[Tensor, "2"]
+    z: Complex64[Tensor, ""]
+    mask: Tensor
+    tokens: Int64[RaggedTensor, "t"]
+    vectors: Float32[RaggedTensor, "n 2"]
+    name: PerElement[str]
+    more: PerElement[dict[str, int]]
+    pose: Pose
+    scale: Shared[Tensor]
+    weight: Float32[Tensor, ""] | None = None
+    source: str = "scan"
+
+
+def rows(count: int) -> Row:
+    """Rows, some of whose elements are empty."""
+    return Row(
+        x=torch.rand(count, 2, 3), brief=torch.rand(count, 2).bfloat16(), z=torch.rand(count) + 1j,
+        mask=torch.rand(count, 4) > 0.5, tokens=[torch.arange(i % 3) for i in range(count)],
+        vectors=[torch.rand(i % 2, 2) for i in range(count)], name=[f"r{i % 3}" for i in range(count)],
+        more=[{"a": i} for i in range(count)], pose=Pose(torch.rand(count)), scale=torch.ones(3),
+    )  # type: ignore[arg-type]  # lists of tensors  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("count", [1, 9, 10])
+def test_parts(ending, count, tmp_path, monkeypatch):
+    """Every kind of field in blocks of four rows, to each format and back, without a join."""
+    monkeypatch.setattr(_formats, "BLOCK", 4)
+    monkeypatch.setattr(_spool, "cat", None)
+    batch = rows(count)
+    batch.save(tmp_path / "source.safetensors")
+    convert(tmp_path / "source.safetensors", tmp_path / f"data{ending}", Row)
+    convert(tmp_path / f"data{ending}", tmp_path / "back.safetensors", Row)
+    assert_same(load(tmp_path / "back.safetensors", cls=Row), batch)
+    assert {entry for entry in os.listdir(tmp_path) if entry.startswith(".")} == set()
+
+
+@pytest.mark.parametrize("ending", [".safetensors", ".h5", ".zarr"])
+def test_untyped_parts(ending, tmp_path, monkeypatch):
+    """Nested tensors of torch too, in which untyped rows of lists are read."""
+    monkeypatch.setattr(_formats, "BLOCK", 4)
+    batch = TensorDict(a=torch.arange(9), words=[f"w{i}" for i in range(9)], batch_size=[9])
+    batch["lists"] = torch.nested.as_nested_tensor([torch.arange(i % 3) for i in range(9)], layout=torch.jagged)
+    batch.to_parquet(tmp_path / "source.parquet")
+    monkeypatch.setattr(_spool, "cat", None)
+    convert(tmp_path / "source.parquet", tmp_path / f"data{ending}")
+    convert(tmp_path / f"data{ending}", tmp_path / "back.parquet")
+    back: Any = from_parquet(tmp_path / "back.parquet")
+    assert back["a"].tolist() == list(range(9))
+    assert back["words"].tolist() == [f"w{i}" for i in range(9)]
+    assert [row.tolist() for row in back["lists"].unbind()] == [list(range(i % 3)) for i in range(9)]
+
+
+def test_other_columns(tmp_path):
+    """What does not go together is named, and nothing is written."""
+    batches: list[Any] = [TensorDict(a=torch.zeros(2, n), batch_size=[2]) for n in (3, 3, 4)]
+    for write in (_formats.FORMATS[".h5"].write, _formats.FORMATS[".safetensors"].write):
+        with pytest.raises((StructureError, RuntimeError), match="a"):
+            write(batches, str(tmp_path / "data"))
+        assert os.listdir(tmp_path) == []
+    _formats.FORMATS[".h5"].write([batches[0], batches[0].select(), batches[0]][:1] * 3, str(tmp_path / "data"))
+    with from_h5(tmp_path / "data") as store:
+        assert store["a"].shape == (6, 3)
+
+
+MEMORY = """
+import sys, threading, time
+from tensorclass import convert
+
+def anonymous():
+    lines = open("/proc/self/status").read().splitlines()
+    return int(dict([line.split(":", 1) for line in lines])["RssAnon"].split()[0]) / 1024
+
+def watch():
+    global peak
+    while not done:
+        peak = max(peak, anonymous())
+        time.sleep(0.01)
+
+import datasets, h5py, pyarrow.parquet, zarr
+source, target = sys.argv[1:]
+before, peak, done = anonymous(), 0, False
+thread = threading.Thread(target=watch)
+thread.start()
+convert(source, target)
+done = True
+thread.join()
+print(peak - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say what memory is used")
+@pytest.mark.parametrize("ending", [".safetensors", ".h5", ".zarr", ".hf"])
+def test_memory(ending, tmp_path):
+    """320 MB go through a process that takes less than half of it."""
+
+    class Wide(TensorClass):
+        x: Float32[Tensor, "4096"]
+        label: Int64[Tensor, ""]
+
+    with TensorClassDataset.create(tmp_path / "source", Wide, 1000) as writer:
+        for i in range(20):
+            writer.append(Wide(torch.full((1000, 4096), float(i)), torch.full((1000,), i)))
+    found = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(tmp_path / "source"), str(tmp_path / f"data{ending}")], check=True,
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert float(found.stdout) < 160

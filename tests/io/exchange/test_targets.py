@@ -1,0 +1,251 @@
+"""Every writer and every kind of target: what is no file is refused, and what is there stays until the new is whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tensorclass import (
+    PerElement,
+    TensorClass,
+    TensorClassDataset,
+    TensorDict,
+    convert,
+    from_h5,
+    from_zarr,
+    load,
+    pack_memmap,
+    to_safetensors,
+)
+from tensorclass.io.exchange import _persistent
+from tensorclass.typing import Float32
+from tests.io._exact import assert_same
+
+
+class Row(TensorClass):
+    """A row of a table."""
+
+    x: Float32[Tensor, "2"]
+    name: PerElement[str]
+
+
+def rows(count: int = 3) -> Row:
+    """Rows."""
+    return Row(torch.arange(2.0 * count).view(count, 2), [f"r{i}" for i in range(count)])
+
+
+def source(folder: Path, ending: str = "") -> Path:
+    """Rows in a file or a folder beside the targets."""
+    path = folder / f"source{ending}"
+    if not path.exists():
+        with TensorClassDataset.create(folder / "source", Row) as writer:
+            writer.append(rows())
+    return path
+
+
+def packed(path: Path) -> None:
+    """An archive of a folder."""
+    rows().save(path.parent / "source")
+    pack_memmap(path.parent / "source", path)
+
+
+ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson", ".json", ".safetensors", ".h5", ".hdf5")
+FILES: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "save": (".safetensors", lambda path: rows().save(path)),
+    "save archive": (".tdz", lambda path: rows().save(path)),
+    "memmap": (".safetensors", lambda path: rows().select("x").memmap(path)),
+    "consolidate": (".bin", lambda path: rows().consolidate(path)),
+    "to_safetensors": (".safetensors", lambda path: to_safetensors(rows(), path)),
+    "pack_memmap": (".tdz", packed),
+    "to_parquet": (".parquet", lambda path: rows().to_parquet(path)),
+    "to_csv": (".csv", lambda path: rows().to_csv(path)),
+    "to_json": (".json", lambda path: rows().to_json(path)),
+    "to_json lines": (".jsonl", lambda path: rows().to_json(path, lines=True)),
+    "to_h5": (".h5", lambda path: rows().to_h5(path).close()),
+    "dataset.to_parquet": (".parquet", lambda path: TensorClassDataset(source(path.parent)).to_parquet(path)),
+    "dataset.to_csv": (".csv", lambda path: TensorClassDataset(source(path.parent)).to_csv(path)),
+    "dataset.to_json": (".jsonl", lambda path: TensorClassDataset(source(path.parent)).to_json(path)),
+    "dataset.to_hf": (".arrow", lambda path: TensorClassDataset(source(path.parent)).to_hf(path)),
+} | {
+    f"convert {ending}": (ending, lambda path: convert(source(path.parent), path, force=True)) for ending in ENDINGS
+}  # fmt: skip
+FOLDERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "to_zarr": (".zarr", lambda path: rows().to_zarr(path).close()),
+    "convert .zarr": (".zarr", lambda path: convert(source(path.parent), path, force=True)),
+    "convert .hf": (".hf", lambda path: convert(source(path.parent), path, force=True)),
+    "convert": ("", lambda path: convert(source(path.parent), path, force=True)),
+}
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as found:
+        here = os.getcwd()
+        os.chdir(path.parent)  # names of sockets are short
+        found.bind(path.name)
+        os.chdir(here)
+
+
+def _link(path: Path, there: bool) -> None:
+    if there:
+        (path.parent / "linked").write_text("kept")
+    path.symlink_to(path.parent / "linked")
+
+
+SPECIAL: dict[str, Callable[[Path], Any]] = {
+    "fifo": os.mkfifo, "socket": _socket, "link": lambda path: _link(path, True),
+    "dangling": lambda path: _link(path, False),
+}  # fmt: skip
+
+
+def refused(write: Callable[[Path], Any], path: Path) -> None:
+    """A writer names the path, and changes nothing."""
+    source(path.parent)
+    before = {entry.name: entry.lstat().st_mode for entry in path.parent.iterdir()}
+    with pytest.raises(OSError) as caught:  # the class is what is tested, and the path
+        write(path)
+    assert path.name in str(caught.value) or str(path.parent) in str(caught.value)
+    after = {entry.name: entry.lstat().st_mode for entry in path.parent.iterdir()}
+    assert {name: mode for name, mode in after.items() if name != "source"} == {
+        name: mode for name, mode in before.items() if name != "source"
+    }
+    if (path.parent / "linked").exists():
+        assert (path.parent / "linked").read_text() == "kept"
+
+
+@pytest.mark.parametrize("kind", [*SPECIAL, "folder"])
+@pytest.mark.parametrize("name", FILES)
+def test_files(name, kind, tmp_path):
+    """A FIFO, a socket, a link, a folder in the place of a file."""
+    ending, write = FILES[name]
+    path = tmp_path / f"target{ending}"
+    (SPECIAL | {"folder": Path.mkdir})[kind](path)
+    refused(write, path)
+
+
+@pytest.mark.parametrize("kind", [*SPECIAL, "file"])
+@pytest.mark.parametrize("name", FOLDERS)
+def test_folders(name, kind, tmp_path):
+    """A FIFO, a socket, a link, a file in the place of a folder."""
+    ending, write = FOLDERS[name]
+    path = tmp_path / f"target{ending}"
+    (SPECIAL | {"file": lambda path: path.write_text("x")})[kind](path)
+    refused(write, path)
+
+
+@pytest.mark.parametrize("name", [*FILES, *FOLDERS])
+@pytest.mark.parametrize("kind", ["absent", "file", "read-only"])
+def test_places(name, kind, tmp_path):
+    """A folder that is not there, a file in the place of it, one that nothing may be written to."""
+    ending, write = (FILES | FOLDERS)[name]
+    if kind == "read-only" and os.geteuid() == 0:
+        pytest.skip("who may write everywhere is not refused")
+    if name == "pack_memmap" or "source" in name or "dataset" in name or "convert" in name:
+        pytest.skip("it reads from the same folder")
+    folder = tmp_path / "folder"
+    if kind == "file":
+        folder.write_text("x")
+    if kind == "read-only":
+        folder.mkdir(mode=0o500)
+    with pytest.raises(OSError, match="folder"):
+        write(folder / f"target{ending}")
+    assert kind != "file" or folder.read_text() == "x"
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/dev/full"])
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_devices(backend, path):
+    """Devices hold no store."""
+    with pytest.raises(OSError, match=path):
+        getattr(rows(), f"to_{backend}")(path)
+    with pytest.raises(OSError, match=path):
+        (from_h5 if backend == "h5" else from_zarr)(path)
+
+
+def test_folders_of_others(tmp_path):
+    """A folder that holds something else than a zarr group is not replaced by one."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.tex").write_text("x")
+    with pytest.raises(FileExistsError, match="work"):
+        rows().to_zarr(tmp_path / "work")
+    assert (tmp_path / "work" / "thesis.tex").read_text() == "x"
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+@pytest.mark.parametrize("step", range(1, 6))
+def test_interrupted(backend, step, tmp_path, monkeypatch):
+    """A store that can't be written leaves the old one, and nothing beside it; a reader keeps what it has open."""
+    path = tmp_path / f"data.{backend}"
+    getattr(rows(), f"to_{backend}")(path).close()
+    calls: list[Any] = []
+
+    def failing(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) == step:
+            raise MemoryError
+        return real(*given)
+
+    real = _persistent.stored
+    monkeypatch.setattr(_persistent, "stored", failing)
+    with pytest.raises(MemoryError):
+        getattr(rows(9), f"to_{backend}")(path)
+    monkeypatch.undo()
+    assert os.listdir(tmp_path) == [path.name]
+    with (from_h5 if backend == "h5" else from_zarr)(path) as store:
+        getattr(rows(9), f"to_{backend}")(path).close()
+        if backend == "h5":
+            assert_same(store.to_tensordict(), TensorDict.from_dict(rows().to_dict(), batch_size=[3]))
+    with (from_h5 if backend == "h5" else from_zarr)(path) as store:
+        assert len(store) == 9
+    assert os.listdir(tmp_path) == [path.name]
+
+
+KILLED = """
+import sys, torch
+from tensorclass import TensorDict, convert
+path, other = sys.argv[1:]
+batches = [TensorDict(x=torch.full((100_000, 4), float(i)), batch_size=[100_000]) for i in (1, 2)]
+for batch in batches:
+    batch.save(f"{other}{int(batch['x'][0, 0])}.safetensors")
+print("ready", flush=True)
+while True:
+    for i in (1, 2):
+        convert(f"{other}{i}.safetensors", path, force=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [".h5", ".zarr", ".hf", ".safetensors", ".parquet"])
+def test_killed(ending, tmp_path):
+    """A writer that is killed leaves the old file or the new one; the next removes what it left."""
+    path = tmp_path / f"data{ending}"
+    for number in range(4):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(path), str(tmp_path / "source")], stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        while not path.exists():
+            time.sleep(0.01)
+        time.sleep(0.05 + 0.13 * number)
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+        writer.stdout.close()
+        convert(path, tmp_path / "read.safetensors", force=True)
+        found = load(tmp_path / "read.safetensors")["x"]
+        assert found.shape == (100_000, 4)
+        assert float(found.min()) == float(found.max())
+    convert(tmp_path / "source1.safetensors", path, force=True)
+    left = [entry for entry in os.listdir(tmp_path) if entry.startswith(".data")]
+    assert left == []
