@@ -48,7 +48,7 @@ class PerElementValues(Protocol[T_co]):
         """The object of a stack of one element."""
         ...
 
-    def tolist(self) -> Any:
+    def tolist(self) -> list[Any]:
         """The objects as nested lists of the batch shape."""
         ...
 

@@ -12,6 +12,7 @@ from typing_extensions import Never as Never
 from typing_extensions import Self
 from typing_extensions import Unpack as Unpack
 
+from .._schema._markers import PerElement
 from .._schema._markers import PerElementValues as PerElementValues
 from ..classes import TensorClass
 from ..core._base import Exactly, K, N_co
@@ -38,6 +39,8 @@ Untyped: TypeAlias = "TensorDictBase | Tensor | complex | np.number[Any] | np.bo
 """What meets an instance besides those of its class."""
 OtherKey: TypeAlias = "FieldPath | Tensor"
 """A key that is no string and no path of strings; a checker sees `Digits.image` as a tensor."""
+Reference: TypeAlias = "OtherKey | PerElement[Any] | PerElementValues[Any] | RaggedTensor | None"
+"""What a reference on a class may look like."""
 OtherSubscript: TypeAlias = "FieldPath"
 
 
@@ -58,18 +61,33 @@ def changed(method: Callable[Concatenate[Any, P], K]) -> Changed[K, P]:
     raise NotImplementedError
 
 
-class Declared(TensorClass):
+class Declared(TensorClass):  # noqa: PLW1641  # the base has the hash
     """What two classes with stubs have in common: nothing that could be joined."""
 
     def __exactly__(self) -> None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Fits no `Exactly`."""
 
-    def _met(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[empty-body]
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _met  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
-    __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = _met  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
-    __and__ = __or__ = __xor__ = __lt__ = __le__ = __gt__ = __ge__ = _met  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
-    __eq__ = __ne__ = _met  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
+    # Written out: to pyright `__add__ = __radd__ = ...` has the type that the base declares.
+    def __add__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __radd__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __sub__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __rsub__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __mul__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __rmul__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __truediv__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __rtruediv__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __floordiv__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __mod__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __pow__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __and__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __or__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __xor__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __lt__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __le__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __gt__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __ge__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __eq__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __ne__(self, other: Self | Untyped, /) -> Self: ...  # type: ignore[override, empty-body]  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class Ref(Tensor, Generic[N_co]):

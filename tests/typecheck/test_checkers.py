@@ -16,7 +16,6 @@ NO_STUB_SAYS = ("meet", "algebra", "dtypes", "flows", "keys", "made", "members",
 """Programs about values, orders of modules, names in strings and classes made of them: no type stands for these."""
 KNOWN_ALARMS = {
     "assert_type(torch.split(batch, 2), tuple[Digits, ...])": "torch declares it in a module without a stub",
-    "for part in DataLoader(batch, batch_size=2, collate_fn=stack):": "a container is no Dataset of torch's",
     "return Inner(torch.zeros(3), batch_size=[3])[0].numel()": "the class is local to a function",
 }
 PLUGIN_ALONE = "right_made"
@@ -27,7 +26,9 @@ LOST = "torch.stack([batch, inputs])"
 """Without the overlay an error since nothing can be stacked; with it, a stack of what two classes have in common."""
 OVERLAY = """\
 import torch
+from typing import Any
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 from typing_extensions import assert_type
 from tensorclass import TensorClass
 from tensorclass.typing import Float32
@@ -35,6 +36,19 @@ from tensorclass.typing import Float32
 
 class Batch(TensorClass):
     x: Float32[Tensor, "3"]
+
+
+class Rows(Dataset[Batch]):
+    def __getitem__(self, index: Any) -> Batch:
+        raise IndexError(index)
+
+
+class Loader(DataLoader[Batch]):
+    pass
+
+
+def images(rows: list[Batch]) -> Tensor:
+    return rows[0].x
 
 
 b, t = Batch(torch.zeros(4, 3)), torch.zeros(3)
@@ -61,6 +75,20 @@ assert_type(torch.cdist(t, t), Tensor)
 assert_type(torch.relu(t), Tensor)
 assert_type(torch.einsum("i,i->", t, t), Tensor)
 values, indices = torch.max(t, 0)
+for part in DataLoader(b, batch_size=2, shuffle=True, num_workers=0):
+    assert_type(part, Batch)  # mypy ty pyrefly
+for number, part in enumerate(DataLoader(Rows(), 2, drop_last=True)):
+    assert_type(part, Batch)  # mypy ty pyrefly
+loader: DataLoader[Batch] = DataLoader(b)
+assert_type(next(iter(loader)), Batch)  # mypy ty pyrefly
+for part in DataLoader(b, collate_fn=images):
+    assert_type(part, Any)
+for part in DataLoader(TensorDataset(t), batch_size=3):
+    assert_type(part, Any)
+for part in Loader(b, 2):
+    assert_type(part.x, Tensor)  # mypy ty pyrefly
+DataLoader(3)  # wrong
+DataLoader(b, batchsize=3)  # wrong
 torch.stack([t, 3])  # wrong
 torch.cat(t)  # wrong
 torch.stack([b, t])  # wrong
@@ -104,6 +132,56 @@ def first(inputs: Inputs) -> Inputs:
 """
 
 
+STRICT = """\
+import torch
+from torch import Tensor
+from tensorclass import PerElement, tensorclass
+from tensorclass.typing import Float32
+
+
+@tensorclass
+class User:
+    age: Float32[Tensor, ""]
+    name: PerElement[str]
+    height: Float32[Tensor, ""] | None = None
+
+
+@tensorclass
+class Scan:
+    image: Float32[Tensor, "3"]
+    path: str = ""
+
+
+@tensorclass
+class Visit:
+    user: User
+    cost: Float32[Tensor, ""]
+"""
+USED = """\
+from typing_extensions import assert_type
+from visits import Scan, User, Visit
+
+
+def right(user: User, visit: Visit, scan: Scan) -> list[str]:
+    assert_type(user.sort_by("age", User.name, User.height, descending=True), User)
+    print(user.pick(User.height, User.name), scan.pick(Scan.path, "image"), scan.sort_by(Scan.image, "image"))
+    assert_type(visit.sort_by(("user", "age")).unique_by("cost", keep="last"), Visit)
+    print(visit.group_by("cost"), user.pick("age"), visit.pick("user.age"), user.pick(User).name)
+    assert_type(user + user * 2 - 1 == user, User)
+    return user.name.tolist()
+
+
+def wrong(user: User, visit: Visit) -> None:
+    user.sort_by("agee")  # wrong
+    visit.group_by(("user", "agee"))  # wrong
+    visit.unique_by("price")  # wrong
+    user.pick("age", "title")  # wrong
+    print(user + visit)  # wrong
+    print(user == visit, 2)  # wrong
+    print(user < visit)  # wrong
+"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with torch's overlay."""
@@ -122,8 +200,8 @@ def split_programs(folder: Path) -> dict[str, Program]:
 def test_overlay(folder: Path, checker: str) -> None:
     """Torch's functions give the class of a container, and say of tensors what they said before."""
     (folder / "overlay_program.py").write_text(OVERLAY, "utf-8")
-    ends = ("# wrong", "# pyright") if checker == "pyright" else "# wrong"
-    wrong = {number for number, line in enumerate(OVERLAY.splitlines(), 1) if line.endswith(ends)}
+    marks = {number: line.partition("  # ")[2].split() for number, line in enumerate(OVERLAY.splitlines(), 1)}
+    wrong = {number for number, mark in marks.items() if mark and (mark == ["wrong"] or checker in mark)}
     found = {line for line in run(checker, folder, ["overlay_program"])["overlay_program"] if line != 0}
     assert found == wrong
 
@@ -136,6 +214,16 @@ def test_replace(folder: Path, checker: str) -> None:
     (folder / "replaced_program.py").write_text(REPLACED, "utf-8")
     wrong = {number for number, line in enumerate(REPLACED.splitlines(), 1) if line.endswith("# wrong")}
     assert set(run(checker, folder, ["replaced_program"])["replaced_program"]) == wrong
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_strict_keys(folder: Path, checker: str) -> None:
+    """Names of fields are compared wherever a method takes them, and two classes meet in no operator."""
+    (folder / "visits.py").write_text(STRICT, "utf-8")
+    assert main(["stubs", "--strict-keys", str(folder / "visits.py")]) == 0
+    (folder / "visits_program.py").write_text(USED, "utf-8")
+    wrong = {number for number, line in enumerate(USED.splitlines(), 1) if line.endswith("# wrong")}
+    assert set(run(checker, folder, ["visits_program"])["visits_program"]) == wrong
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright", "mypy+plugin"])

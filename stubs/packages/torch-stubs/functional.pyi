@@ -360,7 +360,7 @@ lu = boolean_dispatch(
     module_name=__name__,
     func_name="lu",
 )
-from collections.abc import Sequence as _Sequence
+from collections.abc import Iterator as _Iterator, Sequence as _Sequence
 from typing import TypeVar as _TypeVar, overload as _overload
 from tensorclass import TensorCollection as _TensorCollection
 _Batch = _TypeVar("_Batch", bound=_TensorCollection)

@@ -380,10 +380,11 @@ class NonTensorStack(Follower, Node, TensorEntry, Generic[T]):
             raise ArgumentError(f"item() needs one element, this stack has shape {list(self.shape)}; use tolist()")
         return table[int(index.reshape(()))]
 
-    def tolist(self) -> Any:
+    def tolist(self) -> list[Any]:
         """The objects as nested lists of the batch shape; the object itself for a stack without dims."""
         table, index = self._held
-        return _look_up(_readable(table, index).tolist(), table)
+        found: list[Any] = _look_up(_readable(table, index).tolist(), table)
+        return found
 
     def __eq__(self, other: object) -> Any:
         """Element by element as a bool tensor, against another stack or one object."""

@@ -118,7 +118,7 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
         """The names of the batch dims."""
         return [None] * len(self._size) if self._names is None else list(self._names)
 
-    def tolist(self) -> Any:
+    def tolist(self) -> list[Any]:
         """The value as nested lists of the batch shape; the value itself without batch dims."""
         return NonTensorStack.of_one(self, self._size).tolist()
 

@@ -289,14 +289,15 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         start, length = spans.reshape(-1).tolist()
         return table[start : start + length]
 
-    def tolist(self) -> Any:
+    def tolist(self) -> list[Any]:
         """The tensors as nested lists of the batch shape; the tensor itself without batch dims."""
         table, spans, _ = self._parts
         found: Any = [table[start : start + length] for start, length in spans.reshape(-1, 2).tolist()]
         for n in reversed(self.shape[1:]):
             count = len(found) // n if n else self.shape[:1].numel()
             found = [found[i * n : (i + 1) * n] for i in range(count)]
-        return found if self.shape else found[0]
+        nested: list[Any] = found if self.shape else found[0]
+        return nested
 
     def __len__(self) -> int:
         if not self.shape:

@@ -49,6 +49,14 @@ SETITEM = (
     "def __setitem__(self, index: _t.{other}, value: _Any) -> None: ...",
     "def __setitem__(self, index: _t.BatchIndex, value: {written}) -> None: ...",
 )
+BY_FIELD = (
+    "def sort_by(self, *keys: {keys}, descending: bool = ...) -> _Self: ...",
+    "def group_by(self, *keys: {keys}) -> dict[_Any, _Self]: ...",
+    'def unique_by(self, *keys: {keys}, keep: _Literal["first", "last"] = ...) -> _Self: ...',
+)
+PICK = ("def pick(self, cls: type[_t.T], /) -> _t.T: ...", "def pick(self, /, *fields: {keys}) -> _Any: ...")
+"""Methods that take names of fields; paths of `pick` may have dots, so that it is left open for nested classes."""
+PER_ELEMENT = re.compile(r"_t\.PerElementValues\[.*?\]")
 WRITES = ("set", "__setitem__")
 KEYED = {"__getitem__": GETITEM, "get": GET, "set": SET, "__setitem__": SETITEM}
 """A method by key: the overload for the fields of one type, then what the base class has."""
@@ -170,9 +178,26 @@ def generated(module: Module, node: ast.ClassDef) -> Iterator[str]:
     stored = [field for field in found.rows.values() if field.stored]
     if stored and "replace" not in own and module.file.classes.get(node.name) is node and not _is_generic(module, node):
         yield from replacing(node.name, stored)
+    keys = list(_keys(module, found.rows.values()))
     for name in KEYED:
         if name not in own and (writes or name not in WRITES):
-            yield from _keyed(name, list(_keys(module, found.rows.values())), module.stubs.strict_keys)
+            yield from _keyed(name, keys, module.stubs.strict_keys)
+    if module.stubs.strict_keys and keys:
+        yield from _by_field(keys, own)
+
+
+def _by_field(keys: list[tuple[str, FieldLine]], own: set[str]) -> Iterator[str]:
+    """The methods that take names of fields; a reference to a field of another type looks like its value."""
+    types = {word for _, field in keys for word in re.findall(r"[\w.]+", PER_ELEMENT.sub("", field.reads))}
+    text = f"{_union(key for key, _ in keys)} | _t.Reference"
+    if not types & {"str", "_Any", "Any", "object"}:
+        yield from (row.format(keys=text) + OVERRIDES for row in BY_FIELD if row[4:].partition("(")[0] not in own)
+    if types <= {*TENSORS, "None", "_t.RaggedTensor"} and "pick" not in own:
+        yield from (f"@_overload{'' if n else OVERRIDES}\n{row.format(keys=text)}" for n, row in enumerate(PICK))
+
+
+def _union(keys: Iterable[str]) -> str:
+    return " | ".join(keys).replace('"] | _Literal["', '", "')
 
 
 def _has(names: str) -> str:
@@ -223,10 +248,7 @@ def _keyed(name: str, keys: Iterable[tuple[str, FieldLine]], strict: bool) -> It
     for key, field in keys:
         groups.setdefault((field.reads, field.takes if name in WRITES else ""), []).append(key)
     first, *others = KEYED[name]
-    rows = [
-        first.format(key=" | ".join(alike).replace('"] | _Literal["', '", "'), reads=reads, takes=takes)
-        for (reads, takes), alike in groups.items()
-    ]
+    rows = [first.format(key=_union(alike), reads=reads, takes=takes) for (reads, takes), alike in groups.items()]
     rows += [template.format(other=(STRICT if strict else OTHER)[name], written=WRITTEN) for template in others]
     for position, row in enumerate(rows):
         # Checkers compare overloads in their order with those of the base, and say so on one of these lines.

@@ -1,7 +1,7 @@
 """Types under which torch's functions take containers: `torch.stack([batch, batch])` is of the class of `batch`.
 
 Made of the installed torch's own modules: each with everything that it declares, and one overload more for each
-function of the table that containers support.
+function of the table that containers support. A `DataLoader` over a container gives its class.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,13 +22,19 @@ from ._pyi import MARK, Function, Module, Stubs
 
 PACKAGE = "packages/torch-stubs"
 """The partial package that mypy, ty and pyrefly find on the path; pyright takes one for the whole of torch."""
-MODULES = {"_C/_VariableFunctions.pyi": ("typings/torch", PACKAGE), "functional.py": (PACKAGE,)}
+LOADER = "utils/data/dataloader.py"
+MODULES = {
+    "_C/_VariableFunctions.pyi": ("typings/torch", PACKAGE),
+    "functional.py": (PACKAGE,),
+    LOADER: ("typings/torch",),
+}
 """What declares the functions of torch's namespace, and the folders for pyright (`stubPath`) and for the others.
 
-A module straight below `torch` hides all of torch from pyright: it takes the folder for the package.
+A module straight below `torch` hides all of torch from pyright: it takes the folder for the package. ty and pyrefly
+do not compare a `DataLoader` with the class that its items must have, and mypy has a plugin.
 """
 HEAD = """\
-from collections.abc import Sequence as _Sequence
+from collections.abc import Iterator as _Iterator, Sequence as _Sequence
 from typing import TypeVar as _TypeVar, overload as _overload
 from tensorclass import TensorCollection as _TensorCollection
 _Batch = _TypeVar("_Batch", bound=_TensorCollection)"""
@@ -52,7 +59,9 @@ def overlay(out: Path) -> dict[Path, str]:
     for module, places in MODULES.items():
         file = SourceFile(root / module, f"torch.{module.partition('.')[0].replace('/', '.')}")
         lines = [f"{MARK} torch's own; run it again after an update of torch.", *_lines(file, names, added)]
-        texts |= {(out / place / module).with_suffix(".pyi"): "\n".join(lines) + "\n" for place in places}
+        text = "\n".join(lines) + "\n"
+        text = _loading(text, file) if module == LOADER else text
+        texts |= {(out / place / module).with_suffix(".pyi"): text for place in places}
     if len(added) < len(names) / 2:
         raise StubError(f"{root}: declares {len(added)} of the {len(names)} functions; this torch is not known")
     return {**texts, out / PACKAGE / "py.typed": "partial\n"}
@@ -85,6 +94,25 @@ def _lines(file: SourceFile, names: set[str], added: set[str]) -> Iterator[str]:
         added |= {name} if extra else set()
         rows = [*extra, *written] if nodes[0].args.vararg else [*written, *extra]  # of whatever: it would take all
         yield from (f"@_overload\n{row}" if len(rows) > 1 else row for row in rows)
+
+
+def _loading(text: str, file: SourceFile) -> str:
+    """The module of `DataLoader`, whose items are of the class of the container, unless something else collates them.
+
+    Raises:
+        StubError: when it is declared in another form.
+    """
+    init = re.search(r" +def __init__\(\s+self,\s+dataset: Dataset\[_T_co\],.*?\) -> None: \.\.\.\n", text, re.DOTALL)
+    given, walk = "collate_fn: _collate_fn_t | None = None", "    def __iter__(self) -> _BaseDataLoaderIter: ...\n"
+    if init is None or given not in init[0] or walk not in text:
+        raise StubError(f"{file.path}: declares DataLoader in a form that is not known")
+    own, other = (init[0].replace("self", f"self: DataLoader[{kind}]", 1) for kind in ("_Batch", "Any"))
+    own = own.replace("Dataset[_T_co]", "_Batch").replace(given, "collate_fn: None = None")
+    other = other.replace("        *,\n", "").replace("_T_co", "Any").replace(given, "*, collate_fn: _collate_fn_t")
+    items = walk.replace("self", "self: DataLoader[_Batch]").replace("_BaseDataLoaderIter", "_Iterator[_Batch]")
+    for was, rows in ((init[0], (own, other, init[0])), (walk, (items, walk))):
+        text = text.replace(was, "".join(f"    @_overload\n{row}" for row in rows), 1)
+    return text
 
 
 def _bare(node: Definition) -> str:

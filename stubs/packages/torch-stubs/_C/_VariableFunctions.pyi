@@ -1004,7 +1004,7 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-from collections.abc import Sequence as _Sequence
+from collections.abc import Iterator as _Iterator, Sequence as _Sequence
 from typing import TypeVar as _TypeVar, overload as _overload
 from tensorclass import TensorCollection as _TensorCollection
 _Batch = _TypeVar("_Batch", bound=_TensorCollection)
