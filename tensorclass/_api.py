@@ -43,6 +43,7 @@ from .io import convert as convert
 from .io import from_arrow as from_arrow
 from .io import from_consolidated as from_consolidated
 from .io import from_csv as from_csv
+from .io import from_gymnasium as from_gymnasium
 from .io import from_h5 as from_h5
 from .io import from_hf as from_hf
 from .io import from_json as from_json
@@ -58,6 +59,7 @@ from .io import pack_memmap as pack_memmap
 from .io import refresh_archive_checksums as refresh_archive_checksums
 from .io import save as save
 from .io import to_arrow as to_arrow
+from .io import to_gymnasium as to_gymnasium
 from .io import to_safetensors as to_safetensors
 from .io import unpack_memmap as unpack_memmap
 from .ops import LinkedList as LinkedList

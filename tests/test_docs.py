@@ -146,12 +146,23 @@ def test_examples_page_shows_the_examples():
         assert any(block.code in program for program in programs), block.code
 
 
+IMPORTS_VISION = ("lightning_module",)
+DECLARED = """
+import runpy
+from tests._vision import declare_operators
+
+declare_operators()
+runpy.run_path({!r}, None, "__main__")
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("program", EXAMPLES, ids=lambda program: program.stem)
 def test_example(program, tmp_path):
     """Every example runs to its end as a program of its own, from any folder, and draws the pictures that it names."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(program)]
+    start = ["-c", DECLARED.format(str(program))] if program.stem in IMPORTS_VISION else [str(program)]
+    command = [sys.executable, *start]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     pictures = re.findall(r'= Path\("build", "([\w.-]+)"\)', program.read_text("utf-8"))

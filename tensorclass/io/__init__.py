@@ -83,6 +83,7 @@ from ._writer import DatasetWriter as DatasetWriter
 from .exchange import PersistentTensorDict as PersistentTensorDict
 from .exchange import from_arrow as from_arrow
 from .exchange import from_csv as from_csv
+from .exchange import from_gymnasium as from_gymnasium
 from .exchange import from_h5 as from_h5
 from .exchange import from_hf as from_hf
 from .exchange import from_json as from_json
@@ -91,5 +92,6 @@ from .exchange import from_parquet as from_parquet
 from .exchange import from_safetensors as from_safetensors
 from .exchange import from_zarr as from_zarr
 from .exchange import to_arrow as to_arrow
+from .exchange import to_gymnasium as to_gymnasium
 from .exchange import to_safetensors as to_safetensors
 from .exchange._formats import convert as convert

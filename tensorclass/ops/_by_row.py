@@ -7,18 +7,32 @@ A field of a typed class may have one of these names, and then takes the place o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import TensorCollection, join_path, unravel_key_to_tuple
+from ..core import Entry, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._describe import Description, describe
 from ..core._keys import Key
-from ..errors import ArgumentError, BatchDimError, BatchSizeError
+from ..core._repr import describe_entry
+from ..errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError
 from ._conversions import ConversionOps
+
+T = TypeVar("T")
+
+
+class Groups(dict[Any, T]):
+    """What `group_by` gives: a dict from each value to its rows. Iterating gives pairs, as in pandas."""
+
+    def __iter__(self) -> Iterator[tuple[Any, T]]:  # pairs, and not keys
+        return iter(self.items())
+
+    def __missing__(self, value: Any) -> T:
+        hint = "; iterating gives pairs: `for value, rows in groups`" if isinstance(value, tuple) else ""
+        raise MissingKeyError(f"no group {value!r:.80}; there are {list(self.keys())!r:.200}{hint}")
 
 
 @flags
@@ -98,8 +112,8 @@ class RowOps(ConversionOps):
             order = order[places[order].argsort(stable=True)]
         return self._index(order)
 
-    def group_by(self, *keys: Key) -> dict[Any, Self]:
-        """The rows that share the value of an entry, by that value in its order.
+    def group_by(self, *keys: Key) -> Groups[Self]:
+        """The rows that share the value of an entry, by that value in its order: a dict that iterates over pairs.
 
         A row of several numbers is a tuple in the result, and so are the values of several keys. Rows with nan are one
         group, the last one.
@@ -114,17 +128,15 @@ class RowOps(ConversionOps):
         >>> import torch
         >>> from tensorclass import TensorDict
         >>> groups = TensorDict(a=torch.tensor([2, 0, 2]), b=torch.arange(3), batch_size=[3]).group_by("a")
-        >>> {value: group["b"].tolist() for value, group in groups.items()}
+        >>> {value: group["b"].tolist() for value, group in groups}
         {0: [1], 2: [0, 2]}
         """
         names, places = _joint(self, _given(keys, "group_by"), "group_by")
         order = places.argsort(stable=True)
         sizes = torch.bincount(places, minlength=len(names)).tolist()
         starts = [sum(sizes[:i]) for i in range(len(sizes))]
-        return {
-            name: self._index(order[start : start + size])
-            for name, start, size in zip(names, starts, sizes, strict=True)
-        }
+        parts = (self._index(order[start : start + size]) for start, size in zip(starts, sizes, strict=True))
+        return Groups(zip(names, parts, strict=True))
 
     def unique_by(self, *keys: Key, keep: Literal["first", "last"] = "first") -> Self:
         """One row for each value of an entry, in the order of the batch.
@@ -224,6 +236,38 @@ class RowOps(ConversionOps):
         """
         return describe(self)
 
+    def scalars(
+        self, separator: str = "/", *, reduce: Literal["mean", "sum", "min", "max"] | None = None
+    ) -> dict[str, float]:
+        """The numbers of the batch by name, as loggers take them: `writer.log(batch.scalars())`.
+
+        Names of nested entries are joined by "/", which TensorBoard and W&B make groups of. Absent optional fields are
+        left out.
+
+        Args:
+            separator: what joins names.
+            reduce: what becomes of several numbers; by default each entry has to be one number.
+
+        Raises:
+            ArgumentError: for entries that are not one number, texts and complex numbers included; names all of them.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> step = TensorDict({"loss": {"actor": torch.tensor(0.5)}, "length": 7, "reward": torch.ones(3)})
+        >>> step.scalars(reduce="mean")
+        {'loss/actor': 0.5, 'length': 7, 'reward': 1.0}
+        """
+        if reduce not in (None, "mean", "sum", "min", "max"):
+            raise ArgumentError(f'scalars: reduce is "mean", "sum", "min" or "max", got {reduce!r:.80}')
+        flat: Any = self.flatten_keys(separator)
+        found: dict[str, Any] = {name: _number(value, reduce) for name, value in flat.items()}
+        wrong = [name for name, number in found.items() if number is None]
+        if wrong:
+            way = "" if reduce else '; give `reduce="mean"`, or'
+            given = ", ".join(f"`{name}` ({describe_entry(flat.get(name), torch.Size())})" for name in wrong)
+            raise ArgumentError(f"scalars: not one number: {given}{way or ';'} leave out what is none: `exclude(...)`")
+        return found
+
     def asdict(self) -> dict[str, Any]:
         """A plain dict around the same tensors, nested containers as dicts; `to_dict` has options."""
         return ConversionOps.to_dict(self)
@@ -231,6 +275,19 @@ class RowOps(ConversionOps):
     def to_numpy(self) -> dict[str, Any]:
         """Nested dicts of arrays that share memory with the tensors; the same as `numpy()`."""
         return ConversionOps.numpy(self)
+
+
+def _number(value: Any, reduce: str | None) -> float | None:
+    """What an entry is as one number; None for anything else."""
+    if isinstance(value, Entry):
+        value = value.values if hasattr(value, "values") else value.tolist()
+    try:
+        numbers = torch.as_tensor(value).detach()
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    if reduce and numbers.numel() > 1 and not numbers.is_complex():
+        numbers = getattr(numbers.double(), reduce)()
+    return None if numbers.numel() != 1 or numbers.is_complex() else +numbers.item()
 
 
 def _count(batch: TensorCollection, op: str) -> int:

@@ -46,6 +46,9 @@ class Foreign:
     alpha = 2
 foreign = Foreign()
 head = TensorClassModule(nn.Linear(8, 2), in_fields=Row.image, out_fields=Out.logits, name="head")
+good = TensorClassSequential(TensorClassModule(
+    nn.Sequential(nn.Flatten(), nn.Linear(64, 2)), in_fields=Row.image, out_fields=Out.logits, name="scores"
+), input=Row, output=Out)
 """)
 
 def complete(text, jedi):
@@ -59,6 +62,7 @@ def html(text):
 asked = ["batch.", "batch.inner.", "x = batch.im", "Row.", "foreign.", 'batch["', 'loose["', "batch._st"]
 asked.append("batch.image.sha")
 values = ["Row", "TensorClass", "schema(Row)", "Row.image", "RaggedTensor([torch.ones(3)])"]
+values += ["good.explain(4)", "good", "batch.describe()", "batch"]
 found = {
     "completions": [{text: complete(text, jedi)[:3] for text in asked} for jedi in (True, False)],
     "help": shell.object_inspect_mime("Row")["text/plain"],
@@ -114,6 +118,11 @@ def test_html(shell: Any):
     """Classes, schemas, references and ragged tensors are tables; a base without fields has none."""
     found = shell["html"]
     assert found.pop("TensorClass") is None
+    explained, drawn = found.pop("good.explain(4)"), found.pop("good")
+    assert explained.startswith("<pre")
+    assert all(text in explained for text in ("0 scores", "Row -&gt; Out", "[4, 8, 8]", "held after"))
+    assert "<svg" in drawn
+    assert "scores" in drawn
     assert all("<table" in text for text in found.values())
     assert "Float32[&quot;8 8&quot;]" in found["Row"]
     assert "3 to 3" in found["RaggedTensor([torch.ones(3)])"]

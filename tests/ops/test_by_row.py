@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +13,21 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import PerElement, Ragged, RaggedTensor, TensorClass, TensorDict, TypedTensorDict, lazy_stack
+from tensorclass import (
+    PerElement,
+    Ragged,
+    RaggedTensor,
+    Shared,
+    TensorClass,
+    TensorDict,
+    TypedTensorDict,
+    lazy_stack,
+)
 from tensorclass.classes._build import _members
-from tensorclass.errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError, SchemaError
+from tensorclass.errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, MissingKeyError, SchemaError
 from tensorclass.ops._by_row import RowOps
 from tensorclass.typecheck import _rules
+from tensorclass.typing import Bool, Float32, Int64
 from tests.contract._elements import assert_elements, elements
 from tests.contract._entry_kinds import ENTRIES, HOLDERS, UNEVEN
 
@@ -146,7 +158,7 @@ def test_groups(kind: str, keys: tuple[str, ...]):
     wanted = frame().groupby(list(keys), dropna=False)["at"].apply(list)
     found = batch.group_by(*keys)
     assert [places(batch, group) for group in found.values()] == [places(batch, batch[at]) for at in wanted]
-    shown = [[str(part) for part in (label if isinstance(label, tuple) else (label,))] for label in found]
+    shown = [[str(part) for part in (label if isinstance(label, tuple) else (label,))] for label, _ in found]
     theirs = [[str(part) for part in (label if isinstance(label, tuple) else (label,))] for label in wanted.index]
     assert shown == [["None" if keys == ("maybe",) and part == "nan" else part for part in label] for label in theirs]
 
@@ -176,7 +188,7 @@ def test_dtypes(dtype: torch.dtype):
     assert len(batch.group_by("a")) == (2 if dtype is torch.bool else 4)
     if dtype is torch.uint64:
         big = TensorDict(a=torch.tensor([-1, 5, 0]).view(torch.uint64), batch_size=[3])
-        assert list(big.group_by("a")) == [0, 5, 2**64 - 1]
+        assert [*big.group_by("a").keys()] == [0, 5, 2**64 - 1]
 
 
 def test_no_rows():
@@ -324,4 +336,91 @@ def test_other_members_are_still_refused():
 def test_ragged_rows_are_no_numbers():
     """Ragged fields compare by their values, as tuples do."""
     batch = TensorDict(t=RaggedTensor(torch.tensor([2, 1, 9]), lengths=[1, 2]), batch_size=[2])
-    assert list(batch.group_by("t")) == [(1, 9), (2,)]
+    assert [*batch.group_by("t").keys()] == [(1, 9), (2,)]
+
+
+def test_groups_are_a_dict_of_pairs():
+    """What users of dicts and users of pandas write gives the same; a mixture says what to write."""
+    groups = TensorDict(a=torch.tensor([2, 0, 2]), b=torch.arange(3), batch_size=[3]).group_by("a")
+    pairs = [(value, rows["b"].tolist()) for value, rows in groups]
+    assert pairs == [(value, rows["b"].tolist()) for value, rows in groups.items()] == [(0, [1]), (2, [0, 2])]
+    assert {**groups}.keys() == dict(groups).keys() == groups.keys() == {0, 2}
+    assert (0 in groups, 1 in groups, groups.get(1), len(groups), groups[2].batch_size) == (True, False, None, 2, (2,))
+    again = pickle.loads(pickle.dumps(groups))
+    assert type(again) is type(groups)
+    assert again.keys() == groups.keys()
+    with pytest.raises(MissingKeyError, match=r"no group 7; there are \[0, 2\]$"):
+        groups[7]
+    with pytest.raises(MissingKeyError, match="for value, rows in groups"):
+        [groups[value] for value in groups]
+
+
+class Part(TensorClass):
+    """A nested one."""
+
+    loss: Float32[Tensor, ""]
+
+
+class Logged(TensorClass):
+    """A field of each kind."""
+
+    loss: Float32[Tensor, ""]
+    part: Part
+    right: Bool[Tensor, ""]
+    step: PerElement[int]
+    lengths: Float32[RaggedTensor, "n"]
+    table: Shared[Int64[Tensor, "2"]]
+    epoch: int = 3
+    name: str = "run"
+    gone: Part | None = None
+
+
+def logged() -> Logged:
+    """One row of it."""
+    loss = torch.tensor(0.5, requires_grad=True)
+    whole = {"lengths": torch.tensor([1.0, 3.0]), "table": torch.tensor([2**40, 0])}
+    return Logged(loss=loss, part=Part(loss=torch.tensor(2.0)), right=torch.tensor(True), step=2**60 + 1, **whole)
+
+
+@pytest.mark.parametrize("size", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("reduce", ["mean", "sum", "min", "max"])
+def test_scalars(size: tuple[int, ...], reduce: Any):
+    """Every kind of entry as one number by its path; the reduction is torch's, over all numbers of the entry."""
+    row = logged().exclude("name").detach()
+    batch = row.expand(size).clone() if size else row
+    count = math.prod(size)
+    found = batch.scalars(reduce=reduce)
+    times = count if reduce == "sum" else 1
+    assert found.keys() == {"loss", "part/loss", "right", "step", "lengths", "table", "epoch"}
+    assert (found["loss"], found["part/loss"], found["right"]) == (0.5 * times, 2 * times, times)
+    assert found["epoch"] == 3
+    assert found["lengths"] == {"mean": 2, "sum": 4 * times, "min": 1, "max": 3}[reduce]
+    assert found["table"] == {"mean": 2**39, "sum": 2**40, "min": 0, "max": 2**40}[reduce]
+    assert all(type(value) in (int, float) for value in found.values())
+
+
+def test_scalars_of_one_row():
+    """Without a reduction each entry is one number: exact, without a gradient."""
+    row = logged().exclude("name", "lengths", "table")
+    assert row.scalars() == {"loss": 0.5, "part/loss": 2.0, "right": 1, "step": 2**60 + 1, "epoch": 3}
+    assert [*row.scalars(".")][1] == "part.loss"
+    assert row[None].scalars() == row.scalars()
+    assert lazy_stack([TensorDict(a=1.0), TensorDict(a=2.0)]).scalars(reduce="max") == {"a": 2.0}
+    assert TensorDict().scalars() == {}
+
+
+def test_scalars_refuse():
+    """All entries that are not one number are named at once, with the way out; nothing is left out in silence."""
+    with pytest.raises(ArgumentError) as info:
+        logged().scalars()
+    text = str(info.value)
+    assert all(f"`{name}` (" in text for name in ("lengths", "table", "name"))
+    assert "`loss`" not in text
+    assert 'reduce="mean"' in text
+    odd = TensorDict(c=torch.tensor(1j), e=torch.ones(0), s="text", n=None)
+    with pytest.raises(ArgumentError, match=r"`c`.*`e`.*`s`.*`n`.*exclude"):
+        odd.scalars(reduce="mean")
+    with pytest.raises(ArgumentError, match="got 'median'"):
+        logged().scalars(reduce="median")  # type: ignore[arg-type]  # what a user may write
+    with pytest.raises(KeySetError, match="another separator"):
+        TensorDict({"a/b": 1, "a": {"b": 2}}).scalars()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import Any
 
 import numpy as np
@@ -494,3 +494,31 @@ def test_shapes_of_stacks(name):
 def nested_text(values: Any) -> Any:
     """Numbers in nested lists as text."""
     return [nested_text(value) for value in values] if isinstance(values, list) else str(values)
+
+
+@pytest.mark.parametrize("value", ["text", "", 0, 7, 2.5, True, False, None, (1, 2), []])
+def test_one_object_without_dims_is_used_as_itself(value: Any):
+    """It prints, counts and is true as its object; it stays an entry, whose object is `item()`."""
+    (one,) = NonTensorStack(value).unbind(0) if not isinstance(value, list) else (NonTensorStack.of_one(value, ()),)
+    assert f"{one}" == f"{value}"
+    assert bool(one) is bool(value)
+    assert one.item() is value
+    if isinstance(value, int | float):
+        assert (int(one), float(one), f"{one:05.1f}") == (int(value), float(value), f"{value:05.1f}")
+    else:
+        with pytest.raises((TypeError, ValueError)):
+            int(one)
+
+
+def test_several_objects_are_a_list():
+    """With dims it is true where it has elements, and prints as what it is."""
+    many = NonTensorStack(0, 0)
+    assert many
+    assert not many[:0]
+    assert f"{many}" == "NonTensorStack([0, 0])"
+    with pytest.raises(TypeError):
+        f"{many:d}"
+    with pytest.raises(AttributeError, match=r"no attribute `upper`; .*`.item\(\)`"):
+        many.upper  # type: ignore[attr-defined]  # what a user may write
+    for made in (pickle.loads(pickle.dumps(many)), deepcopy(many), copy(many)):
+        assert made.tolist() == [0, 0]

@@ -7,6 +7,7 @@ One idea: a batch is columns, and every format has its own form of the same few 
 - `_arrow`: columns as Arrow tables. `_parquet`: files of them, and datasets of this library, in batches.
 - `_arrays`: structured arrays of numpy.
 - `_text`: CSV and JSON lines. `_frames`: pandas, polars, Hugging Face, MosaicML.
+- `_spaces`: classes and the spaces of gymnasium.
 - `_persistent`: `PersistentTensorDict`, a container in an HDF5 file or a zarr group.
 - `_functions`: what users call. `_streams`: what datasets have for it. `_formats`: formats by the end of a file's
   name, and `convert` between any two of them.
@@ -24,3 +25,5 @@ from ._functions import from_safetensors as from_safetensors
 from ._functions import from_zarr as from_zarr
 from ._functions import to_safetensors as to_safetensors
 from ._persistent import PersistentTensorDict as PersistentTensorDict
+from ._spaces import from_gymnasium as from_gymnasium
+from ._spaces import to_gymnasium as to_gymnasium

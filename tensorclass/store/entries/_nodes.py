@@ -292,6 +292,26 @@ class NonTensorStack(Follower, Node, TensorEntry, Generic[T]):
         index = _readable(table, index)
         return _linked(self, table, index, ()) if index.ndim else table[int(index)]
 
+    def __getattr__(self, name: str) -> Any:
+        if name[0] == "_" or hasattr(type(self), name):  # a protocol asks, or one of our own has failed: say so again
+            return object.__getattribute__(self, name)
+        hint = "the objects themselves are `.item()` or `.tolist()`"
+        raise AttributeError(f"a NonTensorStack has no attribute `{name}`; {hint}", name=name, obj=self)
+
+    def __format__(self, spec: str) -> str:
+        return object.__format__(self, spec) if self.shape else format(self._item(), spec)
+
+    def __bool__(self) -> bool:
+        return bool(len(self) if self.shape else self._item())
+
+    def __int__(self) -> int:
+        number: Any = self.item()
+        return int(number)
+
+    def __float__(self) -> float:
+        number: Any = self.item()
+        return float(number)
+
     def maybe_to_stack(self) -> Self:
         """This stack; what `NonTensorData` becomes one with."""
         return self

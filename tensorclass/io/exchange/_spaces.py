@@ -1,0 +1,152 @@
+"""Spaces of gymnasium: what an environment observes and takes, as a class, and the other way round.
+
+Both say dtypes, shapes and bounds of one element. Data needs no function: `Observation(**space.sample())`, and
+`observation.to_numpy()` is what a space contains.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import torch
+from annotated_types import Ge, Le
+from torch import Tensor
+
+from ..._flags import flags
+from ..._schema import FieldSpec, PerElement
+from ..._schema._domain import dtypes_of, numbers
+from ..._schema._dtypes import family_of
+from ...classes import TensorClass, is_tensorclass
+from ...classes._conveniences import _event
+from ...errors import ArgumentError, Problem, SchemaError
+from .._optional import optional
+
+
+@flags
+def to_gymnasium(cls: Any, **dims: int) -> Any:
+    """The `Dict` space of a class: a `Box` for each tensor, `Discrete` for an int64 scalar with two bounds.
+
+    Constraints of the fields (`Ge`, `Lt`, ...) are the bounds of the space; without them a box has those of its dtype.
+    A nested class is a `Dict` in the `Dict`.
+
+    Args:
+        cls: a tensorclass whose fields are tensors and other such classes.
+        **dims: the sizes of dim names, also of nested classes.
+
+    Raises:
+        SchemaError: for fields that a space can't hold, and dims without a size; names all of them.
+        MissingExtraError: where gymnasium is not installed.
+
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass, to_gymnasium
+    >>> from tensorclass.typing import Float32
+    >>> class State(TensorClass):
+    ...     place: Float32[Tensor, "n"]
+    >>> to_gymnasium(State, n=2)
+    Dict('place': Box(-inf, inf, (2,), float32))
+    """
+    if not is_tensorclass(cls) or not isinstance(cls, type):
+        raise ArgumentError(f"to_gymnasium takes a tensorclass, got {cls!r:.80}")
+    spaces = optional("gymnasium", "A space of gymnasium", "gymnasium").spaces
+    known: Any = cls
+    found, problems = {}, []
+    for spec in known.__tensorclass_schema__:
+        try:
+            found[spec.name] = to_gymnasium(spec.nested, **dims) if spec.nested else _space(spaces, spec, dims)
+        except SchemaError as error:
+            hint = f"{error}; leave it out: `omit({cls.__name__}, {spec.name!r})`"
+            inner = [problem._replace(path=f"{spec.name}.{problem.path}") for problem in error.problems]
+            problems += inner or [Problem(spec.name, str(spec), "a space of gymnasium", hint)]
+    if problems:
+        raise SchemaError.of(cls.__name__, problems)
+    return spaces.Dict(found)
+
+
+def _space(spaces: Any, spec: FieldSpec, dims: dict[str, int]) -> Any:
+    if spec.kind not in ("tensor", "shared") or spec.optional:
+        raise SchemaError("a space holds tensors that are always there")
+    dtype = dtypes_of(spec)[0]
+    if dtype.is_complex or dtype is torch.bfloat16 or (dtype.itemsize == 1 and dtype.is_floating_point):
+        raise SchemaError(f"numpy has no {dtype} for it")
+    shape, kind = tuple(_event(spec, dims)), torch.empty(0, dtype=dtype).numpy().dtype
+    low, high = numbers(spec, dtype)[:2]
+    if dtype is torch.int64 and not shape and low is not None and high is not None:
+        return spaces.Discrete(int(high) - int(low) + 1, start=int(low))
+    limits = (0, 1) if dtype is torch.bool else _limits(dtype)
+    return spaces.Box(limits[0] if low is None else low, limits[1] if high is None else high, shape, kind)
+
+
+def _limits(dtype: torch.dtype) -> tuple[float, float]:
+    if dtype.is_floating_point:
+        return -torch.inf, torch.inf
+    return torch.iinfo(dtype).min, torch.iinfo(dtype).max
+
+
+def from_gymnasium(space: Any, name: str = "Observation") -> Any:
+    """The class of a `Dict` space: a tensor for each `Box`, `Discrete`, `MultiDiscrete`, `MultiBinary`.
+
+    Bounds that are the same for all numbers of a field become its constraints, which `validate()` looks at. Those that
+    differ inside a field are not kept: a declaration can't say them. `Text` is one `str` for each element. A field
+    may hide a method (`shadow=True`).
+
+    Args:
+        space: a `Dict`; put any other space in one, since a field has a name.
+        name: the name of the class; that of a nested space is added for its class.
+
+    Raises:
+        ArgumentError: for another space, and for a key that can't be the name of a field.
+
+    >>> from gymnasium import spaces
+    >>> from tensorclass import from_gymnasium, schema
+    >>> print(schema(from_gymnasium(spaces.Dict({"place": spaces.Box(-1, 1, (2,)), "lamp": spaces.Discrete(3)}))))
+    Observation
+      lamp   Int64[""]
+      place  Float32["2"]
+    """
+    parts: Any = getattr(space, "spaces", None)
+    if not hasattr(parts, "items"):
+        hint = f'a field needs a name: `spaces.Dict({{"state": {space!r:.80}}})`'
+        raise ArgumentError(f"from_gymnasium takes a `Dict` space, got {type(space).__name__}; {hint}")
+    frame: Any = sys._getframe(1)
+    while frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
+        frame = frame.f_back  # the class belongs to the module that asks for it, where pickle looks for it
+    module = frame.f_globals.get("__name__", "__main__")
+    body = {"__module__": module, "__annotations__": {key: _annotation(part, key, name) for key, part in parts.items()}}
+    return types.new_class(name, (TensorClass,), {"shadow": True}, lambda names: names.update(body))
+
+
+def _annotation(space: Any, key: Any, name: str) -> Any:
+    kind = type(space).__name__
+    if not isinstance(key, str) or not key.isidentifier():
+        raise ArgumentError(f"from_gymnasium: the key {key!r:.80} can't be the name of a field")
+    if kind == "Dict":
+        return from_gymnasium(space, name + key.capitalize())
+    if kind == "Text":
+        return PerElement[str]
+    if kind not in ("Box", "Discrete", "MultiDiscrete", "MultiBinary"):
+        raise ArgumentError(
+            f"from_gymnasium: `{key}` is a {kind}, which no field can be declared as; flatten the space"
+        )
+    dtype = torch.tensor(space.sample()).dtype
+    declared: Any = family_of(dtype)
+    annotation = (declared[Tensor, " ".join(map(str, space.shape))], *_bounds(space, kind, dtype))
+    return Annotated[annotation] if annotation[1:] else annotation[0]
+
+
+def _bounds(space: Any, kind: str, dtype: torch.dtype) -> Iterator[Any]:
+    """The constraints of a field; none where a bound is that of the dtype, or is not one number."""
+    if kind == "Box":
+        low, high = space.low, space.high
+    else:
+        start = getattr(space, "start", 0)
+        low, high = (
+            (0, 1) if kind == "MultiBinary" else (start, start + (space.n if kind == "Discrete" else space.nvec) - 1)
+        )
+    ends = _limits(dtype) if dtype is not torch.bool else (0, 1)
+    for mark, bound, end in ((Ge, low, ends[0]), (Le, high, ends[1])):
+        values = set(torch.as_tensor(bound).flatten().tolist())
+        if len(values) == 1 and values != {end}:
+            yield mark(values.pop())
