@@ -18,30 +18,26 @@ from ._main import CommandError
 
 OLD, NEW = "tensordict", "tensorclass"
 SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist"}
-GONE = {
-    "NO_DEFAULT": "write `td[key]`, which raises for an absent key",
-    "TruncatedStandardNormal": "write `TruncatedNormal(0.0, 1.0, a, b)`",
-    "MetaTensor": "read `TensorDict.attrs`",
-    "TensorDictStore": "servers are not supported", "LazyStackedTensorDictStore": "servers are not supported",
-    "symbolic_trace": "export modules with `torch.export`",
-}  # fmt: skip
-"""Names that are not here, and what to write."""
-METHODS = {
-    **dict.fromkeys(("half", "bfloat16"), "of a typed class casts floating fields only, and breaks no declared dtype"),
-    "load_memmap": "maps the file and writes through; `mode=\"r\"` keeps writes in memory",
-    "memmap": "makes the one file that `save` writes, not a folder with a file for each tensor",
-    "memmap_": "makes the one file that `save` writes, not a folder with a file for each tensor",
-    "save": "writes one file, whole or not at all, and refuses objects that JSON can't hold",
-    "load": "gives tensors whose writes stay in memory; `mode=\"r+\"` writes to the file",
-    "update_": "is an error for keys that the container lacks",
-    "copy_": "is an error for unknown and for missing keys",
-    "valid_keys": "takes no `sort`; call `sorted`",
-}  # fmt: skip
-"""Methods that do something else on containers; docs/migrating.md has all differences."""
-KEYWORDS = {
-    "safe": "`from_tensordict` always validates", "handler": "a mapped tensor opens the file by its name",
-    "robust_key": "is not an argument here",
-}  # fmt: skip
+
+
+class Rule(NamedTuple):
+    """A difference that shows in a program: what it looks like, and what to say."""
+
+    text: str
+    tree: ast.AST
+    message: str
+
+
+def rules() -> list[Rule]:
+    """Those of `differences.txt`, beside this file."""
+    lines = Path(__file__).with_name("differences.txt").read_text("utf-8").splitlines()
+    rows = [line.split(" => ", 1) for line in lines if line and not line.startswith("#")]
+    return [Rule(text, _pattern(text), message) for text, message in rows]
+
+
+def _pattern(text: str) -> ast.AST:
+    tree = ast.parse(text).body[0]
+    return tree.value if isinstance(tree, ast.Expr) else tree
 
 
 class Finding(NamedTuple):
@@ -119,7 +115,7 @@ def migrated(text: str) -> tuple[str, list[Finding]]:
         for place, (row, column) in reversed([*_places(node, words, lines)]):
             line = lines[row - 1]
             lines[row - 1] = line[:column] + place + line[column + len(OLD) :]
-    return "".join(lines), [*_names(imports), *_uses(tree, _bound(imports))]
+    return "".join(lines), [*_names(imports), *_uses(tree, _bound(imports)), *_differences(tree)]
 
 
 def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
@@ -175,7 +171,7 @@ def _has(module: Any, name: str) -> bool:
 
 
 def _absent(line: int, module: Any, name: str) -> Finding:
-    hint = f"; {GONE[name]}" if name in GONE else did_you_mean(name, dir(module))
+    hint = next((f"; {rule.message}" for rule in rules() if rule.text == name), did_you_mean(name, dir(module)))
     return Finding(line, f"{module.__name__} has no `{name}`{hint}")
 
 
@@ -188,17 +184,75 @@ def _bound(imports: list[Any]) -> dict[str, Any]:
 
 
 def _uses(tree: ast.AST, bound: dict[str, Any]) -> Iterator[Finding]:
-    """Attributes of the modules that are not here, and calls that do something else."""
+    """Attributes of the modules that are not here."""
+    node: Any
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in bound:
-            if not _has(bound[node.value.id], node.attr):
-                yield _absent(node.lineno, bound[node.value.id], node.attr)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            name, owner = node.func.attr, node.func.value
-            if name in METHODS and not (isinstance(owner, ast.Name) and owner.id in ("torch", "np", "json", "pickle")):
-                yield Finding(node.lineno, f"`{name}` of a container {METHODS[name]}")
-            yield from (
-                Finding(node.lineno, f"`{word.arg}=`: {KEYWORDS[word.arg]}")
-                for word in node.keywords
-                if word.arg in KEYWORDS
-            )
+        module = bound.get(getattr(node.value, "id", "")) if isinstance(node, ast.Attribute) else None
+        if module is not None and not _has(module, node.attr):
+            yield _absent(node.lineno, module, node.attr)
+
+
+def _differences(tree: ast.AST) -> Iterator[Finding]:
+    """What matches a rule; fields are looked at in typed classes only, and what other packages have is left out."""
+    known = [rule for rule in rules() if not isinstance(rule.tree, ast.Name)]  # names are looked up in the modules
+    foreign = set(_foreign(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and _typed(node):
+            for row in (row for row in node.body if isinstance(row, ast.AnnAssign)):
+                found = [rule.message for rule in known if matches(rule.tree, row, node.name)]
+                yield from (Finding(row.lineno, text.replace("OWN", node.name)) for text in found)
+        elif not isinstance(node, ast.AnnAssign):
+            for rule in known:
+                if matches(rule.tree, node) and (_root(node) not in foreign or rule.text.startswith(f"{_root(node)}.")):
+                    yield Finding(getattr(node, "lineno", 0), rule.message)
+
+
+def _foreign(tree: ast.AST) -> Iterator[str]:
+    """The names that a program imports from elsewhere."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom) and not _modules(node):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+
+
+def _root(node: Any) -> str | None:
+    """The first name of what is called."""
+    node = getattr(node, "func", None)
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return getattr(node, "id", None)
+
+
+def _typed(node: ast.ClassDef) -> bool:
+    parts = [part for top in (*node.bases, *node.decorator_list) for part in ast.walk(top)]
+    names = {getattr(part, "id", getattr(part, "attr", None)) for part in parts}
+    return not names.isdisjoint({"tensorclass", "TensorClass", "TypedTensorDict"})
+
+
+def matches(pattern: Any, node: Any, own: str = "") -> bool:
+    """Whether a part of a program is what a pattern says; what the pattern leaves out may be anything."""
+    if pattern is None or isinstance(pattern, ast.Load | ast.Store):
+        return True
+    if isinstance(pattern, ast.Name) and pattern.id == "_":
+        return isinstance(node, ast.AST)
+    if isinstance(pattern, ast.Dict):
+        return isinstance(node, ast.Dict)
+    if isinstance(pattern, ast.Name):
+        name = own if pattern.id == "OWN" else pattern.id
+        return name in (getattr(node, "id", None), getattr(node, "attr", None), getattr(node, "value", None))
+    if type(pattern) is not type(node):
+        return False
+    if isinstance(pattern, ast.Call):
+        given = {word.arg: word.value for word in node.keywords}
+        return (
+            matches(pattern.func, node.func, own)
+            and len(node.args) >= len(pattern.args)
+            and all(matches(one, other, own) for one, other in zip(pattern.args, node.args, strict=False))
+            and all(matches(word.value, given.get(word.arg), own) for word in pattern.keywords)
+        )
+    if isinstance(pattern, ast.With):
+        return any(matches(pattern.items[0].context_expr, item.context_expr, own) for item in node.items)
+    if isinstance(pattern, list):
+        return len(pattern) == len(node) and all(map(matches, pattern, node))
+    if isinstance(pattern, ast.Constant) or not isinstance(pattern, ast.AST):
+        return bool(getattr(pattern, "value", pattern) == getattr(node, "value", node))
+    return all(matches(value, getattr(node, name), own) for name, value in ast.iter_fields(pattern))

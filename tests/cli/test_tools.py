@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import shutil
 import subprocess
 import webbrowser
@@ -17,7 +19,7 @@ import tensorclass
 from tensorclass import RaggedTensor, TensorDict, save
 from tensorclass.cli import main
 from tensorclass.cli._main import COMMANDS
-from tensorclass.cli._migrate import GONE, METHODS, migrated
+from tensorclass.cli._migrate import Rule, migrated, rules
 from tests.cli._program import RIGHT, program
 
 # ---- new -------------------------------------------------------------------------------------------------------------
@@ -139,24 +141,62 @@ def test_imports(before: str):
         exec(compile(after, "migrated", "exec"), {})
 
 
+GONE = {rule.text: rule.message for rule in rules() if rule.text.isidentifier()}
+SEEN = [rule for rule in rules() if rule.text not in GONE]
+MIGRATING = (Path(__file__).parents[2] / "docs" / "migrating.md").read_text("utf-8")
+
+
 @pytest.mark.parametrize("name", GONE)
 def test_names_that_are_gone(name: str):
     """A name that is not here is found in an import and as an attribute, with what to write."""
     assert not hasattr(tensorclass, name)
+    assert f"`{name}`" in MIGRATING or f".{name}" in MIGRATING
     for text in (f"from tensordict import {name}", f"import tensordict as td\n\nx = td.{name}"):
         ((line, message),) = migrated(text)[1]
         assert (line, GONE[name] in message) == (text.count("\n") + 1, True)
 
 
-def test_differences():
-    """Methods that do something else, arguments that are gone and modules that are missing, each with its line."""
-    assert not [name for name in METHODS if not hasattr(tensorclass.LazyStackedTensorDict, name)]
-    text = "import tensordict\nimport tensordict.prototype\nx.half()\nX.from_tensordict(x, safe=False)\ntorch.save(x)\n"
-    found = dict(migrated(text)[1])
-    assert found.keys() == {2, 3, 4}
-    assert "no module `prototype`" in found[2]
-    assert "casts floating fields only" in found[3]
-    assert "always validates" in found[4]
+def applied(rule: Rule) -> tuple[str, int]:
+    """A program in which a rule applies once, and the line: the pattern with names in place of `_`."""
+    text = re.sub(r"\b_\b", "x", rule.text).replace("OWN", "'Node'").replace("{}", "{'a': 1}")
+    head = "from tensordict import *\nimport torch\nfrom collections.abc import Mapping, MutableMapping\n"
+    if isinstance(rule.tree, ast.AnnAssign):
+        return f"{head}@tensorclass\nclass Node:\n    y: Tensor\n    {text}\n", 7
+    return f"{head}y = 1\n{text}\n", 5
+
+
+@pytest.mark.parametrize("rule", SEEN, ids=lambda rule: rule.text)
+def test_differences(rule: Rule):
+    """Each rule is found where it applies and is told once; its words are those of the page on migrating."""
+    text, line = applied(rule)
+    assert [found.line for found in migrated(text)[1] if found.text == rule.message.replace("OWN", "Node")] == [line]
+    words = set(re.findall(r"[A-Za-z]\w+", rule.text)) - {"with", "pass", "OWN", "True", "False", "str"}
+    assert [word for word in words if word not in MIGRATING] == []
+
+
+QUIET = [
+    "torch.save(x)\nnp.pad(x)\njson.load(f)",  # of other packages
+    "pad_sequence(x)\nrnn.pad_sequence(y)",
+    "x.to(device)\nx.keys(True)\nx.from_dict(d)\nx.view(2)\nx.max(0)\nx.sum(dim=0)\ny = x[0]\nx[0] = y",
+    "@dataclass\nclass Plain:\n    x: Tensor = None\n    name: str = ''",
+    "@tensorclass\nclass Good:\n    x: Tensor | None = None\n    y: Tensor\n    node: 'Good | None' = None",
+    "x == y\nisinstance(x, TensorDict)\n'DISPATCH'",
+    "with x.lock_(): pass\nwith torch.no_grad(): pass",
+]
+
+
+@pytest.mark.parametrize("text", QUIET)
+def test_what_is_not_different_is_not_told(text: str):
+    """The same words in other places, and of other packages."""
+    rnn = "import torch.nn.utils.rnn as rnn\nfrom torch.nn.utils.rnn import pad_sequence\n"
+    head = f"import torch, json, numpy as np\n{rnn}"
+    assert migrated(f"{head}from tensordict import TensorDict\n{text}\n")[1] == []
+
+
+def test_modules_that_are_missing():
+    """A module that is not here, among its neighbours."""
+    ((line, message),) = migrated("import tensordict\nimport tensordict.prototype\n")[1]
+    assert (line, "no module `prototype`" in message) == (2, True)
 
 
 def test_migrate(tmp_path: Path, capsys: Any):
