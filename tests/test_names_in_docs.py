@@ -40,7 +40,7 @@ WORDS = {
     "conversions.md": "Data", "examples.md": "py", "files.md": "Digits",
     "ide.md": "Digits label", "index.md": "imgae", "performance.md": "construct dump",
     "probabilistic.md": "deterministic",
-    "pydantic.md": "null", "schemas.md": "pose Scores Scored",
+    "pydantic.md": "null", "trainers.md": "Box Discrete MultiBinary MultiDiscrete", "schemas.md": "pose Scores Scored",
     "migrating.md": """
         MetaTensor TruncatedStandardNormal reset_parameters DISPATCH_TDNN_MODULES fully_shard register _type
         continuous prototype tabular STORE_BACKENDS symbolic_trace NO_DEFAULT out_dims deterministic
