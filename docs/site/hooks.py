@@ -7,6 +7,7 @@ becomes a title; a comment `shows: expression` becomes what a notebook shows for
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import inspect
 import io
 import re
@@ -253,15 +254,26 @@ def on_config(config: Any) -> Any:
     return config
 
 
+def _beside(name: str) -> Any:
+    """A module of this folder."""
+    spec = importlib.util.spec_from_file_location(f"site_{name}", HERE / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]  # the file is there
+    spec.loader.exec_module(module)  # type: ignore[union-attr]  # as above
+    return module
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages and the style to the site."""
     file = import_module("mkdocs.structure.files").File
     for name in TOPICS:
         files.append(file.generated(config, f"api/{name}.md", content=page(name)))
+    notebook = _beside("notebook")
+    files.append(file.generated(config, "quickstart.md", content=notebook.markdown(notebook.read())))
     files.append(file.generated(config, "site.css", content=(HERE / "site.css").read_text("utf-8")))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Pictures and marks of one page."""
-    return marked(shown(markdown, page.file.src_uri))
+    text = markdown.replace("(quickstart.ipynb)", "(quickstart.md)")  # pages name the file, which GitHub shows
+    return marked(shown(text, page.file.src_uri))
