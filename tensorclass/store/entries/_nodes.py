@@ -28,7 +28,7 @@ from ...ops._compare import same_object, same_tensor
 from ...ops._index import is_plain, near
 from ...ops._writable import expanded
 from ._follow import Follower
-from ._slots import Slots, check_nesting, compact, is_view, tabulate
+from ._slots import Slots, UsedAsObject, check_nesting, compact, is_view, tabulate
 
 T = TypeVar("T")
 _functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
@@ -90,7 +90,7 @@ class Node(Entry):
 
 
 @flags
-class NonTensorStack(Follower, Node, TensorEntry, Generic[T]):
+class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
     """One Python object for each element of the batch.
 
     A typed class gives it for a `PerElement` field, `TensorDict.get` for such an entry; `data["names"]` of a
@@ -291,26 +291,6 @@ class NonTensorStack(Follower, Node, TensorEntry, Generic[T]):
         table, index = self._held
         index = _readable(table, index)
         return _linked(self, table, index, ()) if index.ndim else table[int(index)]
-
-    def __getattr__(self, name: str) -> Any:
-        if name[0] == "_" or hasattr(type(self), name):  # a protocol asks, or one of our own has failed: say so again
-            return object.__getattribute__(self, name)
-        hint = "the objects themselves are `.item()` or `.tolist()`"
-        raise AttributeError(f"a NonTensorStack has no attribute `{name}`; {hint}", name=name, obj=self)
-
-    def __format__(self, spec: str) -> str:
-        return object.__format__(self, spec) if self.shape else format(self._item(), spec)
-
-    def __bool__(self) -> bool:
-        return bool(len(self) if self.shape else self._item())
-
-    def __int__(self) -> int:
-        number: Any = self.item()
-        return int(number)
-
-    def __float__(self) -> float:
-        number: Any = self.item()
-        return float(number)
 
     def maybe_to_stack(self) -> Self:
         """This stack; what `NonTensorData` becomes one with."""

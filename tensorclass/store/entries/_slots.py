@@ -24,6 +24,30 @@ def _alone() -> AbstractContextManager[Any]:
     return nullcontext() if torch.compiler.is_compiling() else _WRITING
 
 
+class UsedAsObject:
+    """A stack without dims prints, counts and is true as its one object; an attribute that it lacks says where that is."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name[0] == "_" or hasattr(type(self), name):  # a protocol asks, or one of our own has failed: say so again
+            return object.__getattribute__(self, name)
+        hint = "the objects themselves are `.item()` or `.tolist()`"
+        raise AttributeError(f"a NonTensorStack has no attribute `{name}`; {hint}", name=name, obj=self)
+
+    def __format__(self: Any, spec: str) -> str:
+        return object.__format__(self, spec) if self.shape else format(self._item(), spec)
+
+    def __bool__(self: Any) -> bool:
+        return bool(len(self) if self.shape else self._item())
+
+    def __int__(self: Any) -> int:
+        return int(self._item())
+
+    def __float__(self: Any) -> float:
+        return float(self._item())
+
+
 class Slots:
     """A place for each element of a stack, that all its views write to; held as one, as other threads may read."""
 
