@@ -25,7 +25,7 @@ def _alone() -> AbstractContextManager[Any]:
 
 
 class UsedAsObject:
-    """A stack without dims prints, counts and is true as its one object; an attribute that it lacks says where that is."""
+    """A stack without dims prints, counts and is true as its one object; other attributes say where that is."""
 
     __slots__ = ()
 
