@@ -11,6 +11,8 @@ from types import MappingProxyType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 from weakref import WeakValueDictionary, ref
 
+from ._forks import forked
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -25,7 +27,7 @@ class Classes:
 
     def __init__(self) -> None:
         self._made: WeakValueDictionary[Any, Any] = WeakValueDictionary()
-        self._publishing = threading.RLock()  # the garbage collector may come in between, and ask for a class
+        self._publishing = forked(threading.RLock())  # the garbage collector may come in between, and ask for a class
 
     def __len__(self) -> int:
         return len(self._made)
@@ -81,6 +83,7 @@ KEPT = MappingProxyType({
     "nn.probe._fake: Distribution.set_default_validate_args": "put back to what it was before the compiler",
     "cli._pipelines: warnings.simplefilter": "for the time of a command",
     # what users put there, by name
+    "core._forks._LOCKS": "the locks of the package; weak",
     "core._timing.timeit._seconds": "one number for each name, until `timeit.erase()`",
     "nn.distributions._extractors._MAPPINGS": "one function for each name that `add_custom_mapping` is given",
     "cli._target: sys.modules": "the file that a command was given; the process ends with the command",

@@ -13,11 +13,12 @@ from typing_extensions import Self
 
 from .._flags import flags
 from ..errors import ArgumentError
+from ._forks import forked
 
 T = TypeVar("T")
 Entered: TypeAlias = "tuple[Token[T], bool] | None"
 """What ends a block: its token, and whether it counts as open; None in compiled code."""
-_LOCK = threading.Lock()
+_LOCK = forked(threading.Lock())
 
 
 class Setting(Generic[T]):

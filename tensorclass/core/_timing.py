@@ -11,6 +11,8 @@ from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import Self
 
+from ._forks import forked
+
 F = TypeVar("F", bound="Callable[..., Any]")
 
 logger = logging.getLogger("tensorclass")
@@ -35,7 +37,7 @@ class timeit:
     """
 
     _seconds: ClassVar[dict[str, tuple[int, float]]] = {}
-    _lock: ClassVar[Lock] = Lock()
+    _lock: ClassVar[Lock] = forked(Lock())
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -5,6 +5,7 @@ Nothing is executed, no file is changed, no link is followed. Missing and short 
 
 from __future__ import annotations
 
+import io
 import lzma
 import os
 import pickle
@@ -22,14 +23,15 @@ from torch import Tensor
 from ..core import Path
 from ..errors import ArgumentError, FileFormatError, UnsupportedOperationError
 from . import _format
-from ._atomic import open_file, read_bytes
+from ._atomic import open_file, read_at, read_bytes
 from ._format import ClassPart, Meta, Node
 from ._header import load_json
 from ._map import Place, in_memory, mapped
 from ._mapped_tensor import wrap_all
 from ._memory import blank
 from ._names import MAX_DEPTH, Names
-from ._paths import META
+from ._paths import META, is_folder
+from ._remote import fetch, is_url, names_in
 from ._unpack import Unpacker, find, references
 from ._values import encode, to_text
 
@@ -83,7 +85,7 @@ def describe(text: str, path: str) -> Meta:
 
 def is_archive(path: str) -> bool:
     """Whether a path is an archive or a consolidated file, which can't be written through."""
-    if os.path.isdir(path):
+    if is_folder(path):
         return False
     reader = _reader(path)
     if reader is not None:
@@ -92,7 +94,7 @@ def is_archive(path: str) -> bool:
 
 
 def _reader(path: str) -> Any:
-    if os.path.isdir(path):
+    if is_folder(path):
         return _Folder(path)
     fd, size = open_file(path)
     reader: Any = None
@@ -123,6 +125,8 @@ class _Folder:
     def names(self, where: Path) -> list[str]:
         """What is in a folder below."""
         here = os.path.join(self.path, *where)
+        if is_url(here):
+            return names_in(here)
         if where and not stat.S_ISDIR(os.lstat(here).st_mode):
             raise FileFormatError("there is a link or a file in the place of a folder", here)
         return os.listdir(here)
@@ -146,10 +150,32 @@ class _Folder:
         fd, size = open_file(path, write)
         try:
             place = Place(0, _need(dtype, shape, size, path, ".".join(where)), dtype, shape)
-            found = mapped(fd, size, path, [place], write)[0] if mmap else in_memory(fd, path, [place])[0]
+            return _tensor_at(fd, size, path, place, mmap, write, wrap)
         finally:
             os.close(fd)
-        return wrap_all({"": found}, {"": place}, path, "r+" if write else "r")[""] if wrap else found
+
+
+class _Reads(io.RawIOBase):
+    """A file that is read in parts, which may be a remote one."""
+
+    def __init__(self, fd: int, size: int, path: str) -> None:
+        self.fd, self.size, self.path, self.at = fd, size, path, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self.at = max(0, offset + (0, self.at, self.size)[whence])
+        return self.at
+
+    def readinto(self, buffer: Any) -> int:
+        count = max(0, min(len(buffer), self.size - self.at))
+        read_at(self.fd, [memoryview(buffer)[:count]], self.at, self.path)
+        self.at += count
+        return count
 
 
 class _Archive:
@@ -157,7 +183,7 @@ class _Archive:
 
     def __init__(self, fd: int, size: int, path: str) -> None:
         self.fd, self.size, self.path = fd, size, path
-        self.file = os.fdopen(os.dup(fd), "rb")
+        self.file = io.BufferedReader(_Reads(fd, size, path))
         try:
             self.zip = zipfile.ZipFile(self.file)
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
@@ -191,6 +217,8 @@ class _Archive:
             with self.zip.open(info) as part:
                 return part.read(most)
         except _DAMAGED as error:
+            if isinstance(error, OSError) and is_url(self.path):
+                raise
             raise FileFormatError(f"its part {name!r:.200} is damaged: {error!s:.200}", self.path) from None
 
     def tensor(
@@ -212,7 +240,7 @@ class _Archive:
             if head[:4] != b"PK\x03\x04" or begin + count > self.size:
                 raise FileFormatError(f"its part {name!r:.200} lies outside of it", self.path, info.header_offset)
         place = Place(begin, begin + count, dtype, shape)
-        return _from_block(self, place, mmap, wrap)
+        return _tensor_at(self.fd, self.size, self.path, place, mmap, False, wrap and mmap)
 
 
 class _Block:
@@ -228,10 +256,11 @@ class _Block:
         os.close(self.fd)
 
 
-def _from_block(reader: Any, place: Place, mmap: bool, wrap: bool) -> Tensor:
-    fd, path = reader.fd, reader.path
-    found = mapped(fd, reader.size, path, [place])[0] if mmap else in_memory(fd, path, [place])[0]
-    return wrap_all({"": found}, {"": place}, path, "r")[""] if wrap and mmap else found
+def _tensor_at(fd: int, size: int, path: str, place: Place, mmap: bool, write: bool, wrap: bool) -> Tensor:
+    """A part of a file as a tensor."""
+    fetch(path, [(place.begin, place.end)])
+    found = mapped(fd, size, path, [place], write)[0] if mmap else in_memory(fd, path, [place])[0]
+    return wrap_all({"": found}, {"": place}, path, "r+" if write else "r")[""] if wrap else found
 
 
 def _need(dtype: torch.dtype, shape: list[int], size: int, path: str, name: str) -> int:
@@ -420,7 +449,10 @@ class _Builder:
         if type(begin) is not int or not 0 <= begin <= end <= self.reader.end or end - begin != count:
             raise self.wrong(key, f"{dtype} of shape {shape} is said to lie at {begin!r:.20} to {end!r:.20}")
         place = Place(begin, end, dtype, shape)
-        return self.later(key, lambda mmap, write, wrap: _from_block(self.reader, place, mmap, wrap))
+        it = self.reader
+        return self.later(
+            key, lambda mmap, _, wrap: _tensor_at(it.fd, it.size, it.path, place, mmap, False, wrap and mmap)
+        )
 
     # ---- parts ---------------------------------------------------------------------------------------------------
 

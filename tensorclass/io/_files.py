@@ -24,7 +24,7 @@ from ._atomic import make_folder
 from ._codecs import codec_of, compressed
 from ._index import Settle
 from ._pack import Packed, pack
-from ._paths import DATA, StrPath, home_of, to_read, to_write
+from ._paths import DATA, StrPath, home_of, is_folder, to_read, to_write
 from ._read import read
 from ._remote import exists, is_url, upload
 from ._unpack import UNTYPED
@@ -251,9 +251,9 @@ def _find(file: str, key: Path, cls: Any, options: dict[str, Any]) -> Any:
     want = UNTYPED if cls is TensorDict else typed
     options = {**options, "lenient": cls is not None and typed is None}
     try:
-        found = read_anchor(file, key, want, **options) if os.path.isdir(file) else read(file, key, want, **options)
+        found = read_anchor(file, key, want, **options) if is_folder(file) else read(file, key, want, **options)
     except FileFormatError:
-        found = None if os.path.isdir(file) or is_url(file) else read_anchor(file, key, want, **options)
+        found = None if is_folder(file) else read_anchor(file, key, want, **options)
         if found is None:
             raise
     if typed is not None and not isinstance(found, typed):

@@ -74,6 +74,11 @@ def to_write(path: StrPath, single: bool | None = None) -> tuple[str, str]:
     return os.path.join(text, DATA), text
 
 
+def is_folder(file: str) -> bool:
+    """Whether what `to_read` gives is a folder that `tensordict` wrote."""
+    return file.endswith("/") if is_url(file) else os.path.isdir(file)
+
+
 def home_of(file: str, folder: str) -> str:
     """What to read after a file was written to a folder: the index, where the folder has one."""
     index = os.path.join(folder, INDEX)
@@ -89,8 +94,10 @@ def to_read(path: StrPath) -> tuple[str, Path]:
     text = text_of(path)
     if is_url(text):
         folder = text.rstrip("/")
-        whole = is_file_path(text) or not (exists(f"{folder}/{DATA}") or exists(f"{folder}/{INDEX}"))
-        return (text if whole else f"{folder}/{INDEX if exists(f'{folder}/{INDEX}') else DATA}"), ()
+        held = () if is_file_path(text) else [name for name in (INDEX, DATA, META) if exists(f"{folder}/{name}")]
+        if not held:
+            return text, ()
+        return f"{folder}/{held[0] if held[0] != META else ''}", ()
     here, rest = text, list[str]()
     while True:
         try:

@@ -24,6 +24,7 @@ from zlib import crc32
 
 import numpy as np
 
+from ..core._forks import forked
 from ..errors import TensorClassError, UnsupportedOperationError
 from ._optional import optional
 
@@ -135,7 +136,7 @@ class Remote:
             os.ftruncate(self.fd, self.size)
         os.utime(self.fd)
         self._here = np.zeros(-(-self.size // BLOCK), bool)
-        self._lock = Lock()
+        self._lock = forked(Lock())
         self.rows: list[tuple[int, int]] = []
         """First byte and bytes of a row, of the tensors that are read row by row."""
         if Remote._written is None or Remote._written > limit // 16:
@@ -315,6 +316,17 @@ def exists(url: str) -> bool:
     """Whether there is a file behind a URL."""
     store, path = _store(url)
     return bool(_retried(url, "looking it up", lambda: store.exists(path)))
+
+
+def names_in(url: str) -> list[str]:
+    """The names of what a remote folder holds.
+
+    Raises:
+        OSError: with the URL; also for a server that lists no folders.
+    """
+    store, path = _store(f"{url.rstrip('/')}/")
+    found = _retried(url, "listing it", lambda: store.ls(path, detail=False))
+    return sorted({name.rstrip("/").rpartition("/")[2] for name in found})
 
 
 def upload(local: str, url: str) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 Fault = Callable[["Handler", bytes, int, int, int], None]
 
@@ -31,6 +32,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, body: bool) -> None:
         path = self.server.folder / self.path.lstrip("/")
+        if path.is_dir() and self.path.endswith("/"):
+            links = "".join([f'<a href="{quote(entry.name)}{"/" * entry.is_dir()}">x</a>' for entry in path.iterdir()])
+            return self.send(200, links.encode(), len(links))
         if not path.is_file():
             return self.send_error(404)
         raw = path.read_bytes()

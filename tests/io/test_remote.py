@@ -146,15 +146,47 @@ def test_folders_and_archives(tmp_path):
     assert main(["verify", "memory://b/absent.safetensors"]) == 1
 
 
+@pytest.mark.parametrize("place", ["memory", "http"])
+@pytest.mark.parametrize("kind", ["folder", "archive", "compressed", "block"])
+@pytest.mark.filterwarnings("ignore")  # of the anchor
+def test_files_of_the_anchor(kind, place, tmp_path):
+    """Folders, archives and consolidated files that `tensordict` wrote, behind URLs, whole and in part."""
+    theirs = tensordict.TensorDict(
+        a=torch.arange(6).reshape(3, 2), b={"c": torch.rand(3, 50_000), "d": torch.ones(3)}, note="text", batch_size=[3]
+    )
+    (tmp_path / "s").mkdir()
+    name = {"folder": "x", "block": "x.bin"}.get(kind, "x.tdz")
+    if kind == "folder":
+        theirs.memmap(tmp_path / "s" / name)
+    elif kind == "block":
+        theirs.consolidate(tmp_path / "s" / name)
+    else:
+        theirs.save(str(tmp_path / "s" / name), compression="deflate" if kind == "compressed" else None)
+    with serving(tmp_path / "s") as server:
+        url = f"http://127.0.0.1:{server.server_port}/{name}" if place == "http" else f"memory://theirs/{name}"
+        if place == "memory":
+            fsspec.filesystem("memory").put(str(tmp_path / "s" / name), f"/theirs/{name}", recursive=True)
+        for options in ({}, {"mmap": False}):
+            found = load(url, **options)
+            assert torch.equal(found["b", "c"], theirs["b", "c"])
+            assert (found["a"].tolist(), found["note"], found.batch_size) == (theirs["a"].tolist(), "text", (3,))
+        assert load(url, subpath=("b", "d")).tolist() == [1, 1, 1]
+        load(url)["a"].zero_()
+        assert load(url)["a"].sum() == 15
+        with pytest.raises(UnsupportedOperationError):
+            load(url, mode="r+")
+        with pytest.raises(MissingKeyError):
+            load(url, subpath="zz")
+
+
 def test_damage_is_found(tmp_path):
-    """Files of the anchor, and damaged ones, are errors with the URL."""
+    """Damaged files are errors with the URL."""
     TensorDict(a=torch.zeros(9000)).save(tmp_path / "x.safetensors", checksums=True)
     raw = (tmp_path / "x.safetensors").read_bytes()
-    tensordict.TensorDict(a=torch.zeros(3)).save(tmp_path / "theirs.tdz")
     store = fsspec.filesystem("memory")
     damaged = {
         "empty": b"", "cut": raw[:-1], "short": raw[:100], "text": b"nothing of the kind", "longer": raw + b"0",
-        "flipped": raw[:-5] + b"\x01" + raw[-4:], "theirs": (tmp_path / "theirs.tdz").read_bytes(),
+        "flipped": raw[:-5] + b"\x01" + raw[-4:],
     }  # fmt: skip
     for name, content in damaged.items():
         store.pipe_file(f"/b/{name}.safetensors", content)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from ...core import TensorCollection, join_path
+from ...core._forks import forked
 from ...core._keys import Path
 from ...errors import ArgumentError, UnsupportedOperationError
 from ...store import TensorDictParams
@@ -23,7 +24,7 @@ KEY = "_tensorclass_swaps"
 """Where a module keeps its `Swaps`: in its own `__dict__`, so that both go together."""
 
 _GATES: WeakKeyDictionary[nn.Module, Gate] = WeakKeyDictionary()
-_MAKING = threading.RLock()
+_MAKING = forked(threading.RLock())
 
 
 class Level:
@@ -175,7 +176,7 @@ class Gate:
     __slots__ = ("lock", "stack")
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = forked(threading.RLock())
         self.stack: list[ref[Any]] = []
 
 

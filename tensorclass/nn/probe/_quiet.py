@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-_LOCK = threading.RLock()
+from ...core._forks import forked
+
+_LOCK = forked(threading.RLock())
 
 
 @contextlib.contextmanager

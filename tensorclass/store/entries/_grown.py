@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
-_GROWING = Lock()
+from ...core._forks import forked
+
+_GROWING = forked(Lock())
 _SMALL = 64  # objects that are copied sooner than shared
 
 

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core._forks import forked
 from ...errors import ArgumentError, BatchSizeError, StructureError
 from ...ops._writable import rank, same_storage, unwritable
 
 Held: TypeAlias = "tuple[Tensor, Tensor, bool]"
 """A table, the spans `[*batch, 2]` of starts and lengths, and whether the table is exactly the spans in order."""
 
-_PUTS: Final = threading.Lock()
+_PUTS: Final = forked(threading.Lock())
 
 
 class Rows:

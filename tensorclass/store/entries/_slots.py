@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...core._forks import forked
 from ...errors import BatchSizeError, too_deep
 from ...ops._index import is_plain
 from ...ops._writable import same_storage
 from ._grown import grown
 
-_WRITING = RLock()
+_WRITING = forked(RLock())
 _functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
 
 
