@@ -59,7 +59,50 @@ def test_calls_hold_narrowed_inputs():
             with pytest.raises(SchemaError, match="narrowed"):
                 pipeline(wide(open=wrong))
         with pytest.raises(SchemaError, match="narrowed"):
-            pipeline(wide(a=torch.zeros(2, 4, 4), b=torch.zeros(2, 4)))
+            pipeline(wide(a=torch.zeros(2, 4, 4), b=torch.zeros(2, 4), open=torch.zeros(2, 4, 5)))
+
+
+def test_calls_hold_sizes_that_became_equal():
+    """Two names that the modules read as one are compared with each other, whatever their size."""
+
+    class Source(TensorClass):
+        x: Float32[Tensor, "n m"]
+
+    class Square(TensorClass):
+        x: Float32[Tensor, "k k"]
+
+    pipeline = TensorClassSequential(step(lambda x: x[..., 0], Square.x, Out.y), input=Source, output=Out, probe=False)
+    assert [pipeline(Source(torch.zeros(2, n, n))).y.shape[1] for n in (3, 4)] == [3, 4]
+    with pytest.raises(SchemaError, match="narrowed"):
+        pipeline(Source(torch.zeros(2, 3, 4)))
+
+
+def test_calls_hold_sizes_of_optional_fields():
+    """A field that is absent is compared with nothing, and the others are compared all the same."""
+
+    class Source(TensorClass):
+        b: Float32[Tensor, "n"] | None
+        a: Float32[Tensor, "m"]
+        c: Float32[Tensor, "l"]
+
+    class Alike(TensorClass):
+        b: Float32[Tensor, "k"]
+        a: Float32[Tensor, "k"]
+        c: Float32[Tensor, "k"]
+
+    def run(b: Tensor | None, a: Tensor, c: Tensor) -> Tensor:
+        return a
+
+    pipeline = TensorClassSequential(
+        step(run, (Alike.b, Alike.a, Alike.c), Out.y), input=Source, output=Out, probe=False
+    )
+    for sizes in ((None, 3, 3), (3, 3, 3), (None, 3, 4), (4, 3, 3)):
+        batch = Source(*[None if n is None else torch.zeros(2, n) for n in sizes], batch_size=[2])
+        if sizes[1:] == (3, 3) and sizes[0] != 4:
+            assert pipeline(batch).y.shape == (2, 3)
+        else:
+            with pytest.raises(SchemaError, match="narrowed"):
+                pipeline(batch)
 
 
 def test_a_module_without_fields_has_none_of_them():

@@ -11,34 +11,36 @@ from ..parts._results import TENSORS, describe
 from ..parts._slots import specs_along
 from ._declared import Report
 from ._known import Place
-from ._unify import Rest, Terms, Unifier
+from ._unify import Rest, Term, Terms, Unifier
+
+Seen = dict[Polynomial, tuple[str, Term, str]]
+"""Where a size stands first, what is declared there, and the guard against None there."""
 
 
 def narrowing(report: Report) -> tuple[list[str], dict[str, Any]]:
     """Lines of the generated forward that test narrowed input fields, and the names that they use."""
     lines: list[str] = []
     names: dict[str, Any] = {}
-    seen: dict[Polynomial, str] = {}
-    for path, place in report.inputs.items():
-        if place.spec.kind not in TENSORS:
-            continue
-        value = "batch." + ".".join(path)
+    seen: Seen = {}
+    places = [place for place in report.inputs.values() if place.spec.kind in TENSORS]
+    for place in sorted(places, key=lambda place: len(_present(place))):  # what may be None is compared with the others
+        value = "batch." + ".".join(place.path)
         tests = _tests(report.state.unifier, place, value, seen, names)
         if tests:
             number = len(lines)
             names[f"narrow{number}"] = refuse(place, report.state.unifier.text(place.terms), report)
-            lines.append(f"if {_present(place, report)}({' or '.join(tests)}): narrow{number}({value})")
+            lines.append(f"if {_present(place)}({' or '.join(tests)}): narrow{number}({value})")
     return lines, names
 
 
-def _present(place: Place, report: Report) -> str:
+def _present(place: Place) -> str:
     """The guard against None on the way to a field."""
     specs = specs_along(place.owner, place.path)
     steps = ["batch." + ".".join(place.path[: n + 1]) for n, spec in enumerate(specs) if spec.optional]
     return "".join(f"{step} is not None and " for step in steps)
 
 
-def _tests(unifier: Unifier, place: Place, value: str, seen: dict[Polynomial, str], names: dict[str, Any]) -> list[str]:
+def _tests(unifier: Unifier, place: Place, value: str, seen: Seen, names: dict[str, Any]) -> list[str]:
     tests = []
     if place.dtype != place.spec.dtype and place.dtype is not None:
         key = f"dtypes{len(names)}"  # not made of the names: `a.b_c` and `a_b.c` are two
@@ -50,11 +52,11 @@ def _tests(unifier: Unifier, place: Place, value: str, seen: dict[Polynomial, st
     if any(isinstance(term, Rest) for term in place.terms):
         batch = "len(batch._batch_size)" if place.spec.kind == "tensor" else "0"
         tests.append(f"{value}.ndim - {batch} != {len(now)}")
-        return [" or ".join([*tests, *_sizes(now, now, value, seen)])]
-    return [*tests, *_sizes(place.terms, now, value, seen)]
+        return [" or ".join([*tests, *_sizes(now, now, value, seen, _present(place))])]
+    return [*tests, *_sizes(place.terms, now, value, seen, _present(place))]
 
 
-def _sizes(declared: Terms, now: Terms, value: str, seen: dict[Polynomial, str]) -> list[str]:
+def _sizes(declared: Terms, now: Terms, value: str, seen: Seen, guard: str) -> list[str]:
     """Sizes that became numbers, and names that became equal."""
     tests = []
     for position, (term, size) in enumerate(zip(declared, now, strict=True), -len(now)):
@@ -63,8 +65,10 @@ def _sizes(declared: Terms, now: Terms, value: str, seen: dict[Polynomial, str])
         if size.constant is not None:
             if term != size or declared is now:
                 tests.append(f"{here} != {size.constant}")
-        elif seen.setdefault(size, here) != here and (term != size or declared is now):
-            tests.append(f"{here} != {seen[size]}")
+            continue
+        first, named, known = seen.setdefault(size, (here, term, guard))
+        if first != here and (term != named or declared is now):  # the class itself holds dims of one name
+            tests.append(f"{known}{here} != {first}")
     return tests
 
 
