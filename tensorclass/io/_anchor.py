@@ -209,6 +209,8 @@ class _Archive:
         """One part, its checksum compared."""
         name = "/".join(where)
         info = self.known.get(name)
+        if info is None and any([part.endswith("/data.pkl") for part in self.known]):
+            raise FileFormatError("`torch.save` wrote it; `torch.load` reads it", self.path)
         if info is None:
             raise FileFormatError(f"its part {name!r:.200} is missing", self.path)
         if info.file_size > most:

@@ -254,8 +254,7 @@ class _Reader(NamedTuple):
             chunks = array.chunks or [pa.nulls(0, array.type)]
             array = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
         kind, nulls = str(array.type), array.null_count
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
+        array = self._plain(array)
         about = _about((field.metadata or {}).get(KEY, b"{}"))
         if pa.types.is_null(array.type) or (nulls and nulls == len(array)) or (not len(array) and "absent" in about):
             return Column(None, None, kind, objects=array.to_pylist)
@@ -269,11 +268,25 @@ class _Reader(NamedTuple):
             return Column(self._objects(array, "json" in about, path), valid, kind, objects=array.to_pylist)
         return Column(value if valid is None else spread(value, valid), valid, kind, objects=array.to_pylist)
 
+    def _plain(self, array: Any) -> Any:
+        """What an encoded array stands for: one of a dictionary, of runs, of views."""
+        pa, kind = self.pa, array.type
+        if pa.types.is_dictionary(kind):
+            return pa.DictionaryArray.from_arrays(array.indices, self._plain(array.dictionary)).dictionary_decode()
+        if pa.types.is_run_end_encoded(kind):
+            return self._plain(arrow("pyarrow.compute").run_end_decode(array))
+        name = str(kind)
+        if name in ("string_view", "binary_view"):
+            return array.cast(pa.large_string() if name == "string_view" else pa.large_binary())
+        if name.startswith(("list_view", "large_list_view")):
+            return pa.array(array.to_pylist(), pa.large_list(kind.value_type))  # Arrow casts them in newer versions
+        return array
+
     def _numbers(self, array: Any, about: Mapping[str, Any], path: str) -> Any:
         """A tensor, or one for each row where lists differ in length."""
         pa, rows, lengths, dims = self.pa, len(array), None, list[int]()
         whole = array
-        while not _is_number(pa, array.type):
+        while not _is_number(pa, (array := self._plain(array)).type):
             kind = array.type
             if isinstance(kind, pa.FixedShapeTensorType):
                 if kind.permutation not in (None, list(range(len(kind.shape)))):
@@ -326,8 +339,6 @@ class _Reader(NamedTuple):
         return torch.from_numpy(array.to_numpy(zero_copy_only=False).copy())
 
     def _objects(self, array: Any, coded: bool, path: str) -> NonTensorStack[Any]:
-        if str(array.type).endswith("_view"):
-            array = array.cast(self.pa.large_string() if str(array.type) == "string_view" else self.pa.large_binary())
         try:
             encoded = array.dictionary_encode()
             index, table = encoded.indices, encoded.dictionary.to_pylist()

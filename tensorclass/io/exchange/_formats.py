@@ -71,7 +71,7 @@ def _write_hf(batches: Batches, path: StrPath) -> None:
 
 def _write_dataset(batches: Batches, path: StrPath) -> None:
     with replacing_folder(text_of(path)) as target:
-        write_dataset(batches, target)
+        write_dataset(batches, target, name=text_of(path))
 
 
 class Format(NamedTuple):
@@ -89,7 +89,7 @@ FORMATS: dict[str, Format] = {
     ".parquet": Format(read_parquet, write_parquet),
     ".arrow": Format(read_ipc, write_ipc),
     ".feather": Format(read_ipc, write_ipc),
-    ".csv": Format(read_csv, write_csv),
+    ".csv": Format(read_csv, partial(write_csv, separator=".")),
     ".jsonl": Format(read_lines, write_lines),
     ".ndjson": Format(read_lines, write_lines),
     ".json": Format(_read_json, write_records),

@@ -130,7 +130,7 @@ def from_hf(dataset: Any, *, cls: Any = None, rows: int | None = None, **options
 
 def hf_tables(dataset: Any, rows: int) -> Iterator[Any]:
     """The tables of a Hugging Face dataset, of so many rows each."""
-    if not hasattr(dataset, "with_format"):
+    if not hasattr(dataset, "with_format") or isinstance(dataset, dict):
         raise ArgumentError(f"from_hf takes a dataset of `datasets`, got a {type(dataset).__name__}; a split is one: "
                         "`dataset['train']`")  # fmt: skip
     if not getattr(dataset, "num_rows", 1):

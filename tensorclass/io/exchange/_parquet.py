@@ -99,7 +99,9 @@ def write_ipc(batches: Batches, path: StrPath, stream: bool = False) -> None:
             writer.close()
 
 
-def write_dataset(batches: Batches, path: StrPath, rows_per_shard: int | None = None, pbar: bool = False) -> Any:
+def write_dataset(
+    batches: Batches, path: StrPath, rows_per_shard: int | None = None, pbar: bool = False, name: str = ""
+) -> Any:
     """Write batches of a class as a dataset, and give the class.
 
     Raises:
@@ -109,7 +111,8 @@ def write_dataset(batches: Batches, path: StrPath, rows_per_shard: int | None = 
     first = next(given, None)
     if first is None or schema_of(type(first)) is None:
         what = "there are no rows" if first is None else "the rows are a TensorDict"
-        raise ArgumentError(f"{text_of(path)}: a dataset holds rows of a tensorclass, and {what}; name the class")
+        hint = "name the class: `cls=`, or `--class train.py:Digits` for a command"
+        raise ArgumentError(f"{name or text_of(path)}: a dataset holds rows of a tensorclass, and {what}; {hint}")
     with DatasetWriter(path, type(first), rows_per_shard, pbar=pbar) as writer:
         writer.append(first)
         for batch in given:

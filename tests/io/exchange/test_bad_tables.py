@@ -6,10 +6,12 @@ import datetime
 import decimal
 import json
 
+import datasets
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 import torch
 from torch import Tensor
@@ -23,6 +25,7 @@ from tensorclass import (
     field,
     from_arrow,
     from_csv,
+    from_hf,
     from_json,
 )
 from tensorclass.errors import BatchDimError, FileFormatError, SchemaError, UnsupportedOperationError
@@ -337,3 +340,41 @@ def test_a_million_rows():
     """Many rows take no more than a copy."""
     table = pa.table({"angle": pa.array(np.arange(1_000_000, dtype=np.float32))})
     assert Pose.from_arrow(table).angle[-1] == 999_999
+
+
+def _encodings():
+    """Arrow columns that stand for numbers, text and lists, in every encoding."""
+    numbers, texts, lists = pa.array([1, 2, 1]), pa.array(["a", "b", "a"]), pa.array([[1, 2], [3, 4], [5, 6]])
+    yield "dictionary", numbers.dictionary_encode()
+    yield "dictionary of text", texts.dictionary_encode()
+    yield "dictionary of views", pa.DictionaryArray.from_arrays([0, 1, 0], pa.array(["a", "b"], pa.string_view()))
+    yield "runs", pa.compute.run_end_encode(numbers)
+    yield "runs of text", pa.compute.run_end_encode(texts)
+    yield "views", texts.cast(pa.string_view())
+    yield "list views", pa.array(lists.to_pylist(), pa.list_view(pa.int64()))
+    yield "large list views", pa.array(lists.to_pylist(), pa.large_list_view(pa.int64()))
+    flat = pa.array([1, 2, 3, 4, 5, 6]).dictionary_encode()
+    yield "lists of a dictionary", pa.ListArray.from_arrays([0, 2, 4, 6], flat)
+    yield "texts of a polars frame", pl.Series(["a", "b", "a"], dtype=pl.Categorical).to_frame().to_arrow()[0]
+
+
+@pytest.mark.parametrize("name", [name for name, _ in _encodings()])
+def test_encodings(name):
+    """A column is what it stands for, however Arrow has encoded it; in chunks and slices too."""
+    column = dict(_encodings())[name]
+    expected = column.to_pylist()
+    for given in (column, pa.chunked_array([column, column]) if isinstance(column, pa.Array) else column):
+        assert _listed(from_arrow(pa.table({"x": given}))["x"]) == expected * (len(given) // 3)
+    assert _listed(from_arrow(pa.table({"x": column}).slice(1, 2))["x"]) == expected[1:]
+
+
+def _listed(value):
+    """The rows of an entry; lists of an untyped table are a nested tensor."""
+    return [row.tolist() for row in value.unbind()] if getattr(value, "is_nested", False) else value.tolist()
+
+
+def test_datasets_of_splits():
+    """A dict of splits is refused, with what to pass."""
+    splits = datasets.DatasetDict(train=datasets.Dataset.from_dict({"a": [1]}))
+    with pytest.raises(TypeError, match="'train'"):
+        from_hf(splits)
