@@ -6,8 +6,8 @@ Checkers see the `Tensor`; at run time the annotation carries the dtype family a
 
 from typing import TYPE_CHECKING
 
-from ._schema._dtypes import FAMILIES
-from ._schema._dtypes import Shape as Shape
+from ._schema import FAMILIES
+from ._schema import Shape as Shape
 
 __all__ = [
     "BFloat16", "Bool", "Complex", "Complex128", "Complex32", "Complex64", "Float", "Float16", "Float32",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests._sources import Source, sources
+from tests._sources import PACKAGE, Source, sources
 
 # Rooms of one column do not know each other.
 COLUMNS = (
@@ -36,7 +37,7 @@ FOLDERS = {
 }
 LATE = {
     "classes/_dataclass.py": ["ConversionOps._dataclass_as_class"],
-    "store/_dict.py": ["PackLayout._dense"],
+    "store/_dict.py": ["TensorCollection._dense"],
     "store/lazy/_functions.py": [
         "LazyOps._lazy_stack", "LazyOps._maybe_dense_stack", "LazyOps._densified", "LazyOps._unnested",
         "LazyOps._value_as",
@@ -45,6 +46,39 @@ LATE = {
     "store/entries/_non_tensor.py": ["View.object_type"],
 }  # fmt: skip
 """What a file gives to a class of another file when it is imported: each is a hidden arrow to the right."""
+FACES = {
+    "_schema": {
+        "_accepted", "_check", "_constraints", "_convert", "_domain", "_dtypes", "_json", "_json_keys",
+        "_json_schema", "_schema", "_scope", "_spec",
+    },
+    "core": {
+        "_base", "_batch", "_caches", "_describe", "_device", "_exported", "_forks", "_html", "_keys", "_layered",
+        "_locks", "_modes", "_pytree", "_repr", "_views",
+    },
+    "ops": {
+        "_apply", "_by_row", "_compare", "_conversions", "_device", "_index", "_inplace", "_join", "_keys",
+        "_lengths", "_mapping", "_nesting", "_objects", "_operands", "_reading", "_shape", "_stacks",
+        "_steps", "_undo", "_writable",
+    },
+    "store": {
+        "_bridges", "_consolidate", "entries._agreement", "entries._non_tensor", "entries._ragged",
+        "entries._rows",
+    },
+    "classes": {
+        "_build", "_compile", "_conveniences", "_convert", "_example", "_facts", "_json", "_validators",
+    },
+    "nn": {
+        "typed._sequential",
+    },
+    "io": {
+        "_advice", "_atomic", "_format", "_inspect", "_lock", "_manifest", "_memmap", "_optional", "_pack",
+        "_paths", "_progress", "_remote", "_writer", "exchange._formats",
+    },
+    "typecheck": {
+        "plugin._plugin", "stubs._project", "stubs._pyi",
+    },
+}  # fmt: skip
+"""The modules of a room that others import from, where its `__init__` does not have a name; the rest is its own."""
 BRIDGES = "store/_bridges.py"  # thin container methods whose work lives to the right
 OPTIONAL = "io/_optional.py"  # the one door to packages that may be missing
 PUBLIC_MODULES = {"nn/functional_modules.py"}  # a public module name that migrating programs import
@@ -138,6 +172,35 @@ def wrong_folders(source: Source) -> list[str]:
     return [f"{source.name}:{line}: `{part}` imports `{name}`" for line, name in inside if name not in allowed]
 
 
+@cache
+def _face(room: str) -> set[str]:
+    """The names in the `__init__.py` of a room."""
+    init = PACKAGE / room / "__init__.py"
+    tree = ast.parse(init.read_text("utf-8")) if init.exists() else ast.Module([], [])
+    return {a.asname or a.name for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names}
+
+
+def past_faces(source: Source) -> list[str]:
+    """Imports from another room that go past its face: its `__init__`, and the modules that it shows."""
+    here = source.name.partition("/")[0]
+    nodes = [node for node in ast.walk(source.tree) if isinstance(node, ast.ImportFrom) and source.name != BRIDGES]
+    found = []
+    for node in nodes:
+        for target in _targets(node, source.name):
+            room, *path = target[1:] if target[0] == "tensorclass" and len(target) > 2 else [here]
+            if room == here or room not in FACES:
+                continue
+            *module, name = path
+            inner = next((n for n, part in enumerate(path) if part.startswith("_")), None)
+            shown = ".".join(path[: inner + 1]) if inner is not None else ""
+            if inner is not None and shown not in FACES[room]:
+                found.append(f"{source.name}:{node.lineno}: `{shown}` of `{room}` is not shown to other rooms")
+            elif module and (name.startswith("_") or name in _face(room)) and inner != len(module):
+                why = "is private" if name.startswith("_") else f"is in the face of `{room}`"
+                found.append(f"{source.name}:{node.lineno}: `{name}` {why}")
+    return found
+
+
 def late_assignments(source: Source) -> list[str]:
     """Assignments to classes that a file imports, other than those in `LATE`."""
     imported = {a.asname or a.name for n in source.tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
@@ -202,7 +265,7 @@ def misplaced_code(source: Source) -> list[str]:
     return problems
 
 
-CHECKS = (wrong_layers, wrong_folders, late_imports, late_assignments, misplaced_code)
+CHECKS = (wrong_layers, wrong_folders, past_faces, late_imports, late_assignments, misplaced_code)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -286,10 +349,44 @@ def test_wrong_folders_are_found(name, code, count):
     assert len(wrong_folders(Source(name, code))) == count
 
 
+@pytest.mark.parametrize(
+    ("name", "code", "count"),
+    [
+        ("store/_a.py", "from ..core import Key\nfrom ..core._locks import changed\nfrom ._dict import _x", 0),
+        ("store/_a.py", "from ..core._entry import batch_shape", 1),
+        ("store/_a.py", "from ..core._base import _private", 1),
+        ("store/_a.py", "from ..core._keys import Key", 1),
+        ("store/_a.py", "from ..core import _entry", 1),
+        ("io/_a.py", "from ..classes import _json\nfrom ..store.entries._rows import spans_of", 0),
+        ("io/_a.py", "def f():\n    from ..store.entries._slots import Slots", 1),
+    ],
+)
+def test_imports_past_a_face_are_found(name, code, count):
+    """Another room's names come from its `__init__`, or from a module that it shows; private ones never."""
+    assert len(past_faces(Source(name, code))) == count
+
+
+def test_faces_are_in_use():
+    """A module that no other room imports from is the room's own again."""
+    imported = {
+        ".".join(target[1:])
+        for source in sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ImportFrom)
+        for target in _targets(node, source.name)
+        if target[1:2] != source.name.split("/")[:1]
+    }
+    shown = [f"{room}.{module}" for room, modules in FACES.items() for module in modules]
+    assert [face for face in shown if not any(name == face or name.startswith(f"{face}.") for name in imported)] == []
+
+
 def test_late_assignments_are_listed():
     """A class that a file imports gets something only where the list has it, and the list has no more."""
     assert late_assignments(Source("store/_a.py", "from ..core import A\nA.f = 1\n\nclass B: ...\nB.f = 1")) != []
-    assert late_assignments(Source("store/_dict.py", "from ..ops import PackLayout\nPackLayout._dense = 1")) == []
+    assert (
+        late_assignments(Source("store/_dict.py", "from ..core import TensorCollection\nTensorCollection._dense = 1"))
+        == []
+    )
     texts = {source.name: source.text for source in sources()}
     assert [name for file, names in LATE.items() for name in names if f"\n{name} = " not in texts[file]] == []
 

@@ -20,6 +20,7 @@ from ..ops._compare import same_object
 from ._build import complete, finish_class, is_pending
 from ._checks import readable
 from ._convert import from_nesting
+from ._facts import Recipe
 from ._validators import Validator, validators_of
 
 T = TypeVar("T")
@@ -220,8 +221,7 @@ def _make(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> 
     }  # fmt: skip
     new: Any = type(root)(title, (root,), body)
     del new.__tensorclass_root__
-    new.__tensorclass_sources__ = sources
-    new.__tensorclass_recipe__ = (_made, (kind, sources, tree, name))
+    new.__tensorclass_recipe__ = Recipe(_made, (kind, sources, tree, name), sources)
     options = _options([cls.__tensorclass_options__ for cls in sources])
     gone = tuple(one for one in options.removed if one[0] not in {spec.name for spec in specs})
     new.__tensorclass_options__ = replace(options, removed=gone)
@@ -354,7 +354,7 @@ def _below(source: Any, cls: Any) -> Iterator[Path]:
 
 def _as(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: Any, names: Any) -> Any:
     """An instance of a class around entries, which are checked."""
-    if cls.__tensorclass_direct__:  # a constructor that does nothing else, which torch.compile traces
+    if cls.__tensorclass__.direct:  # a constructor that does nothing else, which torch.compile traces
         return cls(**readable(entries), batch_size=size, device=device, names=names)
     new = from_nesting(cls, entries, size, device, None)
     new._store._names = names
@@ -364,7 +364,7 @@ def _as(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: Any, nam
 def _covers(source: Any, target: Any) -> bool:
     """Whether what fits one class fits another: the other has some of its fields, as they are."""
     fields = _fields(source)
-    return not target.__tensorclass_checked__ and all(
+    return not target.__tensorclass__.checked and all(
         [spec == fields.get(name) for name, spec in _fields(target).items()]
     )
 

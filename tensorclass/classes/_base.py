@@ -12,17 +12,14 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from .._schema import FieldSpec, Options, Schema, field
-from ..core import BATCHED, TensorCollection
-from ..core._base import Kind, Names, settle, traced_as
+from .._schema import Options, Schema, field
+from ..core import BATCHED, Key, Path, TensorCollection
+from ..core._base import Kind, Names, Write, locked_error, settle, traced_as
 from ..core._device import Device
-from ..core._keys import Key, Path
 from ..core._layered import Layered
-from ..core._locks import refuse
 from ..core._pytree import trusted
-from ..errors import ArgumentError, FrozenError, UnsupportedOperationError
+from ..errors import ArgumentError, FrozenError
 from ..ops import UNSET, Container, Join
-from ..ops._nesting import as_entries
 from ..store import Relaid, TensorDict
 from ..store._bridges import tables
 from ..store.entries._agreement import require_planned
@@ -30,6 +27,7 @@ from . import _build, _checks, _convert, _joins, _relation
 from ._algebra import AlgebraMethods
 from ._conveniences import Conveniences
 from ._example import ExampleMethods
+from ._facts import Facts
 from ._meta import BatchSizeField, DeviceField, FrozenMeta, Meta, NamesField
 from ._pydantic import JsonMethods
 
@@ -57,24 +55,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     _layered = True
     __tensorclass_schema__: ClassVar[Schema]
     __tensorclass_options__: ClassVar[Options]
-    __tensorclass_attributes__: ClassVar[frozenset[str]]
-    __tensorclass_setters__: ClassVar[dict[str, Any]]
-    __tensorclass_nested__: ClassVar[tuple[str, ...]]
-    __tensorclass_casts__: ClassVar[frozenset[torch.dtype]]
-    __tensorclass_checks__: ClassVar[tuple[str, ...]]
-    """The names of the checks of whole instances."""
-    __tensorclass_checked__: ClassVar[bool]
-    """Whether values are looked into: dtype and shape alone do not say that one is right."""
-    __tensorclass_direct__: ClassVar[bool]
-    """Whether the constructor does no more than reading does."""
-    __tensorclass_spread__: ClassVar[tuple[FieldSpec, ...]]
-    """The fields of which one value may stand for all elements."""
-    __tensorclass_rigid__: ClassVar[bool]
-    """Whether tensors have literal event shapes and exact dtypes: those under one key are alike in all instances."""
-    __tensorclass_lengths__: ClassVar[bool]
-    """Whether the length of a ragged field has a name that another field has too."""
-    __tensorclass_floats__: ClassVar[bool]
-    """Whether declared dtypes are exact and floating, so that arithmetic among instances and numbers keeps them."""
+    __tensorclass__: ClassVar[Facts] = Facts()
 
     @classmethod
     def from_struct_array(cls, struct_array: Any, *, device: Device = None, **options: Any) -> Self:
@@ -100,7 +81,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     @classmethod
     @traced_as(_wrapped)
     def _wrap(cls, store: Any) -> Self:
-        new = _new(cls)
+        new: Self = _new(cls)
         _hold(new, store)
         return new
 
@@ -128,10 +109,6 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         found = _convert.from_leaf(cls, obj)
         return found if device is None else found._on(device)
 
-    @classmethod
-    def _from_tree(cls, tree: Any) -> Any:
-        return as_entries(tree, cls._position_names)
-
     def _fields_and_gaps(self) -> dict[str, Any]:
         return _convert.rows(self)
 
@@ -152,9 +129,6 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         if not count and not self._store._batch_size:
             raise self._without_batch("len() of")
         return count
-
-    def _without_batch(self, what: str) -> UnsupportedOperationError:
-        return _build.without_batch(type(self), super()._without_batch(what))
 
     def _make(
         self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
@@ -182,22 +156,19 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     def _parts(self) -> list[Any]:
         return [self._wrap(part) for part in self._store._parts()]
 
-    def _unstacked(self) -> Any:
-        return self._rewrap(self._store._unstacked())
-
     def _solid(self) -> Any:
         return self._rewrap(self._store._solid())
 
     def _outline(self) -> dict[str, Any]:
         outline: dict[str, Any] = self._store._outline()
-        return self._typed_nested(outline) if type(self).__tensorclass_nested__ else outline
+        return self._typed_nested(outline) if type(self).__tensorclass__.nested else outline
 
     def _printable(self) -> dict[str, Any]:
         return self._typed_nested(self._store._printable())
 
     def _typed_nested(self, entries: dict[str, Any]) -> dict[str, Any]:
         """Entries in which nested containers are of the classes that their fields declare."""
-        nested = [name for name in type(self).__tensorclass_nested__ if isinstance(entries.get(name), TensorCollection)]
+        nested = [name for name in type(self).__tensorclass__.nested if isinstance(entries.get(name), TensorCollection)]
         return {**entries, **{name: self._wrap_nested(name, entries[name]) for name in nested}} if nested else entries
 
     def _index(self, index: Any) -> Self:
@@ -215,7 +186,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         return self._wrap(self._store._open(leaves, kind))
 
     def _beside(
-        self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: bool = False, whole: bool = True
+        self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
     ) -> Self | None:
         own, there = self._store, other if type(other) is dict else other._store
         if type(there) is not type(own) and there is not other:
@@ -223,7 +194,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         if write:  # of nested containers without a class, the one that their field declares may be frozen
             if self.__tensorclass_options__.frozen:
                 return None
-            if self.__tensorclass_nested__ and self._live() is not own._live():
+            if self.__tensorclass__.nested and self._live() is not own._live():
                 return None
         store = own._beside(there, mine, theirs, write, whole)
         return None if store is None else self if write else self._wrap(store)
@@ -246,32 +217,24 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
 
     def _entries(self) -> dict[str, Any]:
         entries: dict[str, Any] = self._store._entries()
-        for name in type(self).__tensorclass_nested__:
+        for name in type(self).__tensorclass__.nested:
             if name in entries:
                 entries[name] = self._wrap_nested(name, entries[name])
         return entries
 
-    def _tensors_by_key(self) -> dict[str, Tensor] | None:
-        return self._store._tensors_by_key()  # type: ignore[no-any-return]  # a dict
-
     def _is_rigid(self, floats: bool = False) -> bool:
-        if not self.__tensorclass_rigid__ or (floats and not self.__tensorclass_floats__):  # faster than by the class
+        facts = self.__tensorclass__  # faster than by the class
+        if not facts.rigid or (floats and not facts.floats):
             return False
-        nested = self.__tensorclass_nested__
+        nested = facts.nested
         if not nested:
             return True
         entries = self._store._live()
         return all([entries[name]._is_rigid(floats) for name in nested if name in entries])
 
-    def _broadcast(self, value: Tensor) -> list[Tensor | None]:
-        return self._store._broadcast(value)  # type: ignore[no-any-return]  # a list
-
-    def _arrange(self, other: Any) -> Any:
-        return self._store._arrange(other)
-
     def _live(self) -> dict[str, Any]:
         entries: dict[str, Any] = self._store._live()
-        for name in type(self).__tensorclass_nested__:
+        for name in type(self).__tensorclass__.nested:
             if not hasattr(entries.get(name, self), "_store"):  # an untyped store, wrapped for the reader
                 return self._entries()
         return entries
@@ -320,10 +283,9 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         if not alike:  # ranks agree already, so that equal counts mean equal shapes
             _checks.accept(self, new, op)
 
-    def _kin(self, other: TensorCollection) -> bool:
-        return not isinstance(other, TypedContainer) or _relation.related(type(self), type(other))
-
-    def _not_kin(self, other: TensorCollection, op: str) -> Exception:
+    def _refusal(self, other: TensorCollection, op: str) -> Exception | None:
+        if not isinstance(other, TypedContainer) or _relation.related(type(self), type(other)):
+            return None
         return _relation.unrelated(type(self), type(other), op)
 
     def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
@@ -342,21 +304,18 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             return TensorDict._join_objects(key, values, dim, how)
         raise how.different_objects(key, values)
 
-    def _deepcopy(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = object.__new__(type(self))
         memo[id(self)] = new
         object.__setattr__(new, "_store", deepcopy(self._store, memo))
         return new
-
-    def _place(self, keys: frozenset[str]) -> None:
-        self._store._place(keys)
 
     # ---- locking and freezing ------------------------------------------------------------------------------------
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
         self._refuse_frozen(what, key or "")
         if self._store._owners() is not None:
-            raise refuse(type(self).__name__, what, key)
+            raise locked_error(type(self).__name__, what, key)
 
     def _refuse_frozen(self, what: str, key: str | None = None) -> None:
         if type(self).__tensorclass_options__.frozen:
@@ -368,19 +327,15 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         if key is None:
             self._store._refuse_frozen(what)
 
-    def _holder(self, path: Path, create: bool) -> Any:
+    def _holder(self, path: Path, create: bool | None) -> Any:
         self._refuse_frozen("write", ".".join(path))
         return super()._holder(path, create)
-
-    def _present(self, path: Path) -> Any:
-        self._refuse_frozen("write", ".".join(path))
-        return super()._present(path)
 
     def _plan_update(self, source: Any, *args: Any, **kwargs: Any) -> None:
         self._refuse_frozen("update", "")
         if isinstance(source, TensorCollection):
             self._meet(source, "update")
-        if self._stacked and getattr(source, "_stacked", False):
+        if self._stacked and isinstance(source, TensorCollection) and source._stacked:
             self._store._joined_by(type(self))._plan_update(source, *args, **kwargs)
         else:
             super()._plan_update(source, *args, **kwargs)
@@ -392,17 +347,17 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         cls = type(self)
         if isinstance(source, TensorCollection) and type(source) is not cls:
             self._meet(source, "in-place write")
-        if cls.__tensorclass_lengths__ and self._stacked:
+        if cls.__tensorclass__.lengths and self._stacked:
             _checks.try_on_members(self, "_plan", source, prefix, parts, size, wanted)
         plan = super()._plan(source, prefix, parts, size, wanted)
-        if cls.__tensorclass_lengths__ and not self._stacked:
+        if cls.__tensorclass__.lengths and not self._stacked:
             require_planned(cls.__name__, cls.__tensorclass_schema__, self._live(), self._batch_size, plan, prefix)
         return plan
 
     def _set_at(self, index: Any, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         if self._stacked and isinstance(value, TensorCollection):  # else `_plan` asks
             self._meet(value, "in-place write")
-        if type(self).__tensorclass_lengths__ and self._stacked:
+        if type(self).__tensorclass__.lengths and self._stacked:
             _checks.try_on_members(self, "_set_at", index, value, wanted, non_blocking)
         super()._set_at(index, value, wanted, non_blocking)
 
@@ -412,10 +367,6 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             _checks.check_size(self, size, path)
 
     _origin = property(lambda self: self._store._origin, lambda self, v: setattr(self._store, "_origin", v))
-
-    @classmethod
-    def _over(cls, store: Any) -> Any:
-        return store if isinstance(store, TypedContainer) else cls._wrap(store)
 
 
 _hold = vars(TypedContainer)["_store"].__set__  # several times faster than a way through `__setattr__`
@@ -498,7 +449,7 @@ class TensorClass(Root, metaclass=Meta):
     if not TYPE_CHECKING:  # a checker would take it that every name exists
 
         def __setattr__(self, name, value):
-            setter = self.__tensorclass_setters__.get(name)
+            setter = self.__tensorclass__.setters.get(name)
             if setter is not None:
                 setter(self, value)
             else:
@@ -515,7 +466,7 @@ class TensorClass(Root, metaclass=Meta):
 
     def __reduce__(self) -> tuple[Any, ...]:
         cls = type(self)
-        return _restore, (vars(cls).get("__tensorclass_arguments__", cls), self._store)
+        return _restore, (_named(cls), self._store)
 
     def __getstate__(self) -> Any:
         return self._store.__getstate__()
@@ -577,6 +528,12 @@ class FrozenTensorClass(TensorClass, frozen=True, metaclass=FrozenMeta):
 
 
 settle(TensorClass)
+
+
+def _named(cls: Any) -> Any:
+    """A class, or a generic one and its arguments, which `torch.load(weights_only=True)` reads."""
+    recipe = vars(cls).get("__tensorclass_recipe__")
+    return recipe.arguments if recipe is not None and recipe.make is _build.parametrise else cls
 
 
 @trusted

@@ -12,11 +12,8 @@ from functools import cache
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
-import torch
-
 from .._schema import (
     MISSING,
-    FieldSpec,
     Options,
     Schema,
     TypeName,
@@ -26,7 +23,6 @@ from .._schema import (
     removed_table,
     substitute,
 )
-from .._schema._dtypes import DTypeFamily
 from .._schema._scope import is_open
 from ..core._base import check_names
 from ..core._batch import as_jagged
@@ -36,23 +32,27 @@ from ..core._pytree import register
 from ..errors import ArgumentError, Problem, SchemaError
 from ..ops._by_row import RowOps
 from ..store import Relaid
-from ..store.entries._agreement import shares_lengths
 from ._access import assign, is_checked, like, make_deleter, make_getter, make_setter
-from ._checks import check_all, check_many, free_casts, new_store, readable
-from ._errors import clashes
+from ._checks import check_all, check_many, new_store, readable
+from ._errors import clashes, written_batch
 from ._errors import unknown_attribute as unknown_attribute
 from ._errors import unknown_field as unknown_field
-from ._errors import without_batch as without_batch
+from ._facts import Facts, Recipe, facts_of
 from ._fits import DimTable
 from ._init import ABSENT, DEFAULT, InitBuilder
 from ._reference import FieldRef
 from ._validators import attach, run_checks
 
+_NEW = Facts(pending=True)
 RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim", "is_locked"})
 
 
 def build_class(cls: Any, given: Mapping[str, Any]) -> None:
     """Turn an annotated subclass of TensorClass into a full tensorclass."""
+    if "__init__" in vars(cls):
+        raise SchemaError.of(cls.__name__, [Problem(
+            "__init__", "the generated constructor", "an `__init__` of the class", "put what it does in `__post_init__`"
+        )])  # fmt: skip
     inherited = getattr(cls, "__tensorclass_options__", None) or Options()
     cls.__tensorclass_options__ = _changed(cls, inherited, given)
     schema = build_schema(cls, localns=_defining_locals(cls))
@@ -79,53 +79,28 @@ def finish_class(cls: Any, schema: Schema) -> None:
     wrong = list(evolution_problems(schema, options.removed))
     if wrong:
         raise SchemaError.of(cls.__name__, wrong)
-    schema = attach(cls, schema)
-    policy = _policy(options, cls.__tensorclass_checks__)
+    schema, checks = attach(cls, schema)
+    policy = _policy(options, checks)
     if options.removed or policy:
         schema = Schema(schema.name, schema.declared.values(), removed=dict(options.removed), policy=policy)
-    slow = bool(cls.__tensorclass_checks__) and options.validate != "off"
-    cls.__tensorclass_checked__ = slow or any(is_checked(spec, options) for spec in schema)
+    new = vars(cls).get("__tensorclass__", _NEW).pending
     cls.__tensorclass_schema__ = schema
-    cls.__tensorclass_nested__ = tuple(name for name, spec in schema.fields.items() if spec.nested is not None)
-    own_init = vars(cls).get("__init__")
-    if own_init is not None and not hasattr(own_init, "__tensorclass_init__"):
-        raise SchemaError.of(cls.__name__, [Problem(
-            "__init__", "the generated constructor", "an `__init__` of the class", "put what it does in `__post_init__`"
-        )])  # fmt: skip
-    table = DimTable(schema)
+    slow, table = bool(checks) and options.validate != "off", DimTable(schema)
     for name, spec in schema.fields.items():
         write = assign(name) if slow or is_checked(spec, options) else make_setter(spec, table)
         setattr(cls, name, FieldRef._of(cls, (name,), spec, make_getter(spec), write, make_deleter(spec)))
-    cls.__init__ = _make_init(cls, schema)
+    cls.__tensorclass__ = facts_of(cls, schema, options, checks)
+    cls.__init__ = InitBuilder(cls, schema, options, hasattr(cls, "__post_init__")).build(construct)
     cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)  # type: ignore[misc]  # refused even on Any
     cls.__dataclass_fields__ = _dataclass_fields(cls, schema)
     cls.__dataclass_params__ = _PARAMS[options.frozen]
-    root = next(base for base in cls.__mro__ if "__tensorclass_root__" in vars(base))
-    own = [_set_by(base) for base in cls.__mro__ if base not in root.__mro__]
-    cls.__tensorclass_attributes__ = _attributes(root).union(*own)
-    tensors = [spec for spec in schema if spec.kind not in ("value", "nested")]
-    dtypes = [None if spec.dtype is None else spec.dtype.exact for spec in tensors]
-    cls.__tensorclass_casts__ = free_casts(schema)
-    cls.__tensorclass_rigid__ = options.validate != "off" and None not in dtypes and all(map(_has_shape, tensors))
-    cls.__tensorclass_lengths__ = options.validate != "off" and shares_lengths(schema)
-    cls.__tensorclass_floats__ = all(dtype is not None and dtype.is_floating_point for dtype in dtypes)
-    cls.__tensorclass_setters__ = {} if options.frozen else {name: vars(cls)[name].fset for name in schema.fields}
-    cls.__tensorclass_post_init__ = hasattr(cls, "__post_init__") and not schema.init_vars
-    cls.__tensorclass_direct__ = not hasattr(cls, "__post_init__") and all(spec.init for spec in schema)
-    cls.__tensorclass_spread__ = tuple(spec for spec in schema if _may_spread(spec))
-    cls.__tensorclass_quick__ = _quick_families(cls, schema)
+    cls._written_batch = written_batch(schema)
     cls._joins_plainly = all(spec.join == ("same" if spec.kind == "value" else "stack") for spec in schema)
     cls._keeps_objects = all(spec.kind != "any" for spec in schema)
     cls.__annotations__ = dict(vars(cls).get("__annotations__", {}))
     update_abstractmethods(cls)
-    if not vars(cls).get("__tensorclass_registered__"):
-        cls.__tensorclass_registered__ = True
+    if new:
         register(cls)
-
-
-def _may_spread(spec: FieldSpec) -> bool:
-    """Whether one value may stand for all elements, so that making it takes more than was given."""
-    return spec.kind == "per_element" or (spec.kind == "tensor" and isinstance(spec.default, torch.Tensor))
 
 
 def _policy(options: Options, checks: tuple[str, ...]) -> dict[str, Any]:
@@ -135,20 +110,6 @@ def _policy(options: Options, checks: tuple[str, ...]) -> dict[str, Any]:
         "coerce": "cast" if options.autocast else "strict" if options.nocast else None, "checks": list(checks),
     }  # fmt: skip
     return {key: value for key, value in found.items() if value}
-
-
-def _quick_families(cls: Any, schema: Schema) -> dict[str, DTypeFamily] | None:
-    """The dtypes by field of a class of plain tensors, for readers that leave all checks to the constructor."""
-    plain = [spec for spec in schema if spec.kind == "tensor" and spec.coerce != "cast"]
-    more = cls.__tensorclass_options__.autocast or cls.__tensorclass_spread__ or schema.renamed or schema.removed
-    if more or len(plain) < len(schema) or not cls.__tensorclass_direct__:
-        return None
-    return {spec.name: spec.spec.dtype for spec in plain if spec.spec is not None}
-
-
-def _has_shape(spec: FieldSpec) -> bool:
-    """Whether a field is a tensor of literal event shape."""
-    return spec.kind == "tensor" and spec.dims is not None and spec.dims.literal is not None
 
 
 def _defining_locals(cls: type) -> dict[str, Any]:
@@ -175,7 +136,7 @@ def _defining_locals(cls: type) -> dict[str, Any]:
 def _refuse_clashes(cls: Any, schema: Schema, options: Options) -> None:
     reserved = [name for name in schema.declared if name in RESERVED or name.startswith("_")]
     open_names = schema.names if not options.shadow else ()
-    hiding = [n for n in open_names if n not in reserved and n in _members() and not schema.fields[n].shadow]
+    hiding = [n for n in open_names if n not in reserved and n in member_names() and not schema.fields[n].shadow]
     if reserved or hiding:
         raise clashes(cls.__name__, reserved, hiding)
 
@@ -190,25 +151,9 @@ _YIELDING = frozenset(("depth", "attrs", "entry_class", "separates", "param_coun
 
 
 @cache
-def _members() -> frozenset[str]:
+def member_names() -> frozenset[str]:
     """The names that a field of a class without `shadow` may not have; conveniences make room for a field."""
     return (frozenset(dir(Relaid)) - vars(RowOps).keys() - _YIELDING) | _OWN
-
-
-@cache
-def _attributes(root: type) -> frozenset[str]:
-    """What is set through descriptors on every class below one of the bases that users see."""
-    return frozenset().union(*[_set_by(base) for base in root.__mro__])
-
-
-def _set_by(base: type) -> list[str]:
-    return [name for name, member in vars(base).items() if hasattr(type(member), "__set__")]
-
-
-def _make_init(cls: Any, schema: Schema) -> Any:
-    init = InitBuilder(cls, schema, cls.__tensorclass_options__, hasattr(cls, "__post_init__")).build(construct)
-    init.__tensorclass_init__ = True  # type: ignore[attr-defined]  # marks it as ours
-    return init
 
 
 def construct(
@@ -250,7 +195,7 @@ def _argument_problems(schema: Schema, given: Mapping[str, Any], unknown: Mappin
 def set_other(self: Any, name: str, value: Any) -> None:
     """Set an attribute that is no field of a class that may be written: a property, batch size, names, or nothing."""
     cls = type(self)
-    known = name in cls.__tensorclass_attributes__
+    known = name in cls.__tensorclass__.attributes
     if cls.__tensorclass_options__.frozen and name[0] != "_" and (known or name in cls.__tensorclass_schema__.fields):
         self._refuse_frozen("set", name)
     if not known:
@@ -271,7 +216,7 @@ def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
     new = self._twin()
     data = new._store._live()
     rest = {}
-    quick = type(data) is dict and new._store._device is None and not type(self).__tensorclass_checked__
+    quick = type(data) is dict and new._store._device is None and not type(self).__tensorclass__.checked
     for name, value in changes.items():
         old = data.get(name)
         if quick and like(old, value):
@@ -283,7 +228,7 @@ def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
         rest = {}
     for name, value in check_many(new, rest).items() if rest else ():
         new._put(name, value)
-    if type(self).__tensorclass_post_init__:
+    if type(self).__tensorclass__.post_init:
         new.__post_init__()
     return new
 
@@ -350,11 +295,9 @@ def _postpone(cls: Any, schema: Schema) -> None:
         complete(cls)
         type(self).__init__(self, *args, **kwargs)
 
-    init.__tensorclass_init__ = True  # type: ignore[attr-defined]  # marks it as ours
     cls.__init__ = init
     cls.__tensorclass_schema__ = schema
-    cls.__tensorclass_pending__ = True
-    cls.__tensorclass_quick__ = None
+    cls.__tensorclass__ = _NEW
     for name in schema.names:
         if name in vars(cls):
             delattr(cls, name)  # so that a reference to the field comes to `Meta.__getattr__`, which finishes the class
@@ -381,7 +324,7 @@ def _changed(cls: type, options: Options, given: Mapping[str, Any]) -> Options:
 
 def is_pending(cls: Any) -> bool:
     """Whether a class waits for names that its annotations use."""
-    return bool(vars(cls).get("__tensorclass_pending__", False))
+    return "__tensorclass__" in vars(cls) and cls.__tensorclass__.pending
 
 
 def complete(cls: Any) -> None:
@@ -390,7 +333,6 @@ def complete(cls: Any) -> None:
         if is_pending(base):
             schema = base.__tensorclass_schema__.resolve()
             finish_class(base, Schema(base.__name__, schema.declared.values()))
-            base.__tensorclass_pending__ = False
 
 
 _PARAMETRISED = Classes()
@@ -420,7 +362,7 @@ def _specialise(cls: Any, arguments: dict[Any, Any]) -> Any:
     body = {"__module__": cls.__module__, "__tensorclass_root__": True, "__doc__": cls.__doc__}
     new: Any = type(cls)(f"{cls.__name__}[{label}]", (cls,), body)
     del new.__tensorclass_root__
-    new.__tensorclass_arguments__ = (cls, tuple(arguments.values()))
+    new.__tensorclass_recipe__ = Recipe(parametrise, (cls, tuple(arguments.values())))
     new.__tensorclass_options__ = cls.__tensorclass_options__
     new.__parameters__ = ()
     finish_class(new, substitute(cls.__tensorclass_schema__, arguments))
@@ -429,9 +371,8 @@ def _specialise(cls: Any, arguments: dict[Any, Any]) -> Any:
 
 def reduce_class(cls: Any) -> Any:
     """How a class pickles: by its name, or by how it is made of others."""
-    arguments = vars(cls).get("__tensorclass_arguments__")
-    recipe = (parametrise, arguments) if arguments is not None else vars(cls).get("__tensorclass_recipe__")
-    return cls.__qualname__ if recipe is None else recipe
+    recipe = vars(cls).get("__tensorclass_recipe__")
+    return cls.__qualname__ if recipe is None else (recipe.make, recipe.arguments)
 
 
 def _with_options(cls: Any, names: tuple[str, ...]) -> Options:

@@ -101,7 +101,7 @@ def require_droppable(cls: Any, keys: Iterable[str]) -> None:
 
 def _in_state(self: Any, entries: dict[str, Any]) -> dict[str, Any]:
     """Entries about to be written, once the checks of the class have seen the state that would result."""
-    if type(self).__tensorclass_checks__:
+    if type(self).__tensorclass__.checks:
         new = self._twin()
         for key, entry in entries.items():
             new._put(key, entry)
@@ -113,7 +113,7 @@ def _all_alike(self: Any, values: Mapping[str, Any]) -> bool:
     """Whether tensors take the place of tensors of the same dtype and shape, which needs no further check."""
     if self._store._stacked or self._device is not None:
         return False
-    if type(self).__tensorclass_checked__:
+    if type(self).__tensorclass__.checked:
         return False
     present = self._store._live()
     return all([like(present.get(key), value) for key, value in values.items()])
@@ -260,24 +260,10 @@ def accept(self: Any, new: Sequence[Tensor], op: str) -> None:
         raise SchemaError.of(type(self).__name__, unique)
 
 
-CAST_TARGETS = tuple(
-    dtype
-    for dtype in vars(torch).values()
-    if isinstance(dtype, torch.dtype) and (dtype.is_floating_point or dtype.is_complex)
-)
-"""The dtypes to which floating tensors are cast in earnest."""
-
-
-def free_casts(schema: Schema) -> frozenset[torch.dtype]:
-    """The dtypes that no field of a class stands against, nested classes aside; found once, when the class is made."""
-    families = {spec.dtype.name: spec.dtype for spec in schema if spec.dtype is not None}.values()
-    return frozenset(dtype for dtype in CAST_TARGETS if all(family.admits_cast(dtype) for family in families))
-
-
 def _casts_freely(value: Any, dtype: torch.dtype) -> bool:
     """Whether no declaration in a container, or in what it holds, stands against a cast."""
-    casts = getattr(type(value), "__tensorclass_casts__", None)
-    if casts is not None and dtype not in casts:
+    facts = getattr(type(value), "__tensorclass__", None)
+    if facts is not None and dtype not in facts.casts:
         return False
     if value._tensors_by_key() is not None:
         return True

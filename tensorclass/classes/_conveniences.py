@@ -231,7 +231,7 @@ def _made(
     cls: Any, op: str, make: Make, size: torch.Size, device: Device, fields: Mapping[str, Any], dims: Mapping[str, int]
 ) -> Any:
     values, problems = dict(fields), []
-    looked_into = make is torch.empty and cls.__tensorclass_checked__
+    looked_into = make is torch.empty and cls.__tensorclass__.checked
     for spec in cls.__tensorclass_schema__:
         tensors = spec.kind in ("tensor", "shared", "ragged", "nested", "collection")
         if spec.name in fields or not spec.init or spec.optional or (not tensors and spec.has_default):
@@ -256,7 +256,7 @@ def _value(spec: FieldSpec, op: str, make: Make, size: torch.Size, device: Devic
     if spec.spec is None:
         raise SchemaError("no value")
     dtype = dtypes_of(spec)[0]
-    event = _event(spec, dims)
+    event = event_shape(spec, dims)
     if spec.kind == "ragged":
         length = dims.get(first_name(spec), 0)
         table = make((size.numel() * length, *event), dtype=dtype, device=device)
@@ -264,7 +264,7 @@ def _value(spec: FieldSpec, op: str, make: Make, size: torch.Size, device: Devic
     return make((*(() if spec.kind == "shared" else size), *event), dtype=dtype, device=device)
 
 
-def _event(spec: FieldSpec, dims: Mapping[str, int]) -> list[int]:
+def event_shape(spec: FieldSpec, dims: Mapping[str, int]) -> list[int]:
     tokens = () if spec.dims is None else spec.dims.tokens[1 if spec.kind == "ragged" else 0 :]
     if spec.dims is None and spec.kind != "ragged":
         raise SchemaError("no declared shape")

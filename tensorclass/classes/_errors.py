@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._schema import Schema
 from ..core._keys import later
 from ..errors import (
     FieldNotProducedError,
@@ -11,7 +12,6 @@ from ..errors import (
     SchemaError,
     StructureError,
     UnknownFieldError,
-    UnsupportedOperationError,
     did_you_mean,
     nearest,
 )
@@ -122,14 +122,14 @@ def clashes(name: str, reserved: list[str], hiding: list[str]) -> SchemaError:
     return SchemaError.of(name, problems)
 
 
-def without_batch(cls: Any, error: UnsupportedOperationError) -> UnsupportedOperationError:
-    """The error for what needs a batch dim; it says so where the annotations seem to write one."""
-    declared = [spec.dims for spec in cls.__tensorclass_schema__.fields.values() if spec.kind == "tensor"]
+def written_batch(schema: Schema) -> str:
+    """What an error for absent batch dims adds where the annotations seem to write one."""
+    declared = [spec.dims for spec in schema if spec.kind == "tensor"]
     first = {str(dims.tokens[0]) if dims is not None and dims.tokens else "" for dims in declared}
     name = first.pop() if len(first) == 1 else ""
     if not name.isidentifier() or name == "_":
-        return error
-    return UnsupportedOperationError(
-        f"{error}. Every tensor of {cls.__name__} is declared to begin with `{name}`: annotations give the shape of "
+        return ""
+    return (
+        f". Every tensor of {schema.name} is declared to begin with `{name}`: annotations give the shape of "
         f"one element, and batch dims are not written in them. If `{name}` is the batch, leave it out"
     )

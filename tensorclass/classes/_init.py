@@ -75,7 +75,7 @@ class InitBuilder:
         self.cls = cls
         self.schema = schema
         self.options = options
-        self.checked: bool = cls.__tensorclass_checked__
+        self.checked: bool = cls.__tensorclass__.checked
         self.fields = [spec for spec in schema.fields.values() if spec.init]
         self.init_vars = schema.init_vars
         self.has_post_init = has_post_init

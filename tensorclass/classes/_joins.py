@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .._schema import FieldSpec
+from ..core import Entry
 from ..core._base import Names
 from ..errors import StructureError
 from ..ops import Join
@@ -36,7 +37,7 @@ def join(cls: Any, items: Sequence[Any], dim: int, size: torch.Size, names: Name
             values = _pad(spec, values, how)
         same = spec.join == "same" and not (spec.kind == "value" and isinstance(values[0], Tensor))  # of a comparison
         data[name] = _same(spec, values, how) if same else how.entry(name, values, dim)
-    if cls.__tensorclass_lengths__:  # padding leaves sizes that the lengths beside them do not have
+    if cls.__tensorclass__.lengths:  # padding leaves sizes that the lengths beside them do not have
         require_agreement(cls.__name__, cls.__tensorclass_schema__, data, size)
     return cls._from_entries(data, size, items[0]._device, names)
 
@@ -85,8 +86,8 @@ def _same(spec: FieldSpec, values: list[Any], how: Join) -> Any:
     """One value for all: they must be equal."""
     first = values[0]
     for value in values:
-        if hasattr(type(first), "_join_nodes"):
-            return type(first)._join_nodes(values, 0, how, spec.name)  # pyright: ignore[reportAttributeAccessIssue]  # hasattr says so
+        if isinstance(first, Entry):
+            return type(first)._join_nodes(values, 0, how, spec.name)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # nodes have it
         if not same_object(value, first):
             raise (
                 how.different_objects(spec.name, values)

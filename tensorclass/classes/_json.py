@@ -16,13 +16,13 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from torch import Tensor
 
-from .._schema import MISSING, Checker, FieldSpec, Schema, infer_batch_size, migrate
+from .._schema import MISSING, Checker, DTypeFamily, FieldSpec, Schema, infer_batch_size, migrate
 from .._schema._convert import Inexact
-from .._schema._dtypes import DTypeFamily, Shaped
+from .._schema._dtypes import Shaped
 from .._schema._json import decode, encode, encode_lists, from_object, is_tensor_object, refuse_literals, spell
 from .._schema._spec import TENSOR_KINDS, short
-from ..core import TensorCollection
-from ..core._base import BATCHED, check_names
+from ..core import BATCHED, TensorCollection, unstacked
+from ..core._base import check_names
 from ..errors import ArgumentError, Problem, SchemaError, UnsupportedOperationError
 from ..store import Node, NonTensorData, NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ._build import complete, is_pending
@@ -45,9 +45,9 @@ def dump(batch: Any, lists: bool = False) -> dict[str, Any]:
     Raises:
         SchemaError: for values that JSON can't hold; names their fields.
     """
-    batch = batch._unstacked()
+    batch = unstacked(batch)
     cls, store = type(batch), batch._store
-    entries: Mapping[str, Any] = batch._live() if cls.__tensorclass_nested__ else store._live()
+    entries: Mapping[str, Any] = batch._live() if cls.__tensorclass__.nested else store._live()
     found: dict[str, Any] = {}
     problems: list[Problem] = []
     for name, spec in cls.__tensorclass_schema__.fields.items():
@@ -114,7 +114,7 @@ def _entry_out(value: Any, lists: bool) -> Any:
     if isinstance(value, Tensor):
         return _tensor_out(value, None, lists)
     if isinstance(value, TensorCollection):
-        value = value._unstacked()
+        value = unstacked(value)
         return _framed({"entries": {key: _entry_out(entry, lists) for key, entry in value._entries().items()}}, value)
     if isinstance(value, Unbatched):
         return {"shared": _tensor_out(value.tensor, None, lists)}
@@ -162,7 +162,7 @@ def load(cls: Any, given: Any, json: bool = True) -> Any:
 
 
 def _load(cls: Any, given: Any, json: bool) -> Any:
-    if type(given) is dict and cls.__tensorclass_quick__ is not None:
+    if type(given) is dict and cls.__tensorclass__.quick is not None:
         quick = _quick(cls, given, json)
         if quick is not None:
             return quick
@@ -176,7 +176,7 @@ def _load(cls: Any, given: Any, json: bool) -> Any:
 
 def _quick(cls: Any, given: Mapping[str, Any], json: bool) -> Any:
     """An instance of a class of plain tensors, which checks them; None where something is to be looked at closely."""
-    families = cls.__tensorclass_quick__
+    families = cls.__tensorclass__.quick
     values: dict[str, Any] = {}
     try:
         for name, value in given.items():
@@ -247,7 +247,7 @@ class _Reader:
 
     def _finish(self, values: dict[str, Any], size: torch.Size | None, names: Any, known: bool) -> Any:
         problems, cls = self.checker.problems, self.cls
-        if known and not problems and cls.__tensorclass_direct__:
+        if known and not problems and cls.__tensorclass__.direct:
             return cls(**values, batch_size=size)
         new = from_nesting(cls, values, size, None, None, problems)
         if names is not None:
@@ -274,7 +274,7 @@ class _Reader:
 
     def _check_backing(self, values: Mapping[str, Any], size: torch.Size | None) -> None:
         """A batch size for which defaults would be spread is held by some field: a short text makes no large tensor."""
-        spread = [spec for spec in self.cls.__tensorclass_spread__ if _is_spread(spec, values.get(spec.name, MISSING))]
+        spread = [spec for spec in self.cls.__tensorclass__.spread if _is_spread(spec, values.get(spec.name, MISSING))]
         if not spread or self.checker.problems:
             return
         count = math.prod(self._batch(values) if size is None else size)

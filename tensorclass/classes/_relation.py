@@ -11,7 +11,8 @@ from ..errors import StructureError, defined_again
 def lineage(cls: Any) -> Iterator[Any]:
     """A class, and the classes that `pick`, `omit`, `merge`, `partial` or a pipeline made it of."""
     yield cls
-    for source in vars(cls).get("__tensorclass_sources__", ()):
+    recipe = vars(cls).get("__tensorclass_recipe__")
+    for source in () if recipe is None else recipe.sources:
         yield from lineage(source)
 
 

@@ -109,17 +109,17 @@ def _check_parameters(function: Any, count: int, text: str) -> None:
 # ---- in the class ------------------------------------------------------------------------------------------------
 
 
-def attach(cls: Any, schema: Schema) -> Schema:
-    """The schema with the validators of the class and its parents on its fields; those of the class on the class.
+def attach(cls: Any, schema: Schema) -> tuple[Schema, tuple[str, ...]]:
+    """The schema with the validators of the class and its parents on its fields, and the names of those of the class.
 
     Raises:
         SchemaError: for a validator of an unknown field.
     """
     found = dict(validators_of(cls))
-    cls.__tensorclass_checks__ = tuple(name for name, mark in found.items() if mark.mode == "class")
+    checks = tuple(name for name, mark in found.items() if mark.mode == "class")
     marks = [(name, mark) for name, mark in found.items() if mark.mode != "class"]
     if not marks and not any(spec.validators for spec in schema):
-        return schema
+        return schema, checks
     problems = [
         Problem(name, "a field", f"`{target}` in `@field_validator`", f"its fields are {', '.join(schema.names)}"
                 f"{did_you_mean(target, schema.names)}")
@@ -134,7 +134,7 @@ def attach(cls: Any, schema: Schema) -> Schema:
             for name, mark in marks if field in mark.fields
         )  # fmt: skip
 
-    return Schema(schema.name, [spec.replace(validators=of(spec.name)) for spec in schema.declared.values()])
+    return Schema(schema.name, [spec.replace(validators=of(spec.name)) for spec in schema.declared.values()]), checks
 
 
 def validators_of(cls: Any) -> Iterator[tuple[str, Validator]]:
@@ -165,7 +165,7 @@ def run_checks(batch: Any, always: bool = False) -> Any:
         SchemaError: with what they say, all together.
     """
     cls, problems = type(batch), []
-    for name in cls.__tensorclass_checks__ if always or cls.__tensorclass_options__.validate != "off" else ():
+    for name in cls.__tensorclass__.checks if always or cls.__tensorclass_options__.validate != "off" else ():
         try:
             getattr(batch, name)()
         except (ValueError, AssertionError) as error:

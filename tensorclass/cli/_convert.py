@@ -7,7 +7,8 @@ import sys
 
 from .._schema import is_tensorclass
 from ..errors import ArgumentError, MissingExtraError, TensorClassError
-from ..io.exchange._formats import FORMATS, convert
+from ..io import convert
+from ..io.exchange._formats import FORMATS
 from ._main import CommandError
 from ._target import failed, load_target
 

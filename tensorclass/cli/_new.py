@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..classes._build import RESERVED, _members
-from ..core import TensorCollection
+from ..classes._build import RESERVED, member_names
+from ..core import TensorCollection, batch_shape
 from ..errors import MissingExtraError, TensorClassError
 from ..io import from_csv, from_json, from_parquet, load
 from ..store import Node, RaggedTensor, Unbatched, from_any
@@ -90,8 +90,8 @@ class Writer:
 
     def write(self, name: str, data: TensorCollection) -> None:
         """The class of a container."""
-        fields = list(self._fields(name, data._unstacked() if data._stacked else data))
-        shadow = any(field in _members() for field, _, _ in fields)
+        fields = list(self._fields(name, data._solid() if data._stacked else data))
+        shadow = any(field in member_names() for field, _, _ in fields)
         lines = [f"    {field}: {kind}{note}" for field, kind, note in fields]
         decorator = "@tensorclass(shadow=True)" if shadow else "@tensorclass"
         self.blocks.append("\n".join([decorator, f"class {name}:", *(lines or ["    pass"])]))
@@ -128,7 +128,7 @@ class Writer:
             return self._tensor(value.dtype, "RaggedTensor", ("t", *value.event_shape))
         if isinstance(value, Tensor):
             return self._tensor(value.dtype, "Tensor", value.shape[len(size) :])
-        if isinstance(value, Node) and getattr(value, "_batch_shape", None) is not None:
+        if batch_shape(value) is not None:
             self.names.add("PerElement")
             objects: Any = value
             return f"PerElement[{_union(objects._table)}]"

@@ -8,7 +8,9 @@ from ._base import STORAGE as STORAGE
 from ._base import VALUES as VALUES
 from ._base import VIEWS as VIEWS
 from ._base import TensorCollection as TensorCollection
+from ._base import is_typed as is_typed
 from ._base import store_of as store_of
+from ._base import unstacked as unstacked
 from ._batch import as_batch_size as as_batch_size
 from ._batch import batch_dim as batch_dim
 from ._batch import batch_dims as batch_dims
@@ -16,6 +18,7 @@ from ._directory import print_directory_tree as print_directory_tree
 from ._entry import Entry as Entry
 from ._entry import TensorEntry as TensorEntry
 from ._entry import batch_shape as batch_shape
+from ._entry import has_lengths as has_lengths
 from ._entry import is_shared as is_shared
 from ._keys import KEY_SEPARATOR as KEY_SEPARATOR
 from ._keys import Key as Key

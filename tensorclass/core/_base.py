@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, Protocol, TypeAlias, TypeVar, overload
 
 import torch
 from torch import Tensor
 from torch.overrides import resolve_name
 from typing_extensions import Self
 
-from ..errors import ArgumentError, BatchDimError, BatchSizeError, UnsupportedOperationError
+from ..errors import ArgumentError, BatchDimError, BatchSizeError, LockedError, UnsupportedOperationError
 from ._batch import as_batch_size, batch_dim
 from ._entry import batch_shape
 
@@ -25,6 +25,7 @@ VIEWS: Final = 3
 STORAGE: Final = 2
 """Every tensor there is: what moves, pinning, sharing and accounting touch."""
 
+Write: TypeAlias = Literal["", "whole", "index"]
 Names: TypeAlias = "tuple[str | None, ...] | None"
 Handler: TypeAlias = Callable[..., Any]
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -76,10 +77,14 @@ class TensorCollection(Items):
         __slots__ = ()
     __tensor_collection__: ClassVar[bool] = True
     _torch_functions: ClassVar[dict[Any, Handler]] = {}
+    _dense: ClassVar[Any]
+    """The class of containers of some of the entries: `TensorDict`, or what is derived from it and declares nothing."""
     _layered: ClassVar[bool] = False
     """Whether the entries live in another container, the `_store`."""
     _stacked: ClassVar[bool] = False
     """Whether entries are stacked from members when they are read, so that a write to them reaches nothing."""
+    _written_batch: ClassVar[str] = ""
+    """What to add to the error for absent batch dims, where a declaration seems to write one."""
     _plain: bool = False
     """Whether the entries are known to be tensors and nothing else; of a twin that nobody else has, it stays so."""
 
@@ -101,7 +106,8 @@ class TensorCollection(Items):
     def _make(
         self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
     ) -> Self:
-        raise NotImplementedError
+        """A new, unlocked twin around new leaves."""
+        return self._twin()._refill(leaves, batch_size, names, kind)
 
     def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
         """A twin, whose leaves are added to a list."""
@@ -110,7 +116,7 @@ class TensorCollection(Items):
         return twin
 
     def _beside(
-        self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: bool = False, whole: bool = True
+        self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
     ) -> Self | None:
         """A twin whose tensors are added to a list, and those of another container under the same keys to a second one.
 
@@ -120,7 +126,8 @@ class TensorCollection(Items):
             other: a container of the same class, or a dict.
             mine: receives one's own tensors.
             theirs: receives the other ones.
-            write: give this container instead of a twin; None where it may not be written.
+            write: "whole" or "index" for what is to be written: gives this container instead of a twin, and None where
+                it may not be written, or has leaves without its batch dims and an index is to be applied to them.
             whole: both sides have the same keys; else the other side may have fewer.
         """
         return None
@@ -145,6 +152,13 @@ class TensorCollection(Items):
     def _entries(self) -> dict[str, Any]:
         raise NotImplementedError
 
+    def _tensors_by_key(self) -> dict[str, Tensor] | None:
+        """The entries when they are tensors and nothing else, for ways that need no more."""
+        if not self._plain:
+            return None
+        table = self._entries()
+        return table if self._plain else None  # asked after the copy: a write of something else says so first
+
     def _live(self) -> dict[str, Any]:
         """The entries for reading on the spot: no copy where the store has a dict of its own."""
         return self._entries()
@@ -160,10 +174,6 @@ class TensorCollection(Items):
     def _parts(self) -> list[Any]:
         """The containers whose leaves follow each other: the members of a stack, else this one."""
         return [self]
-
-    def _unstacked(self) -> Any:
-        """The container with entries of its own: this one, unless it is a stack."""
-        return self
 
     def _solid(self) -> Any:
         """The container without lazy stacks at any depth: this one, unless there are some."""
@@ -188,10 +198,6 @@ class TensorCollection(Items):
         for key, value in values.items():
             self._put(key, value)
 
-    def _fill(self, entries: dict[str, Any]) -> None:
-        """Take over a dict of entries that are valid already; for a container that nobody else has."""
-        self._put_all(entries)
-
     def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
         """Hold entries that are valid already, and no others: other threads see the one state or the other.
 
@@ -208,38 +214,19 @@ class TensorCollection(Items):
     def _check(self, key: str, value: Any) -> Any:
         raise NotImplementedError
 
-    def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorCollection:
-        raise NotImplementedError
-
-    def _blank(self) -> TensorCollection:
-        """An empty container for some of the entries; of a class derived from `TensorDict`, one of that class."""
-        return self._bare(self._batch_size, self._names)
-
     @classmethod
     def _from_entries(
         cls, entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names
     ) -> Self:
         raise NotImplementedError
 
-    def _placed(self) -> frozenset[str]:
-        """Keys under which tree_map has put what holds no tensor, so that it is a leaf of the pytree nevertheless."""
-        return frozenset()
-
-    def _place(self, keys: frozenset[str]) -> None:
-        raise NotImplementedError
-
     def _set_device(self, device: torch.device | None) -> None:
         """Impose a device on this container and those below; the leaves are there already."""
         raise NotImplementedError
 
-    def _set_lock(self, owner: object | None) -> None:
+    def _set_lock(self, owner: object | None, held: bool = True) -> None:
+        """Lock this container and those below for an owner, None for the user; or let go."""
         raise NotImplementedError
-
-    def _release_lock(self, owner: object | None) -> None:
-        raise NotImplementedError
-
-    def _set_written(self) -> None:
-        """Note that an entry was replaced in spite of the lock, for those who rely on it."""
 
     # ---- what a container may refine -----------------------------------------------------------------------------
 
@@ -253,22 +240,20 @@ class TensorCollection(Items):
         `other` is the operand that the leaves were combined with, None for an operation without one.
         """
 
-    def _kin(self, other: TensorCollection) -> bool:
-        """Whether another container may meet this one in an operation; classes that are declared say no to others."""
-        return True
+    def _refusal(self, other: TensorCollection, op: str) -> Exception | None:
+        """The error where another container may not meet this one; classes that are declared refuse others."""
+        return None
 
     def _meet(self, other: TensorCollection, op: str) -> None:
         """Refuse an operand whose class has nothing to do with that of this container, here and below."""
-        if not self._kin(other):
-            raise self._not_kin(other, op)
+        refusal = self._refusal(other, op)
+        if refusal is not None:
+            raise refusal
         if not (self._plain and other._plain):
             theirs = other._outline()
             for key, value in list(self._outline().items()):
                 if isinstance(value, TensorCollection) and isinstance(theirs.get(key), TensorCollection):
                     value._meet(theirs[key], op)
-
-    def _not_kin(self, other: TensorCollection, op: str) -> Exception:
-        raise NotImplementedError
 
     def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
         """Which `VALUES` leaves a cast to `dtype` touches; a container that declares nothing casts all."""
@@ -286,13 +271,18 @@ class TensorCollection(Items):
         return None
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
-        raise NotImplementedError
+        if self._owners() is not None:
+            raise locked_error(type(self).__name__, what, key)
 
     def _owners(self) -> Any:
         """Who holds the lock; None when nobody does."""
         raise NotImplementedError
 
     # ---- what follows --------------------------------------------------------------------------------------------
+
+    def _bare(self, batch_size: torch.Size, names: Names = None) -> Any:
+        """An empty untyped container on the same device, for results with another structure."""
+        return TensorCollection._dense._of({}, batch_size, self._device, names, True)
 
     @property
     def batch_size(self) -> torch.Size:
@@ -418,7 +408,7 @@ class TensorCollection(Items):
     def _set_names(self, names: Names) -> None:
         """Take dim names over, here and in nested containers, which share the dims."""
         if self._stacked:
-            self._through("_set_names", names)
+            self._through("_set_all_names", names)
             return
         ndim = len(self._batch_size)
         nested = [value for value in self._entries().values() if isinstance(value, TensorCollection)]
@@ -437,7 +427,7 @@ class TensorCollection(Items):
         return UnsupportedOperationError(
             f"{what} a {type(self).__name__} without batch dims (batch_size []); use keys(), values() or items() for "
             "its entries, index a field to reach its own dims, or give a batch_size; containers are joined with "
-            "`torch.stack([...])`"
+            f"`torch.stack([...])`{self._written_batch}"
         )
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
@@ -491,12 +481,33 @@ def store_of(collection: Any) -> Any:
     return getattr(collection, "_store", collection)
 
 
+def is_typed(value: object) -> bool:
+    """Whether something is an instance of a typed class."""
+    return hasattr(type(value), "__tensorclass_schema__")
+
+
+def unstacked(collection: Any) -> Any:
+    """The container with entries of its own: of a lazy stack the dense one, of parameters their store."""
+    if collection._stacked:
+        return collection._solid()
+    return collection if collection._layered else store_of(collection)
+
+
 def unsupported(func: Any) -> UnsupportedOperationError:
     """The error for a torch function without a meaning on containers."""
     name = resolve_name(func) or f"torch.{getattr(func, '__name__', func)}"
     return UnsupportedOperationError(
         f"{name} is not defined on containers; apply it to the leaves with `batch.apply(lambda t: {name}(t, ...))` or "
         "to one field"
+    )
+
+
+def locked_error(name: str, what: str, key: str | None = None) -> LockedError:
+    """The error of a structural write on a locked container."""
+    place = f" (field `{key}`)" if key else ""
+    return LockedError(
+        f"cannot {what}{place}: this {name} is locked. Call `unlock_()` first, write inside `with batch.unlock_():`, "
+        "or write values in place (`set_`, `update_`, `batch[i] = ...`)"
     )
 
 
@@ -516,7 +527,7 @@ def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
     return tuple(names) if given else None
 
 
-def traced_as(plain: F) -> Callable[[F], F]:
+def traced_as(plain: Callable[..., Any]) -> Callable[[F], F]:
     """Have dynamo trace another function in place of one that it can't read, or that is fast in eager code alone."""
 
     def decorate(fast: F) -> F:

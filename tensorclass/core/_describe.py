@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ._base import VALUES, TensorCollection
+from ._base import TensorCollection
+from ._entry import Entry, batch_shape
 from ._html import _CELL, _FAINT, _TABLE, memory
 from ._keys import join_path
+from ._mapped import tensors_of
 from ._repr import describe_entry, describe_value
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -72,7 +74,7 @@ def describe(collection: TensorCollection) -> Description:
     found: dict[str, list[tuple[str, Any]]] = {}
     _collect(collection, (), collection._batch_size, found)
     made = Description({path: _summary(values) for path, values in found.items()})
-    leaves = [leaf for values in found.values() for _, value in values for leaf in _tensors(value)]
+    leaves = [leaf for values in found.values() for _, value in values for leaf in tensors_of(value)]
     nbytes = sum(leaf.numel() * leaf.element_size() for leaf in leaves)
     made.title = f"{type(collection).__name__}: batch_size={list(collection._batch_size)}, {memory(nbytes)}"
     return made
@@ -96,7 +98,7 @@ def _collect(
 def _summary(rows: list[tuple[str, Any]]) -> FieldSummary:
     kinds, values = zip(*rows, strict=True)
     kind = " | ".join(dict.fromkeys(kinds))
-    leaves = [leaf for value in values for leaf in _tensors(value)]
+    leaves = [leaf for value in values for leaf in tensors_of(value)]
     if leaves:
         lengths = [len(part) for leaf in leaves if leaf.is_nested for part in leaf.unbind()]
         ragged = [value for value in values if not isinstance(value, Tensor) and hasattr(value, "lengths")]
@@ -110,13 +112,9 @@ def _summary(rows: list[tuple[str, Any]]) -> FieldSummary:
     return FieldSummary(kind, len(objects), text=f"{more}{common[0][0]}" if common else "")
 
 
-def _tensors(value: Any) -> list[Tensor]:
-    return [value] if isinstance(value, Tensor) else value._leaves(VALUES) if hasattr(value, "_leaves") else []
-
-
 def _objects(value: Any) -> list[Any]:
-    if getattr(value, "_batch_shape", None) is None:
-        return [value._shown() if hasattr(value, "_shown") else value]
+    if batch_shape(value) is None:
+        return [value._shown() if isinstance(value, Entry) else value]
     found: Any = value.tolist()
     for _ in value._batch_shape[1:]:
         found = [item for part in found for item in part]

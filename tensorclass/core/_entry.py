@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -11,6 +11,8 @@ class Entry:
     """An entry with a rule of its own; `store/entries` has them all."""
 
     __slots__ = ()
+    _holds_object: ClassVar[bool] = False
+    """Whether readers see a Python object, or one for each element."""
     if TYPE_CHECKING:  # what entries supply; the store types it
 
         def __getattr__(self, name: str) -> Any: ...
@@ -20,6 +22,8 @@ class TensorEntry(Entry):
     """One that holds tensors. The others count as Python values."""
 
     __slots__ = ()
+    _has_lengths: ClassVar[bool] = False
+    """Whether it has a length for each element."""
     if TYPE_CHECKING:
 
         @property
@@ -37,3 +41,8 @@ def batch_shape(value: object) -> torch.Size | None:
     if not isinstance(value, TensorEntry):
         return None
     return getattr(value, "_batch_shape", None)  # vmap puts ints in the place of tensors, which have no shape
+
+
+def has_lengths(value: object) -> bool:
+    """Whether an entry has a length for each element."""
+    return isinstance(value, TensorEntry) and value._has_lengths

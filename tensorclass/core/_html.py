@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from .._config import PrintOptions, print_options
-from ._base import STORAGE, TensorCollection
+from ._base import STORAGE, TensorCollection, is_typed
 from ._entry import Entry, batch_shape
-from ._repr import describe_value, entries_in_order, is_typed
+from ._repr import describe_value, entries_in_order
 
 # No style sheet and no script: a notebook keeps neither apart for two outputs. Colours come from the page.
 _OUTER = 'style="font-family:monospace;line-height:1.4;display:flex;flex-wrap:wrap;gap:2em;align-items:flex-start"'
@@ -76,7 +76,7 @@ def _cells(value: Any) -> tuple[str, str, str, str]:
         shape = ", ".join(str(n) if isinstance(n, int) else "-1" for n in shown.shape)
         return dtype, f"[{shape}]", str(shown.device), memory(_nbytes(shown))
     size = batch_shape(value)
-    kind = value._describe(torch.Size([])) if hasattr(type(value), "_describe") else type(shown).__name__
+    kind = value._describe(torch.Size([])) if isinstance(value, Entry) else type(shown).__name__
     objects = shown.tolist() if size is not None and size.numel() <= _MOST_OBJECTS else shown
     return str(kind), "" if size is None else str(list(size)), "", _cut(describe_value(objects))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ._base import BATCHED, Kind, Names, TensorCollection
+from ._base import BATCHED, Kind, TensorCollection
 
 
 class Layered(TensorCollection):
@@ -25,23 +25,14 @@ class Layered(TensorCollection):
     def _layout(self) -> Any:
         return self._store._layout()
 
-    def _bare(self, batch_size: torch.Size, names: Names = None) -> Any:
-        return self._store._bare(batch_size, names)
-
-    def _placed(self) -> Any:
-        return self._store._placed()
-
     def _frames(self) -> Any:
         return self._store._frames()
 
     def _owners(self) -> Any:
         return self._store._owners()
 
-    def _set_lock(self, owner: object | None) -> None:
-        self._store._set_lock(owner)
-
-    def _release_lock(self, owner: object | None) -> None:
-        self._store._release_lock(owner)
+    def _set_lock(self, owner: object | None, held: bool = True) -> None:
+        self._store._set_lock(owner, held)
 
     def _set_device(self, device: torch.device | None) -> None:
         self._store._set_device(device)

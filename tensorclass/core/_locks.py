@@ -23,44 +23,32 @@ class Held(tuple[Any, ...]):
     __slots__ = ()
 
 
-def renewed(owners: Owners) -> Held:
-    """The same owners after a write to a locked container, in those that hold it too."""
-    for ref in owners:
-        holder = ref()
-        if holder is not None:
-            holder._set_written()
-    return Held(owners)
+def note_write(store: Any) -> None:
+    """Note that an entry of a locked store was replaced in spite of the lock, here and in those that hold it."""
+    if store._lock is not None:
+        for holder in [ref() for ref in store._lock]:
+            note_write(holder) if holder is not None else None
+        store._lock = Held(store._lock)
 
 
-def acquire(owners: Owners | None, owner: object | None) -> Owners:
-    """The owners of a container once `owner` (None for the user) has locked it."""
-    held = owners or ()
-    return Held(held if owner is None else (*held, weakref.ref(owner)))
-
-
-def release(owners: Owners, owner: object | None, name: str) -> Owners | None:
-    """The owners that remain once `owner` lets go; None when the container is free.
+def changed(store: Any, owner: object | None, held: bool) -> Owners | None:
+    """The owners of a store once `owner` (None for the user) has locked it, or let go; None when it is free then.
 
     Raises:
         LockedError: when the user unlocks a container that a living locked container holds.
     """
-    held = tuple(ref for ref in owners if ref() is not None and ref() is not owner)
-    if owner is None and held:
+    owners = store._lock or ()
+    if held:
+        return Held(owners if owner is None else (*owners, weakref.ref(owner)))
+    others = [ref for ref in owners if ref() is not None and ref() is not owner]
+    if owner is None and others:
         raise LockedError(
-            f"this {name} belongs to a locked {type(held[0]()).__name__}; unlock the outermost container instead"
+            f"this {type(store).__name__} belongs to a locked {type(others[0]()).__name__}; unlock the outermost "
+            "container instead"
         )
-    return Held(held) if held else None
+    return Held(others) if others else None
 
 
 def children(collection: TensorCollection) -> list[TensorCollection]:
     """The containers directly below."""
     return [value for value in collection._entries().values() if isinstance(value, TensorCollection)]
-
-
-def refuse(name: str, what: str, key: str | None = None) -> LockedError:
-    """The error of a structural write on a locked container."""
-    place = f" (field `{key}`)" if key else ""
-    return LockedError(
-        f"cannot {what}{place}: this {name} is locked. Call `unlock_()` first, write inside `with batch.unlock_():`, "
-        "or write values in place (`set_`, `update_`, `batch[i] = ...`)"
-    )

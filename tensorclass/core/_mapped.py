@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..errors import UnsupportedOperationError
 from ._base import BATCHED, VALUES, Names, TensorCollection
-from ._entry import TensorEntry, is_shared
+from ._entry import Entry, TensorEntry, has_lengths, is_shared
 
 _functorch: Final[Any] = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
 _VMAP: Final = (
@@ -90,7 +90,7 @@ OUTSIDE: Final = Outside()
 def seen(batch_size: torch.Size, sizer: Any, names: Names) -> Seen | Outside | None:
     """A note of the batch dims."""
     if torch.compiler.is_compiling():
-        return None if any([_functorch.is_batchedtensor(leaf) for leaf in _tensors(sizer)]) else OUTSIDE
+        return None if any([_functorch.is_batchedtensor(leaf) for leaf in tensors_of(sizer)]) else OUTSIDE
     return Seen(batch_size, sizer, names)
 
 
@@ -115,11 +115,6 @@ def resized(cls: type, values: Mapping[str, Any], sizer: Any, before: Seen, name
         if added is not None:
             return _left(cls, values, added, before, shape, names)
     return _general(values, shape, before, names, before.jacobian or _in_jacobian())
-
-
-def has_lengths(value: Any) -> bool:
-    """Whether an entry has a length for each element."""
-    return hasattr(type(value), "_over_values")
 
 
 def following(value: Any, made: Resized) -> Any:
@@ -221,7 +216,7 @@ def _leaf(value: Any) -> Tensor | None:
     """A tensor of an entry that has the batch dims."""
     if isinstance(value, Tensor):
         return value
-    if getattr(value, "_stacked", False) or not hasattr(type(value), "_leaves"):
+    if not isinstance(value, (TensorCollection, Entry)) or (isinstance(value, TensorCollection) and value._stacked):
         return None
     leaf = next(iter(value._leaves(BATCHED)), None)
     return leaf if isinstance(leaf, Tensor) else None  # vmap puts ints into nodes
@@ -318,7 +313,7 @@ def refuse_compiled(children: Mapping[str, Any]) -> None:
     if _functorch.peek_interpreter_stack() is None:
         return
     own = [key for key, value in children.items() if _has_own_dims(value)]
-    if own and any([_functorch.is_batchedtensor(leaf) for value in children.values() for leaf in _tensors(value)]):
+    if own and any([_functorch.is_batchedtensor(leaf) for value in children.values() for leaf in tensors_of(value)]):
         raise UnsupportedOperationError(
             f"vmap: in compiled code `{own[0]}`, which does not have the batch dims of its container, would be mapped "
             "over its own dims; give vmap the container without it (`exclude`), or call vmap outside of `torch.compile`"
@@ -344,8 +339,14 @@ def refuse_event_dims(cls: type, children: Mapping[str, Any], sizer: Any, event_
             )
 
 
-def _tensors(value: Any) -> list[Tensor]:
-    leaves = [value] if isinstance(value, Tensor) else value._leaves(VALUES) if hasattr(type(value), "_leaves") else []
+def tensors_of(value: Any) -> list[Tensor]:
+    leaves = (
+        [value]
+        if isinstance(value, Tensor)
+        else value._leaves(VALUES)
+        if isinstance(value, (TensorCollection, Entry))
+        else []
+    )
     return [leaf for leaf in leaves if isinstance(leaf, Tensor)]  # vmap puts ints into nodes
 
 

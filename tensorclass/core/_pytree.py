@@ -14,9 +14,9 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 from torch.torch_version import TorchVersion
 
-from ._base import Names, TensorCollection
+from ._base import Names, TensorCollection, store_of
 from ._batch import as_jagged
-from ._entry import TensorEntry, batch_shape
+from ._entry import TensorEntry, batch_shape, has_lengths
 from ._exported import dumped, keyed, restored
 from ._mapped import (
     Outside,
@@ -25,7 +25,6 @@ from ._mapped import (
     aside,
     by_vmap,
     following,
-    has_lengths,
     refuse_compiled,
     refuse_event_dims,
     resized,
@@ -76,7 +75,7 @@ def flatten(collection: Any) -> tuple[list[Any], Context]:
         first = values[0]
         context = Context(cls, keys, keys, (), 0, first.ndim - len(size), (), device, names, seen(size, first, names))
         return keyed(values, keys), context
-    entries, placed = collection._entries(), collection._placed()
+    entries, placed = collection._entries(), getattr(store_of(collection), "_placed_keys", ())
     children = {key: value for key, value in entries.items() if key in placed or is_child(value)}
     if any([not isinstance(value, _BATCHED) for value in children.values()]):
         children = aside(children, size)
@@ -142,7 +141,7 @@ def unflatten(children: Iterable[Any], context: Context) -> Any:
     if result._tensors_by_key() is None:
         placed = [key for key, value in zip(keys, values, strict=True) if not is_child(value)]
         if placed:
-            result._place(frozenset(placed))
+            store_of(result)._placed_keys = frozenset(placed)
     return result if typed or not hasattr(cls, "__tensorclass_schema__") else result._store
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._config import PrintOptions, print_options
-from ._base import STORAGE, TensorCollection
+from ._base import STORAGE, TensorCollection, is_typed
 from ._entry import Entry
 
 _SHORT = {
@@ -35,11 +35,6 @@ def describe_value(value: Any) -> str:
     return " ".join(_VALUES.repr(value).split())
 
 
-def is_typed(value: Any) -> bool:
-    """Whether a container's class declares its fields."""
-    return hasattr(type(value), "__tensorclass_schema__")
-
-
 def entries_in_order(collection: TensorCollection, options: PrintOptions) -> list[tuple[str, Any]]:
     """The entries in the order in which the options want them."""
     schema = getattr(type(collection), "__tensorclass_schema__", None)
@@ -62,7 +57,7 @@ def describe_entry(value: Any, outer: torch.Size) -> str:
         return f"{dtype}[{','.join(map(str, _shape(value)[len(outer) :]))}]"
     if isinstance(value, TensorCollection):
         return f"{_start_of_nested(value, outer)}{{{describe_fields(value)}}}"
-    if hasattr(type(value), "_describe"):
+    if isinstance(value, Entry):
         return str(value._describe(outer))
     return type(value).__name__
 

@@ -26,7 +26,7 @@ def default_is_leaf(cls: type) -> bool:
     >>> default_is_leaf(Tensor), default_is_leaf(TensorDict), default_is_leaf(NonTensorData)
     (True, False, False)
     """
-    return not issubclass(cls, TensorCollection) and not getattr(cls, "_holds_object", False)
+    return not issubclass(cls, TensorCollection) and not (issubclass(cls, Entry) and cls._holds_object)
 
 
 def is_leaf_nontensor(cls: type) -> bool:
@@ -36,16 +36,16 @@ def is_leaf_nontensor(cls: type) -> bool:
     >>> list(TensorDict(a=1, name="scan", n={}).keys(leaves_only=True, is_leaf=is_leaf_nontensor))
     ['a', 'name']
     """
-    return issubclass(cls, Tensor) or hasattr(cls, "_describe")
+    return issubclass(cls, Tensor) or issubclass(cls, Entry)
 
 
 def entry_type(value: Any) -> type:
     """The class of an entry as readers see it: Python objects are `NonTensorData`, whatever they are."""
     if isinstance(value, (Tensor, TensorCollection)):
         return type(value)
-    if not hasattr(type(value), "_describe"):
+    if not isinstance(value, Entry):
         return View.object_type
-    return type(value) if type(value)._holds_object else type(value._shown())
+    return type(value) if value._holds_object else type(value._shown())
 
 
 class View(Generic[T]):
@@ -70,7 +70,7 @@ class View(Generic[T]):
         """A snapshot of a container of tensors alone, in its own order; None asks for a walk."""
         if self._sort or self._is_leaf is not default_is_leaf:
             return None
-        return self._collection._tensors_by_key()  # type: ignore[attr-defined, no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # all containers have it
+        return self._collection._tensors_by_key()
 
     def _top(self) -> dict[str, Any] | None:
         """A snapshot of the entries as they are read, where nothing below them is asked for; None asks for a walk."""

@@ -19,9 +19,7 @@ from torch import Tensor
 from .._schema._json import NUMPY
 from ..core import TensorCollection, store_of
 from ..ops._compare import ATOMS, same_object
-from ..store import NonTensorStack, RaggedTensor, TensorDict, Unbatched
-from ..store.entries._nodes import Node
-from ..store.entries._non_tensor import NonTensorDataBase
+from ..store import Node, NonTensorDataBase, NonTensorStack, RaggedTensor, TensorDict, Unbatched
 from ._advice import AHEAD, IntArray, fetch, is_here
 from ._memory import blank, over_address
 
@@ -176,7 +174,7 @@ class Form(NamedTuple):
     def looks(self) -> bool:
         """Whether a class at any depth looks at values when it is made."""
         inner = [part.looks() for _, part in self.entries if isinstance(part, Form)]
-        return any(inner) or (self.cls is not None and self.cls.__tensorclass_checked__)
+        return any(inner) or (self.cls is not None and self.cls.__tensorclass__.checked)
 
 
 class Parts(NamedTuple):

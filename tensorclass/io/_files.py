@@ -13,9 +13,8 @@ from torch import Tensor
 
 from .._flags import flags
 from .._schema import schema_of
-from ..core import STORAGE, Path, TensorCollection, unravel_key_to_tuple
+from ..core import STORAGE, Key, Path, TensorCollection, unravel_key_to_tuple
 from ..core._device import Device
-from ..core._keys import Key
 from ..errors import ArgumentError, FileFormatError, MissingKeyError, StructureError, UnsupportedOperationError
 from ..ops._lengths import settled
 from ..store import TensorDict

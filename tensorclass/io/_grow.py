@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from .._flags import flags
-from ..core import Path, TensorCollection, join_path, unravel_key_to_tuple
+from ..core import Key, Path, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._base import tensors_alone
-from ..core._keys import Key
 from ..errors import ArgumentError, StructureError, UnsupportedOperationError
 from ..ops import cat
 from ..store import RaggedTensor, TensorDict

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from .._flags import flags
 from .._schema import schema_of
-from ..core import STORAGE, Path, TensorCollection, store_of
+from ..core import STORAGE, Key, Path, TensorCollection, store_of
 from ..core._device import Device
-from ..core._keys import Key
 from ..errors import ArgumentError, FileFormatError, StructureError, UnknownFieldError, UnsupportedOperationError
 from ..ops._lengths import settled
 from ..store import TensorDictParams, UnbatchedTensor

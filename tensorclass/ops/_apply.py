@@ -14,11 +14,10 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import VALUES, TensorCollection, TensorEntry, as_batch_size, batch_shape, is_shared, join_path
+from ..core import VALUES, Path, TensorCollection, TensorEntry, as_batch_size, batch_shape, is_shared, join_path
 from ..core._base import check_names
 from ..core._batch import jagged
 from ..core._device import Device, as_device
-from ..core._keys import Path
 from ..core._views import LeafTest
 from ..errors import ArgumentError, BatchSizeError, KeySetError
 from ._keys import KeyOps
@@ -252,7 +251,7 @@ class ApplyOps(KeyOps):
     ) -> Any:
         """A twin around mapped entries; None where nothing is left and empty containers are dropped."""
         if self._stacked:
-            return self._through("_map", mapper, others, path, size, filter_empty)
+            return self._through("_map_members", mapper, others, path, size, filter_empty)
         entries: dict[str, Any] = {}
         changed_size = size != self._batch_size
         called = dropped = False
@@ -310,7 +309,7 @@ class ApplyOps(KeyOps):
         """What an `apply` in place writes, checked: containers, their copies, and what is set anew."""
         if self._stacked:
             self._refuse_frozen("write in place", "")
-            return self._through("_plan_mapped", mapper, others, prefix)  # type: ignore[no-any-return]  # a plan
+            return self._through("_plan_mapped_members", mapper, others, prefix)  # type: ignore[no-any-return]  # a plan
         found: dict[Path, Any] = {}
         stacks: list[tuple[Any, Any, dict[Path, Any]]] = []
         self._collect(mapper, others, prefix, found, stacks)
@@ -337,7 +336,9 @@ class ApplyOps(KeyOps):
 
     def _lock_alike(self, result: Any) -> Any:
         """Lock a result when this container is locked."""
-        raise NotImplementedError
+        if self._owners() is not None:
+            result._set_lock(None)
+        return result
 
     def _on(self, device: torch.device | None) -> Self:
         raise NotImplementedError

@@ -14,9 +14,8 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import Entry, TensorCollection, join_path, unravel_key_to_tuple
+from ..core import Entry, Key, TensorCollection, batch_shape, join_path, unravel_key_to_tuple
 from ..core._describe import Description, describe
-from ..core._keys import Key
 from ..core._repr import describe_entry
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError
 from ._conversions import ConversionOps
@@ -331,8 +330,8 @@ def ranks(batch: Any, key: Key, op: str) -> tuple[list[Any], Tensor, int]:
     count, value = _count(batch, op), batch._raw(path)
     if isinstance(value, TensorCollection):
         raise ArgumentError(f"{op}: `{join_path(path)}` is a container; name one of its entries")
-    if getattr(value, "_batch_shape", None) is None and not isinstance(value, Tensor):  # one for the whole batch
-        value = value._shown() if hasattr(value, "_shown") else value
+    if batch_shape(value) is None and not isinstance(value, Tensor):  # one for the whole batch
+        value = value._shown() if isinstance(value, Entry) else value
         return [_hashable(value)] if count else [], torch.zeros(count, dtype=torch.int64, device="cpu"), 1
     if not isinstance(value, Tensor):
         return ranks_of_objects(

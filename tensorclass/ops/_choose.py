@@ -8,9 +8,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from ..core import TensorCollection, join_path, store_of
+from ..core import Path, TensorCollection, join_path, store_of, unstacked
 from ..core._batch import broadcasts_to, over_events
-from ..core._keys import Path
 from ..errors import ArgumentError, BatchSizeError, StructureError
 from ._compare import is_object
 from ._lengths import holders
@@ -23,7 +22,7 @@ def stacked_below(twin: Any) -> Any:
     if twin._tensors_by_key() is None and not twin._stacked:
         for key, value in twin._entries().items():
             if isinstance(value, TensorCollection):
-                twin._put(key, stacked_below(value._unstacked()))
+                twin._put(key, stacked_below(unstacked(value)))
     return twin
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core import TensorCollection, TensorEntry
+from ..core import Entry, TensorCollection, TensorEntry, unstacked
 
 Test = Callable[[Tensor, Tensor], bool]
 
@@ -56,7 +56,7 @@ def _stacks(a: Any, b: Any, test: Test) -> bool:
     mine, theirs = a._parts(), b._parts()
     if len(mine) == len(theirs):
         return all([_containers(x, y, test) for x, y in zip(mine, theirs, strict=True)])
-    return _containers(a._unstacked(), b._unstacked(), test)
+    return _containers(unstacked(a), unstacked(b), test)
 
 
 def _entries(value: Any, other: Any, test: Test) -> bool:
@@ -66,8 +66,8 @@ def _entries(value: Any, other: Any, test: Test) -> bool:
         return False
     if isinstance(value, TensorCollection):
         return _containers(value, other, test)
-    if hasattr(type(value), "_same_node"):
-        return bool(value._same_node(other, test))  # pyright: ignore[reportAttributeAccessIssue]  # hasattr says so
+    if isinstance(value, Entry):
+        return bool(value._same_node(other, test))
     return same_object(value, other)
 
 
@@ -96,7 +96,7 @@ def same_object(a: Any, b: Any) -> bool:
         return bool(a == b) or (a != a and b != b)
     if isinstance(a, np.ndarray):
         return _same_array(a, b)
-    if hasattr(type(a), "_same_node"):
+    if isinstance(a, Entry):
         return bool(a._same_node(b, same_tensor))
     parts, others = _parts(a), _parts(b)
     if parts is not None and others is not None:
@@ -186,4 +186,4 @@ def is_object(value: Any) -> bool:
     """Whether an entry is a Python object, shared by the batch or one for each element."""
     if isinstance(value, (Tensor, TensorCollection)):
         return False
-    return getattr(type(value), "_holds_object", not isinstance(value, TensorEntry))
+    return value._holds_object if isinstance(value, Entry) else True

@@ -85,14 +85,9 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
             LockedError: when a locked container holds this one.
         """
         changed = self._owners() is not None
-        self._release_lock(None)
+        self._set_lock(None, False)
         self._frames()[0] = Container.lock_ if changed else _nothing
         return self
-
-    def _lock_alike(self, result: Any) -> Any:
-        if self._owners() is not None:
-            result._set_lock(None)
-        return result
 
     def _frames(self) -> list[Undo | None]:
         """What ends of `with` blocks undo: first what the last call leaves to undo, then one entry for each block."""
@@ -118,11 +113,6 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
         if undo is not None and not (isinstance(undo, WriteBack) and exc and exc[0] is not None):
             undo(self)
         frames[0] = None
-
-    @classmethod
-    def _over(cls, store: Any) -> Any:
-        """A container of this class over a store."""
-        return store
 
     def clear_refs_for_compile_(self) -> Self:
         """Drop what a compiled region can't hold; nothing here needs it, the name is kept for those who migrate."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import STORAGE, TensorCollection, TensorEntry, as_batch_size
+from ..core import STORAGE, TensorCollection, TensorEntry, as_batch_size, is_typed, unstacked
 from ..core._base import Names, check_names
 from ..core._device import Device, as_device
 from ..errors import ArgumentError, BatchSizeError, UnsupportedOperationError, too_deep
@@ -51,11 +51,6 @@ class ConversionOps(ApplyOps):
     def _position_names(cls, count: int) -> list[str]:
         """The keys of a tuple's items."""
         return positions(count)
-
-    @classmethod
-    def _from_tree(cls, tree: Any) -> Any:
-        """The entries of a pytree."""
-        return from_tree(tree)
 
     def _fields_and_gaps(self) -> dict[str, Any]:
         """The entries, and None for each optional field that is absent."""
@@ -384,7 +379,7 @@ class ConversionOps(ApplyOps):
         _exclusive(auto_batch_size, batch_size)
         if isinstance(pytree, (Tensor, TensorCollection)):
             return pytree
-        entries = cls._from_tree(pytree)
+        entries = as_entries(pytree, cls._position_names) if cls._layered else from_tree(pytree)
         if not isinstance(entries, dict):
             raise ArgumentError(f"from_pytree takes nested dicts, lists and tuples, got a {type(pytree).__name__}")
         return cls._assemble(entries, batch_size, auto_batch_size, batch_dims, None)
@@ -415,7 +410,7 @@ class ConversionOps(ApplyOps):
         >>> TensorDict(a=torch.arange(2), b={"c": "text"}).to_dict(convert_tensors=True)
         {'a': [0, 1], 'b': {'c': 'text'}}
         """
-        solid = self if self._plain else self._unstacked() if tolist_first else self._solid()
+        solid = self if self._plain else unstacked(self) if tolist_first else self._solid()
         if not convert_tensors and not tolist_first:
             return solid._plain_dict(retain_none)
         if convert_tensors not in (True, False, "numpy"):
@@ -575,7 +570,7 @@ def _named(self: Any, dest_cls: Any, top: bool) -> Any:
     for key, value in self._entries().items():
         if isinstance(value, TensorCollection):
             rows[key] = _named(value, dest_cls, top=False)
-    typed = hasattr(type(self), "__tensorclass_schema__")
+    typed = is_typed(self)
     return tuple_class(dest_cls, tuple(rows), type(self).__name__ if typed else "GenericDict", top)(**rows)
 
 

@@ -14,10 +14,9 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import STORAGE, VALUES, Entry, TensorCollection, as_batch_size
+from ..core import STORAGE, VALUES, Entry, Path, TensorCollection, as_batch_size
 from ..core._base import walk
 from ..core._device import CPU, Device, as_device
-from ..core._keys import Path
 from ..errors import ArgumentError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._attrs import CastFilter, TensorAttrs
@@ -91,7 +90,7 @@ class DeviceOps(CastMethods, ApplyOps):
 
     def _cast_members(self, name: str, *args: Any) -> Self:
         """Leave a cast by path to the members of a stack."""
-        result: Self = self._through(name, *args)
+        result: Self = self._through("_each_member_by", name, *args)
         self._accept(self._leaves(VALUES), result._leaves(VALUES), "a cast")
         return result
 

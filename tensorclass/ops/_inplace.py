@@ -13,9 +13,19 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import VALUES, TensorCollection, TensorEntry, is_shared, join_path, unravel_key_to_tuple
-from ..core._batch import as_batch_size, broadcasts_to, jagged, over_events
-from ..core._keys import Key, Path
+from ..core import (
+    VALUES,
+    Entry,
+    Key,
+    Path,
+    TensorCollection,
+    TensorEntry,
+    as_batch_size,
+    is_shared,
+    join_path,
+    unravel_key_to_tuple,
+)
+from ..core._batch import broadcasts_to, jagged, over_events
 from ..errors import (
     ArgumentError,
     BatchSizeError,
@@ -103,7 +113,7 @@ class InplaceOps(IndexOps):
             return copied(self._live().get(key), item, non_blocking)
         targets: list[Tensor] = []
         sources: list[Tensor] = []
-        if self._beside(source, targets, sources, True, whole) is None:
+        if self._beside(source, targets, sources, "whole", whole) is None:
             return False
         alike = getattr(source, "_batch_size", None) == self._batch_size and self._is_rigid()
         return copied_alike(targets, targets, sources, alike, non_blocking)
@@ -143,7 +153,7 @@ class InplaceOps(IndexOps):
             entry._refuse_frozen("fill_")  # type: ignore[attr-defined]  # containers have it
             targets: list[Tensor] = []
             back = lent(entry._open(targets, VALUES), targets, "fill_")
-            self._write([(leaf, _scalar_like(value, leaf), unravel_key_to_tuple(key)) for leaf in targets])
+            self._write([(leaf, scalar_like(value, leaf), unravel_key_to_tuple(key)) for leaf in targets])
             take_back(back)
             return self
         return InplaceOps.set_(self, key, value)
@@ -220,7 +230,7 @@ class InplaceOps(IndexOps):
             return False
         leaves: list[Tensor] = []
         sources: list[Tensor] = []
-        if self._beside(value, leaves, sources, True, whole) is None or not leaves:
+        if self._beside(value, leaves, sources, "index", whole) is None or not leaves:
             return False
         alike = type(index) is int and self._layered and not given and self._is_rigid()
         alike = alike and value._store._batch_size == size[1:]
@@ -253,7 +263,7 @@ class InplaceOps(IndexOps):
         if key is not None:
             self._refuse_frozen("write in place", key)
             leaves.append(self._live().get(key))
-        elif self._beside(self, leaves, [], True) is None:
+        elif self._beside(self, leaves, [], "index") is None:
             return None
         return leaves if all([type(leaf) is Tensor and takes(leaf, value) for leaf in leaves]) else None
 
@@ -336,7 +346,7 @@ class InplaceOps(IndexOps):
         rows = Ragged.over(entry)
         if isinstance(entry, Tensor) and rows is None:
             event = entry.shape[len(self._batch_size) :]
-            source = _as_source(value, entry, path)
+            source = as_source(value, entry, path)
             self._check_write(path, entry, source, value)
             return [(entry, spread(source, size, event, source_dims, path), path)]
         return self._plan_object(entry if rows is None else rows, value, path, parts, size)
@@ -354,10 +364,10 @@ class InplaceOps(IndexOps):
         self, entry: Any, value: Any, path: Path, parts: tuple[Any, ...] | None, size: torch.Size
     ) -> list[Copy]:
         """Entries without tensors: a stack of objects is written through, a shared value must stay what it is."""
-        if hasattr(type(entry), "_plan_write"):
+        if isinstance(entry, Entry):
             planned = entry._plan_write(value, parts, size, path)
             if not is_shared(entry):
-                return [(entry, planned, path)]
+                return [(entry, planned, path)]  # type: ignore[list-item]  # commits by itself
             if parts is not None or planned is entry._shown():
                 return []
             require_writable(entry._shown(), path)
@@ -374,7 +384,7 @@ class InplaceOps(IndexOps):
         rows, others = Ragged.over(mine), Ragged.over(theirs)
         if rows is not None:
             self._put(key, Ragged.held(rows._choose(theirs if others is None else others, condition, key)))
-        elif hasattr(type(mine), "_choose"):
+        elif isinstance(mine, Entry):
             self._put(key, mine._choose(theirs, condition, key))
         elif not isinstance(mine, Tensor) and not same_object(mine, theirs):
             raise StructureError(
@@ -405,7 +415,7 @@ class InplaceOps(IndexOps):
         rows = zip(leaves, twin._broadcast(self._as_mask(mask)), strict=True)
         masked = [(leaf, wide) for leaf, wide in rows if wide is not None]
         for leaf, _ in masked:
-            _scalar_like(value, leaf)
+            scalar_like(value, leaf)
             require_writable(leaf, ())
         masks = apart([leaf for leaf, _ in masked], [wide for _, wide in masked], own=False)
         for (leaf, _), wide in zip(masked, masks, strict=True):
@@ -418,7 +428,7 @@ class InplaceOps(IndexOps):
         leaves: list[Tensor] = []
         twin = self._open(leaves, VALUES)
         for leaf in leaves:
-            _scalar_like(value, leaf)
+            scalar_like(value, leaf)
         rows = zip(leaves, twin._broadcast(self._as_mask(mask)), strict=True)
         new = [leaf if wide is None else leaf.masked_fill(wide, value) for leaf, wide in rows]
         return twin._refill(new, self._batch_size, self._names, VALUES)
@@ -435,6 +445,8 @@ class InplaceOps(IndexOps):
 
     def _broadcast(self, value: Tensor) -> list[Tensor | None]:
         """A tensor that broadcasts to the batch size, as one for each `VALUES` leaf; None for a shared tensor."""
+        if self._stacked:
+            return self._through("_broadcast_members", value)  # type: ignore[no-any-return]  # a list
         size, dims = self._batch_size, len(self._batch_size)
         found: list[Tensor | None] = []
         by_rank: dict[int, Tensor] = {}
@@ -550,11 +562,11 @@ def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int
     return source.expand(target)
 
 
-def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
+def as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
     if isinstance(value, Tensor):
         return value
     if isinstance(value, (bool, int, float, complex)):
-        return _scalar_like(value, entry, path)
+        return scalar_like(value, entry, path)
     try:
         source = torch.as_tensor(value, device=entry.device)
         if isinstance(value, (list, tuple)) and overflows(value, entry.dtype):
@@ -569,7 +581,7 @@ def _as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
         ) from error
 
 
-def _scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
+def scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
     """A number as a 0-d tensor of the leaf's dtype; refused where the leaf can't hold it."""
     exact = int(value) if isinstance(value, float) and leaf.dtype is torch.uint64 and value.is_integer() else value
     try:

@@ -13,10 +13,9 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import TensorCollection, batch_dim, join_path, unravel_key_to_tuple
+from ..core import Entry, Key, Path, TensorCollection, batch_dim, join_path, unravel_key_to_tuple, unstacked
 from ..core._base import Exactly, K, Names
 from ..core._batch import as_int
-from ..core._keys import Key, Path
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, StructureError, defined_again
 from ._compare import same_atom, same_object
 from ._inplace import InplaceOps
@@ -309,7 +308,7 @@ class Join:
                 raise self.mismatch(key, values) from error
         if isinstance(first, JoinOps):
             return self.containers(key, values, dim)
-        if any(hasattr(type(value), "_join_nodes") for value in values):
+        if any(isinstance(value, Entry) for value in values):
             return self.nodes(key, values, dim)
         return self.objects(key, values, dim)
 
@@ -378,7 +377,7 @@ class Join:
         """The containers, stacks and parameters as dense stores beside dense ones; refused when the classes differ."""
         if all([type(item) is type(items[0]) for item in items]):
             return items
-        items = [item._unstacked() for item in items]
+        items = [unstacked(item) for item in items]
         for position, item in enumerate(items):
             if type(item) is not type(items[0]):
                 where = f" at `{join_path(self.path)}`" if self.path else ""

@@ -215,7 +215,7 @@ def dunder(self: C, other: object, kernel: Kernel) -> C:
     size = there = self._batch_size
     if alike or isinstance(other, TensorCollection):
         there = other._batch_size  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a container
-        if not (alike or self._kin(other)) or (size != there and _of_owners()):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as above
+        if (not alike and self._refusal(other, kernel.name) is not None) or (size != there and _of_owners()):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as above
             return NotImplemented  # type: ignore[no-any-return]  # instances of two classes are not equal, as dataclasses
     result: Any = binary(self, other, kernel)
     if alike or not isinstance(other, Tensor):

@@ -12,9 +12,17 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import TensorCollection, is_shared, join_path, unravel_key_to_tuple
-from ..core._keys import KEY_SEPARATOR, Key, Path
-from ..core._views import LeafTest, default_is_leaf
+from ..core import (
+    KEY_SEPARATOR,
+    Key,
+    Path,
+    TensorCollection,
+    default_is_leaf,
+    is_shared,
+    join_path,
+    unravel_key_to_tuple,
+)
+from ..core._views import LeafTest
 from ..errors import KeySetError, MissingKeyError, StructureError
 from ._mapping import UNSET, MappingOps
 from ._reading import below as absent
@@ -36,7 +44,7 @@ class KeyOps(LazyOps):
 
     def _relaid(self, leaves: Sequence[tuple[Path, Any]]) -> Any:
         """An untyped container of the same batch size from paths and values; nested containers are made anew."""
-        result: Any = self._blank()
+        result: Any = self._laid({})
         for path, value in leaves:
             node = result
             mine: Any = self
@@ -108,13 +116,13 @@ class KeyOps(LazyOps):
         ['b']
         """
         flag(inplace=inplace) if inplace is not False else None
-        if self._stacked and not inplace:
-            return self._untyped("exclude", *keys)
         seen = self._entries() if inplace else None
         result = self._without({unravel_key_to_tuple(key) for key in keys})
         return self._adopt(result, seen) if inplace else result
 
     def _without(self, paths: set[Path]) -> Any:
+        if self._stacked:
+            return self._untyped("exclude", *paths)
         deeper = [path for path in paths if len(path) > 1]
         kept = dict(self._entries())
         for path in paths:
@@ -125,12 +133,6 @@ class KeyOps(LazyOps):
                 below = {path[1:] for path in deeper if path[0] == key} if deeper else ()
                 kept[key] = value._without(below) if below else value._twin()
         return self._laid(kept)
-
-    def _laid(self, entries: dict[str, Any]) -> Any:
-        """An untyped container of entries that are valid already, which it takes over."""
-        result: Any = self._blank()
-        result._fill(entries)
-        return result
 
     def rename_key_(self, old_key: Key, new_key: Key, safe: bool = False) -> Self:
         """Move an entry to another key, in place.
@@ -150,7 +152,7 @@ class KeyOps(LazyOps):
             raise KeySetError(f"rename_key_: `{join_path(new)}` is already an entry")
         if new[: len(old)] == old:
             raise KeySetError(f"rename_key_: `{join_path(new)}` lies inside `{join_path(old)}`")
-        holder = self._present(old)
+        holder = self._holder(old, None)
         if old[:-1] != new[:-1] or holder is None or holder._layered or holder._stacked:
             MappingOps.set(self, new, value)
             return MappingOps.del_(self, old)
@@ -259,7 +261,7 @@ class KeyOps(LazyOps):
         parts = []
         for paths in sets:
             found = self._taken(paths, strict and default is UNSET)
-            part: Any = self._blank()
+            part: Any = self._laid({})
             if reproduce_struct:
                 part = MappingOps.empty(self, recurse=True)
             lacking = [path for path in paths if path not in self]
@@ -317,7 +319,7 @@ class KeyOps(LazyOps):
         """
         if self._stacked:
             return self._untyped("filter_non_tensor_data")
-        result: Any = self._blank()
+        result: Any = self._laid({})
         for key, value in self._entries().items():
             if isinstance(value, KeyOps):
                 result._put(key, KeyOps.filter_non_tensor_data(value))

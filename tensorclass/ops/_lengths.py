@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from ..core import STORAGE, VALUES, Path, TensorCollection, TensorEntry, join_path, store_of
-from ..core._mapped import has_lengths as has_lengths
+from ..core import has_lengths as has_lengths
 from ..errors import UnsupportedOperationError
 
 
@@ -33,7 +33,7 @@ def any_lengths(collection: Any) -> bool:
         if not isinstance(value, TensorCollection):
             if has_lengths(value):
                 return True
-        elif value._tensors_by_key() is None and any_lengths(value):  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # all containers have it
+        elif value._tensors_by_key() is None and any_lengths(value):
             return True
     return False
 

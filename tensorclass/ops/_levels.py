@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core import unravel_key_to_tuple
-from ..core._keys import Path
+from ..core import Path, unravel_key_to_tuple
 
 
 def concerns(path: Path, wanted: list[Path]) -> bool:

@@ -13,11 +13,22 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import STORAGE, TensorCollection, batch_shape, is_key, join_path, unravel_key_to_tuple
+from ..core import (
+    STORAGE,
+    Entry,
+    Key,
+    Path,
+    TensorCollection,
+    as_batch_size,
+    batch_shape,
+    is_key,
+    is_typed,
+    join_path,
+    unravel_key_to_tuple,
+)
 from ..core._base import check_names
-from ..core._batch import as_batch_size
 from ..core._device import Device, as_device
-from ..core._keys import Key, Path, Subscript
+from ..core._keys import Subscript
 from ..core._views import KeysView, View
 from ..errors import (
     ArgumentError,
@@ -47,8 +58,17 @@ class MappingOps(ReadingOps):
     def _set_index(self, index: Any, value: Any) -> None:
         raise NotImplementedError
 
+    def _laid(self, entries: dict[str, Any]) -> Any:
+        """An untyped container of entries that are valid already, which it takes over."""
+        return self._dense._from_entries(entries, self._batch_size, self._device, self._names)
+
     def _become(self, other: Self) -> Self:
         """Take over another container's entries and batch size, keeping this object's identity."""
+        if self._stacked:
+            raise UnsupportedOperationError(
+                "lazy stack: its members give it its shape, so it can't take over another one in place; use the form "
+                "that gives a new container"
+            )
         self._require_unlocked("replace the leaves")
         self._put_all(other._entries())
         self._batch_size, self._names = other._batch_size, other._names
@@ -78,20 +98,25 @@ class MappingOps(ReadingOps):
         else:
             self._set_index(index, value)
 
-    def _holder(self, path: Path, create: bool) -> MappingOps:
-        """The container that holds the last part of a path."""
-        node: MappingOps = self
-        for depth, part in enumerate(path[:-1]):
-            child = node._entries().get(part)
-            if child is None and create:
-                node._require_unlocked("add a key")
-                child = node._check(part, node._bare(node._batch_size))
-                node._put(part, child)
-            elif child is None:
-                self._walk(path[: depth + 1])
-            if not isinstance(child, MappingOps):
-                raise _through_leaf(child, path, depth + 1)
-            node = child
+    def _holder(self, path: Path, create: bool | None) -> Any:
+        """The container that holds the last part of a path.
+
+        `create`: whether those that are absent on the way are made, or raise; None gives None where one is absent.
+        """
+        node: Any = self
+        for depth, part in enumerate(path[:-1], 1):
+            holder, node = node, node._outline().get(part)
+            if isinstance(node, MappingOps):
+                continue
+            if create is None:
+                return None
+            if node is None and not create:
+                self._walk(path[:depth])
+            if node is not None:
+                raise _through_leaf(node, path, depth)
+            holder._require_unlocked("add a key")
+            node = holder._check(part, holder._bare(holder._batch_size))
+            holder._put(part, node)
         return node
 
     def set(
@@ -133,7 +158,7 @@ class MappingOps(ReadingOps):
             self._require_unlocked("write", path[0])
             self._put(path[0], self._check(path[0], item))
             return None
-        holder = self._present(path)
+        holder = self._holder(path, None)
         if holder is None:
             self._check_path(path, item)
             return self._grow(path, item)
@@ -163,15 +188,6 @@ class MappingOps(ReadingOps):
         holder._put(path[-1], holder._check(path[-1], item))
         node._put(path[depth], node._check(path[depth], new))
 
-    def _present(self, path: Path) -> MappingOps | None:
-        """The container that holds the last part of a path, when all on the way are there already."""
-        node: Any = self
-        for part in path[:-1]:
-            node = node._outline().get(part)
-            if not isinstance(node, MappingOps):
-                return None
-        return node  # type: ignore[no-any-return]  # the loop says so
-
     def _check_path(self, path: Path, item: Any) -> None:
         """Check a nested write before any container is made for it."""
         node: MappingOps = self
@@ -180,7 +196,7 @@ class MappingOps(ReadingOps):
             if not isinstance(child, MappingOps):
                 if child is not None:
                     raise _through_leaf(child, path, depth)
-                if hasattr(type(node), "__tensorclass_schema__"):
+                if is_typed(node):
                     node._require_made(path, depth)
                     return
                 break
@@ -208,7 +224,7 @@ class MappingOps(ReadingOps):
         raise NotImplementedError
 
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
-        raise NotImplementedError
+        raise NotImplementedError  # `InplaceOps` has it, which is read later
 
     def setdefault(self, key: Key, default: Any, inplace: bool = False) -> Any:
         """The value of a key, written first when it is absent.
@@ -414,17 +430,6 @@ class MappingOps(ReadingOps):
     def __copy__(self) -> Self:
         return self._twin()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        from_memo = memo.get(id(self))
-        if from_memo is not None:
-            return from_memo  # type: ignore[no-any-return]  # deepcopy's own table
-        result = self._deepcopy(memo)
-        memo[id(self)] = result
-        return result
-
-    def _deepcopy(self, memo: dict[int, Any]) -> Self:
-        raise NotImplementedError
-
     def empty(
         self, recurse: bool = False, *, batch_size: Any = None, device: Device = UNSET, names: Any = UNSET
     ) -> Any:
@@ -444,7 +449,7 @@ class MappingOps(ReadingOps):
         keep = self._names if names is UNSET and size == self._batch_size else None
         plain = batch_size is None and names is UNSET
         result: Any = (
-            self._blank() if plain else self._bare(size, keep if names is UNSET else check_names(names, len(size)))
+            self._laid({}) if plain else self._bare(size, keep if names is UNSET else check_names(names, len(size)))
         )
         if device is not UNSET:
             result._device = as_device(device)
@@ -495,7 +500,7 @@ def items_of(source: Any) -> list[tuple[Any, Any]]:
 
 def _as_entry(value: Any) -> Any:
     """A Python object of a container, wrapped so that another container does not make a tensor or a container of it."""
-    if isinstance(value, (Tensor, TensorCollection, str)) or hasattr(type(value), "_describe"):
+    if isinstance(value, (Tensor, TensorCollection, Entry, str)):
         return value
     return View.object_type(value)  # of the store, which takes one
 

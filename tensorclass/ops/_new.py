@@ -10,11 +10,10 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import VALUES, as_batch_size, join_path
+from ..core import VALUES, Entry, Key, as_batch_size, join_path
 from ..core._base import walk
 from ..core._batch import Sizes
 from ..core._device import Device, as_device
-from ..core._keys import Key
 from ..errors import StructureError, UnsupportedOperationError
 from ._apply import ApplyOps
 from ._device import DeviceOps
@@ -30,7 +29,7 @@ class NewOps(DeviceOps):
 
     def _fresh(self, size: Any, make: Callable[[Tensor, torch.Size], Tensor], device: Device) -> Self:
         if self._stacked:
-            return self._through("_fresh", size, make, device)  # type: ignore[no-any-return]  # of this class
+            return self._through("_fresh_members", size, make, device)  # type: ignore[no-any-return]  # of this class
         target = as_batch_size(size)
         dims = len(self._batch_size)
         leaves: list[Tensor] = []
@@ -173,7 +172,7 @@ class NewOps(DeviceOps):
 def _require_one_object(container: NewOps, size: torch.Size) -> None:
     """Refuse objects that differ from element to element: nothing says which of them new elements have."""
     for path, value, _ in walk(container):
-        if getattr(type(value), "_holds_object", False) and size.numel() and getattr(value, "shape", ()):
+        if isinstance(value, Entry) and value._holds_object and size.numel() and getattr(value, "shape", None):
             try:
                 value.data  # noqa: B018  # raises where there is no one object
             except ValueError:

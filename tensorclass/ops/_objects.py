@@ -8,8 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from ..core import VALUES, TensorCollection, TensorEntry, join_path
-from ..core._keys import Path
+from ..core import VALUES, Entry, Path, TensorCollection, TensorEntry, join_path, store_of, unstacked
 from ..errors import StructureError
 from ._compare import is_object, same_object
 from ._operands import different_entries
@@ -40,7 +39,7 @@ class Objects:
             for i, (member, other) in enumerate(zip(mine._members, _beside(mine, theirs), strict=True)):
                 self.meet(member, other, (*path, f"[{i}]"))
             return
-        theirs = theirs._unstacked()
+        theirs = unstacked(theirs)
         entries, others = mine._entries(), theirs._live().copy()
         self.right += [(*path, key) for key, value in others.items() if is_object(value) and key not in entries]
         for key, value in entries.items():
@@ -52,7 +51,7 @@ class Objects:
                     entries[key] = self._met(where_same(value, other, mine, theirs), value, other, (*path, key))
             elif is_object(value):
                 self.left.append((*path, key))
-        mine._fill(entries)
+        mine._put_all(entries)  # of a twin that nobody else has
 
     def _met(self, same: Tensor, mine: Any, theirs: Any, path: Path) -> Any:
         if self.op in ("eq", "ne"):
@@ -80,16 +79,19 @@ def meet_objects(self: Any, result: Any, other: Any, op: str, filled: bool) -> N
 
 def answer(result: Any, same: bool) -> None:
     """Put what a comparison says of objects that are the same on both sides in their place."""
-    while result._layered:
-        result = result._store
-    entries = result._live()  # a twin that nobody else has
+    store = store_of(result)
+    if store._stacked:
+        for member in store._members:
+            answer(member, same)
+        return
+    entries = store._live()  # a twin that nobody else has
     for key, value in entries.items():
         if type(value) is Tensor:
             continue
         if isinstance(value, TensorCollection):
             answer(value, same) if not value._plain else None
         elif is_object(value):
-            entries[key] = torch.full(result._batch_size, same, dtype=torch.bool, device=_device(result))
+            entries[key] = torch.full(store._batch_size, same, dtype=torch.bool, device=_device(store))
 
 
 _ABSENT: Final = object()
@@ -99,7 +101,7 @@ def _beside(stack: Any, other: Any) -> Iterator[Any]:
     """The container that meets each member of a stack."""
     if other._stacked and other.stack_dim == stack.stack_dim and len(other._members) == len(stack._members):
         return iter(other._members)
-    return iter(other._unstacked().expand(stack._batch_size).unbind(stack.stack_dim))
+    return iter(unstacked(other).expand(stack._batch_size).unbind(stack.stack_dim))
 
 
 def where_same(mine: Any, theirs: Any, holder: Any, other: Any) -> Tensor:
@@ -120,7 +122,7 @@ def where_same(mine: Any, theirs: Any, holder: Any, other: Any) -> Tensor:
 
 def shared_object(value: Any) -> Any:
     """The object of an entry that all elements share; what holds one for each element stays."""
-    shared = getattr(type(value), "_holds_object", False) and not isinstance(value, TensorEntry)
+    shared = isinstance(value, Entry) and value._holds_object and not isinstance(value, TensorEntry)
     return value._shown() if shared else value
 
 

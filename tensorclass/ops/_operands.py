@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core import VALUES, TensorCollection, TensorEntry, join_path
+from ..core import VALUES, Path, TensorCollection, TensorEntry, join_path, store_of, unstacked
 from ..core._base import Handler
 from ..core._batch import broadcasts_to, over_events
-from ..core._keys import Path
 from ..errors import ArgumentError, BatchSizeError, KeySetError, StructureError, did_you_mean
 from ._inplace import InplaceOps
 from ._lengths import in_stacks, require_same_lengths
@@ -59,10 +58,6 @@ class Pointwise(InplaceOps):
             elif isinstance(value, TensorEntry):
                 paths += [key] * len(value._leaves(VALUES))
         return tuple(paths)
-
-    def _arrange(self, other: Any) -> Any:
-        """Another container with its leaves in the order of this one's, where one of them is a lazy stack."""
-        return arranged(self, other)
 
 
 def operation(receiver: TensorCollection, name: str) -> Any:
@@ -126,13 +121,16 @@ def _spread(self: Pointwise, other: Tensor, op: str) -> list[Tensor]:
 
 
 def arranged(mine: Any, other: Any) -> Any:
-    """A dense container, in which nested ones are arranged as those of `mine` are."""
-    other = other._unstacked()
+    """Another container with its leaves in the order of those of `mine`, where one of them is a lazy stack."""
+    mine = store_of(mine)
+    if mine._stacked:
+        return mine._arrange_members(other)
+    other = unstacked(other)
     for key, value in mine._outline().copy().items():
         partner = other._outline().get(key)
         if isinstance(value, Pointwise) and isinstance(partner, Pointwise) and value._layout() != partner._layout():
             other = other._twin()
-            other._put(key, value._arrange(partner))
+            other._put(key, arranged(value, partner))
     return other
 
 
@@ -158,7 +156,7 @@ def aligned(self: Pointwise, leaves: list[Tensor], other: Any, op: str, layout: 
     there: Layout = other._layout() if table is None else tuple(table)
     if mine != there:
         other = other._twin()
-        other = self._arrange(other)
+        other = arranged(self, other)
         theirs, there = other._leaves(VALUES), other._layout()
     if mine != there:
         _require_same_keys(self, other, mine, there, op)
@@ -273,7 +271,7 @@ def merged(
     right = dict(zip(other._layout(), theirs, strict=True))
     common = [path for path in left if path in right]
     if left.keys() != right.keys() and (self._stacked or other._stacked):
-        return merged(self._unstacked(), other._unstacked(), op, default)
+        return merged(unstacked(self), unstacked(other), op, default)
     if left.keys() == right.keys():
         return (self, list(left.values())), aligned(self, list(left.values()), other, op)
     _require_aligned(self, other, tuple(common), [left[p] for p in common], [right[p] for p in common], op)

@@ -13,8 +13,8 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag
-from ..core import TensorCollection, is_key, join_path, unravel_key_to_tuple
-from ..core._keys import Key, Path, Subscript
+from ..core import Key, Path, TensorCollection, is_key, join_path, unravel_key_to_tuple
+from ..core._keys import Subscript
 from ..core._views import ItemsView, KeysView, LeafTest, ValuesView, entry_type
 from ..errors import (
     ArgumentError,
@@ -59,10 +59,6 @@ class ReadingOps(TensorCollection):
 
     def _index(self, index: Any) -> Self:
         raise NotImplementedError
-
-    def _tensors_by_key(self) -> dict[str, Tensor] | None:
-        """The entries when they are tensors and nothing else, for ways that need no more."""
-        return None
 
     @overload
     def __getitem__(self, index: Subscript) -> Any: ...

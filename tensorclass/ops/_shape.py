@@ -68,7 +68,7 @@ class ShapeOps(InplaceOps):
         if self._stacked:
             return self._through("reshape", *shape, size=size, inplace=inplace)  # type: ignore[no-any-return]  # a stack of this class
         own = self._batch_size
-        new = infer_shape(_sizes(shape if size is None else one_of(shape, size)), own.numel(), op="reshape")
+        new = infer_shape(given_sizes(shape if size is None else one_of(shape, size)), own.numel(), op="reshape")
         if inplace:
             return self._become(ShapeOps.reshape(self, new))
         if new == own:
@@ -109,7 +109,7 @@ class ShapeOps(InplaceOps):
             new = [leaf.view(shape[0]) for leaf in in_memory(twin, leaves)]
             twin._accept(leaves, new, "view")
             return twin._refill(new, self._batch_size, self._names, VIEWS)
-        target = infer_shape(_sizes(shape) if size is None else size, self._batch_size.numel(), op="view")
+        target = infer_shape(given_sizes(shape) if size is None else size, self._batch_size.numel(), op="view")
         if batch_size is not None and as_batch_size(batch_size) != target:
             raise BatchSizeError(f"view: batch_size {list(batch_size)} is not the shape {list(target)}")
         if target == self._batch_size:
@@ -381,7 +381,7 @@ class ShapeOps(InplaceOps):
         if store._stacked:
             return self._through("expand", *shape)  # type: ignore[no-any-return]  # a stack of this class
         size = store._batch_size
-        new = _expanded(_sizes(shape), size)
+        new = grown_size(given_sizes(shape), size)
         dims = len(size)
         names = store._names and ((None,) * (len(new) - dims) + store._names)
         leaves: list[Tensor] = []
@@ -407,7 +407,7 @@ class ShapeOps(InplaceOps):
         >>> TensorDict(a=torch.arange(2), batch_size=[2]).repeat(2)["a"]
         tensor([0, 1, 0, 1])
         """
-        counts = _sizes(repeats)
+        counts = given_sizes(repeats)
         dense = self._solid()
         size = dense._batch_size
         if len(counts) != len(size):
@@ -530,7 +530,7 @@ def one_of(shape: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
     return (size,)
 
 
-def _sizes(shape: tuple[Any, ...]) -> list[int]:
+def given_sizes(shape: tuple[Any, ...]) -> list[int]:
     """Sizes given as separate ints or as one sequence."""
     given = shape[0] if len(shape) == 1 and type(shape[0]) is not int else shape
     if (
@@ -542,7 +542,7 @@ def _sizes(shape: tuple[Any, ...]) -> list[int]:
     return as_ints(given, "a shape")
 
 
-def _expanded(shape: list[int], size: torch.Size) -> torch.Size:
+def grown_size(shape: list[int], size: torch.Size) -> torch.Size:
     front = len(shape) - len(size)
     new = [size[i - front] if n == -1 and i >= front else n for i, n in enumerate(shape)]
     kept = front >= 0 and all([n == 1 or n == m for n, m in zip(size, new[front:], strict=True)])

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from .._flags import flags
-from ..core._keys import Path
+from ..core import Path
 from ._join import JoinOps
 
 

@@ -22,6 +22,7 @@ from ..core import (
     as_batch_size,
     batch_shape,
     is_shared,
+    is_typed,
     join_path,
     store_of,
 )
@@ -313,7 +314,7 @@ def _check_levels(twin: Any, resized: list[Path]) -> None:
     for path in resized:
         level = _level(twin, path)
         level._resize(level._batch_size, path)
-        if hasattr(type(level), "__tensorclass_schema__"):
+        if is_typed(level):
             level._check_all(level._entries())
     if resized:
         twin._resize(twin._batch_size, ())
@@ -385,7 +386,7 @@ def _put_levels(twin: Any, values: dict[Path, Any]) -> None:
         holder = MappingOps._holder(twin, (*path, next(iter(level))), create=True)
         tensors = {key: value for key, value in level.items() if isinstance(value, Tensor) or has_lengths(value)}
         objects = {key: value for key, value in level.items() if key not in tensors}
-        typed = hasattr(type(holder), "__tensorclass_schema__")
+        typed = is_typed(holder)
         for key, entry in {} if typed else holder._entries().items():
             if key in tensors and is_shared(entry):
                 tensors[key] = type(entry)(tensors[key])

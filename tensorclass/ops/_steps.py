@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core._keys import Path
+from ..core import Path
 
 Copy = tuple[Tensor, Tensor, Path]
 Step = tuple[Any, Any, Any]

@@ -85,7 +85,7 @@ class WriteBack:
         after = flat(result)
         changed = [path for path, value in after.items() if not _same(self.before.get(path), value)]
         removed = [path for path in self.before if path not in after]
-        target = self.origin.cls._over(self.source)
+        target = self.origin.cls._wrap(self.source) if self.origin.cls._layered else self.source
         if changed:
             present = flat(self.source)
             back = flat(self._back(result, [(path, after[path]) for path in changed]))

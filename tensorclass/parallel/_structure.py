@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core import TensorCollection
+from ..core import TensorCollection, store_of
 from ..errors import ArgumentError, UnsupportedOperationError
 from ..store import RaggedTensor, Unbatched
 
@@ -45,7 +45,7 @@ class Structure:
         if not isinstance(batch, TensorCollection):
             raise ArgumentError(f"ranks exchange containers, got a {type(batch).__name__}")
         self._found.append((path, f"{type(batch).__qualname__} of batch size {list(batch.batch_size)}"))
-        store: Any = getattr(batch, "_store", batch)
+        store: Any = store_of(batch)
         start = f"{path}." if path else ""
         if store._stacked:
             for number, member in enumerate(store._members):

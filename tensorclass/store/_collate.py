@@ -9,8 +9,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data._utils.collate import default_collate, default_collate_fn_map
 
-from ..core import Path, TensorCollection, join_path, unravel_key_to_tuple
-from ..core._keys import Key
+from ..core import Key, Path, TensorCollection, join_path, unravel_key_to_tuple
 from ..errors import ArgumentError
 from ..ops import stack
 from ._dict import TensorDict

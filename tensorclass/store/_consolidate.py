@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import STORAGE, TensorCollection, join_path, unravel_key_to_tuple
+from ..core import STORAGE, Key, Path, TensorCollection, is_typed, join_path, unravel_key_to_tuple
 from ..core._base import Names
 from ..core._device import Device, as_device
-from ..core._keys import Key, Path
 from ..core._pytree import trusted
-from ..core._repr import is_typed
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, StructureError, UnsupportedOperationError
 from .entries._non_tensor import NonTensorOps
 
@@ -122,7 +120,6 @@ class PackLayout:
     nested: tuple[tuple[Any, Any, Any], ...] = ()
     device: torch.device | None = None
     cls: Any = None
-    _dense: ClassVar[Any] = None  # TensorDict, which knows this class and says so
 
     def __post_init__(self) -> None:
         if self.dim >= 0:
@@ -165,9 +162,9 @@ class PackLayout:
             )
         columns = flat.movedim(self.dim, -1)
         size = columns.shape[:-1]
-        result: Any = self._dense(batch_size=size, device=self.device)
+        result: Any = TensorCollection._dense(batch_size=size, device=self.device)
         for key, extra, _ in sorted(self.nested, key=lambda row: len(unravel_key_to_tuple(row[0]))):
-            result.set(key, self._dense(batch_size=size + extra, device=self.device))
+            result.set(key, TensorCollection._dense(batch_size=size + extra, device=self.device))
         parts = columns.split([shape.numel() for shape in self.shapes], -1)
         for key, shape, part in zip(self.keys, self.shapes, parts, strict=True):
             result.set(key, part.unflatten(-1, shape) if shape else part.squeeze(-1))

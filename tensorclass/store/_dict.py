@@ -12,12 +12,21 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .._flags import flag
-from ..core import BATCHED, STORAGE, TensorCollection, TensorEntry, as_batch_size, batch_shape, unravel_key_to_tuple
-from ..core._base import Kind, Names, check_names, settle
+from ..core import (
+    BATCHED,
+    STORAGE,
+    Key,
+    Path,
+    TensorCollection,
+    TensorEntry,
+    as_batch_size,
+    batch_shape,
+    unravel_key_to_tuple,
+)
+from ..core._base import Kind, Names, Write, check_names, locked_error, settle
 from ..core._batch import as_jagged, jagged
 from ..core._device import Device, as_device
-from ..core._keys import Key, Path
-from ..core._locks import Owners, acquire, children, refuse, release, renewed
+from ..core._locks import Owners, changed, children, note_write
 from ..core._pytree import new_object, register, trusted
 from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
 from ..ops import UNSET, Join, get_defaults_to_none, list_to_stack
@@ -28,7 +37,7 @@ from ..ops._mapping import items_of, require_once
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
-from ._consolidate import PackLayout, block_of, hollow, restore
+from ._consolidate import block_of, hollow, restore
 from ._fitting import Replaced, at_once, below, fits, mismatch, missing, named_like, within
 from ._relaid import Relaid as Relaid
 from ._values import as_tensor, deepcopied, holds, stacked
@@ -97,7 +106,7 @@ class TensorDict(TensorDictBase):
     _plain: bool
     _undo: list[Any]
     _origin: Any
-    _placed_keys: frozenset[str]
+    _placed_keys: frozenset[str]  # under which tree_map has put what holds no tensor: leaves of the pytree nevertheless
     _equality: bool | None  # of the result of `a == b`: True; of `a != b`: False; absent elsewhere
 
     def __init__(
@@ -210,7 +219,7 @@ class TensorDict(TensorDictBase):
         return self._of(data, self._batch_size, self._device, self._names, plain)
 
     def _beside(
-        self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: bool = False, whole: bool = True
+        self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
     ) -> Self | None:
         data, given = self._data.copy(), type(other) is dict
         found = data if other is self else other if given else other._data.copy()
@@ -307,12 +316,6 @@ class TensorDict(TensorDictBase):
     def _entries(self) -> dict[str, Any]:
         return self._data.copy()
 
-    def _tensors_by_key(self) -> dict[str, Tensor] | None:
-        if not self._plain:
-            return None
-        table = self._data.copy()
-        return table if self._plain else None  # a write of something else than a tensor says so first
-
     def _solid(self) -> Any:
         if self._plain:
             return self
@@ -386,17 +389,13 @@ class TensorDict(TensorDictBase):
         if type(value) is not Tensor and not only_tensors({key: value}):
             self._plain = False
         self._data[key] = value
-        self._set_written() if self._lock is not None else None
+        note_write(self) if self._lock is not None else None
 
     def _put_all(self, values: dict[str, Any]) -> None:
         if self._plain and not only_tensors(values):
             self._plain = False  # before the write: who reads copies the dict first
         at_once(self._data, values)
-        self._set_written()
-
-    def _set_written(self) -> None:
-        if self._lock is not None:
-            self._lock = renewed(self._lock)
+        note_write(self)
 
     def _update_tensors(self, source: Any) -> bool:
         if type(source) is dict and self._device is None and self._lock is None:
@@ -412,10 +411,6 @@ class TensorDict(TensorDictBase):
                 pass
         return super()._update_tensors(source)
 
-    def _fill(self, entries: dict[str, Any]) -> None:
-        self._plain = only_tensors(entries)
-        self._data = entries
-
     def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
         self._plain = self._plain and only_tensors(entries)
         old, self._data = self._data, entries
@@ -427,14 +422,7 @@ class TensorDict(TensorDictBase):
             del self._data[key]
         except KeyError:
             raise missing(self, key) from None
-        if self._lock is not None:
-            self._set_written()
-
-    def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorDict:
-        return TensorDict._of({}, batch_size, self._device, names, True)
-
-    def _blank(self) -> TensorDict:
-        return self._of({}, self._batch_size, self._device, self._names, True)
+        note_write(self)
 
     def _check(self, key: str, value: Any) -> Any:
         if isinstance(value, Tensor):
@@ -522,39 +510,27 @@ class TensorDict(TensorDictBase):
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
         if self._lock is not None:
-            raise refuse(type(self).__name__, what, key)
+            raise locked_error(type(self).__name__, what, key)
 
     def _refuse_frozen(self, what: str, key: str | None = None) -> None:
         if key is None and not self._plain:
             for child in children(self):
                 child._refuse_frozen(what)  # type: ignore[attr-defined]  # every store and class has it
 
-    def _set_lock(self, owner: object | None) -> None:
-        self._lock = acquire(self._lock, owner)
-        for child in children(self):
-            child._set_lock(self)
-
-    def _release_lock(self, owner: object | None) -> None:
-        if self._lock is not None:
-            self._lock = release(self._lock, owner, type(self).__name__)
-            if self._lock is None:
-                for child in children(self):
-                    child._release_lock(self)
+    def _set_lock(self, owner: object | None, held: bool = True) -> None:
+        if held or self._lock is not None:
+            self._lock = changed(self, owner, held)
+            for child in children(self) if held or self._lock is None else ():
+                child._set_lock(self, held)
 
     def _owners(self) -> Owners | None:
         return self._lock
 
-    def _deepcopy(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = self._of({}, self._batch_size, self._device, self._names, self._plain)
         memo[id(self)] = new
         new._data = {key: deepcopied(value, memo) for key, value in self._data.copy().items()}
         return new
-
-    def _placed(self) -> frozenset[str]:
-        return getattr(self, "_placed_keys", frozenset())
-
-    def _place(self, keys: frozenset[str]) -> None:
-        self._placed_keys = keys
 
     # ---- pickling ------------------------------------------------------------------------------------------------
 
@@ -580,6 +556,7 @@ class TensorDict(TensorDictBase):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls._dense = cls
         register(cls)
 
 
@@ -588,6 +565,6 @@ def _stilled(value: Any) -> Any:
     return (over(value) if isinstance(value, Tensor) else value)._still()
 
 
-PackLayout._dense = TensorDict
+TensorCollection._dense = TensorDict
 settle(TensorDict)
 register(trusted(TensorDict))

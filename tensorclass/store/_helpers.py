@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from .._flags import flags
-from ..core import TensorCollection, join_path, unravel_key_to_tuple
+from ..core import Key, Path, TensorCollection, join_path, unravel_key_to_tuple
 from ..core._batch import over_events
-from ..core._keys import Key, Path
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, MissingKeyError, StructureError, did_you_mean
 from ..ops._by_row import ranks_of_objects
 from ..ops._compare import is_object

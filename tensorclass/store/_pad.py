@@ -11,11 +11,9 @@ from torch.nn import functional
 from typing_extensions import Self
 
 from .._flags import flags
-from ..core import TensorCollection, join_path
-from ..core._keys import Path
-from ..core._repr import is_typed
+from ..core import Path, TensorCollection, is_typed, join_path
 from ..errors import BatchSizeError, StructureError
-from ..ops._inplace import _scalar_like
+from ..ops._inplace import scalar_like
 from ..ops._lengths import Ragged, has_lengths
 from ..ops._writable import takes
 from ._consolidate import PackOps
@@ -92,7 +90,7 @@ def padded(collection: Any, sizes: list[int], fill: Fill, path: Path) -> Any:
             entries[key] = padded(value, sizes, fill, here)
         elif isinstance(value, Tensor) and not value.is_nested:
             number = fill(here, value)
-            number = number if takes(value, number) else _scalar_like(number, value, here).item()
+            number = number if takes(value, number) else scalar_like(number, value, here).item()
             entries[key] = pad_leaf(value, sizes, number) if sizes else value
         else:
             rows = value if has_lengths(value) else Ragged.over(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
 from copy import deepcopy
 from typing import Any, TypeAlias
 
@@ -13,9 +13,8 @@ from torch.nn.parameter import Parameter
 from typing_extensions import Self
 
 from .._flags import flag, flags
-from ..core import KEY_SEPARATOR, TensorCollection, join_path
-from ..core._base import BATCHED, STORAGE, Kind, Names
-from ..core._keys import Path
+from ..core import BATCHED, KEY_SEPARATOR, STORAGE, Path, TensorCollection, join_path
+from ..core._base import Kind, Names, Write
 from ..core._layered import Layered
 from ..core._pytree import register
 from ..errors import ArgumentError, StructureError
@@ -208,9 +207,6 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
 
     # ---- the primitives ------------------------------------------------------------------------------------------
 
-    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
-        return self._store._make(leaves, batch_size, names, kind)
-
     @classmethod
     def _from_entries(
         cls, entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names
@@ -224,14 +220,11 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         return self._store._twin()
 
     def _beside(
-        self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: bool = False, whole: bool = True
+        self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
     ) -> Any:
         there = other if type(other) is dict else other._store
         alike = type(there) in (dict, type(self._store))
         return self._store._beside(there, mine, theirs, write, whole) if alike else None
-
-    def _unstacked(self) -> Any:
-        return self._store
 
     def _entries(self) -> dict[str, Any]:
         entries: dict[str, Any] = self._store._entries()
@@ -258,12 +251,8 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
     def _drop(self, key: str) -> None:
         self._store._drop(key)
 
-    def _holder(self, path: Path, create: bool) -> Any:
+    def _holder(self, path: Path, create: bool | None) -> Any:
         holder = super()._holder(path, create)
-        return holder if isinstance(holder, TensorDictParams) else TensorDictParams._around(holder, self.no_convert)
-
-    def _present(self, path: Path) -> Any:
-        holder = super()._present(path)
         known = holder is None or isinstance(holder, TensorDictParams)
         return holder if known else TensorDictParams._around(holder, self.no_convert)
 
@@ -278,9 +267,6 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
             value = value._twin()
             self._convert_all(value, {})
         return self._converted(value) if isinstance(value, Tensor) else value
-
-    def _require_unlocked(self, what: str, key: str | None = None) -> None:
-        self._store._require_unlocked(what, key)
 
     # ---- copies --------------------------------------------------------------------------------------------------
 
@@ -320,7 +306,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         """A copy on a GPU."""
         return self._alike(DeviceOps.cuda(self._store, device, **kwargs))
 
-    def _deepcopy(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = memo[id(self)] = type(self).__new__(type(self))
         new.__dict__.update({key: deepcopy(value, memo) for key, value in self.__dict__.items()})
         new._store = deepcopy(self._store, memo)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core._keys import Key
+from ..core import Key
 from ..core._views import LeafTest
 from ._scale import ScaleOps
 

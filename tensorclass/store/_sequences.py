@@ -8,12 +8,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from ..core import TensorCollection, join_path, unravel_key_to_tuple
-from ..core._keys import Key, Path
-from ..core._repr import is_typed
+from ..core import Key, Path, TensorCollection, is_typed, join_path, unravel_key_to_tuple
 from ..errors import ArgumentError, BatchIndexError, MissingKeyError, StructureError, did_you_mean
 from ..ops import stack
-from ..ops._inplace import _scalar_like
+from ..ops._inplace import scalar_like
 from ._dict import TensorDict
 from ._pad import Fill, pad_leaf
 from ._pad import padded as pad_batch
@@ -141,7 +139,7 @@ def _padded_events(
         elif isinstance(value, Tensor):
             at = dim % value.ndim
             amounts = [0] * (2 * at) + _sided(longest[here] - value.shape[at], side)
-            entries[key] = pad_leaf(value, amounts, _scalar_like(values.get(here, 0.0), value, here).item())
+            entries[key] = pad_leaf(value, amounts, scalar_like(values.get(here, 0.0), value, here).item())
         else:
             entries[key] = value
     return type(item)._from_entries(entries, item._batch_size, item._device, item._names)

@@ -16,9 +16,8 @@ from typing_extensions import NotRequired, Self
 from .._flags import flags
 from .._schema import Options, Schema, build_schema, check_field, check_fields
 from .._schema._scope import own_annotations
-from ..core import TensorCollection
+from ..core import Path, TensorCollection
 from ..core._device import Device
-from ..core._keys import Path
 from ..errors import (
     ArgumentError,
     FieldNotProducedError,
@@ -98,6 +97,7 @@ class TypedTensorDict(TensorDict):
 
     def __init_subclass__(cls, frozen: bool | None = None, shadow: bool | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls._dense = TensorDict  # some of the entries may not be what is declared
         cls._frozen = cls._frozen if frozen is None else frozen
         cls._shadow = cls._shadow if shadow is None else shadow
         own = {name: _read(annotation) for name, annotation in own_annotations(cls).items() if _is_field(annotation)}
@@ -153,9 +153,6 @@ class TypedTensorDict(TensorDict):
         if fields.pending:
             fields = cls._fields = fields.resolve()
         return fields
-
-    def _blank(self) -> TensorDict:
-        return self._bare(self._batch_size, self._names)
 
     @classmethod
     def from_tensordict(cls, tensordict: TensorCollection, check: bool = True) -> Self:

@@ -12,17 +12,17 @@ from typing_extensions import Never as Never
 from typing_extensions import Self
 from typing_extensions import Unpack as Unpack
 
-from .._schema._markers import PerElement
-from .._schema._markers import PerElementValues as PerElementValues
+from .._schema import PerElement
+from .._schema import PerElementValues as PerElementValues
 from ..classes import TensorClass
+from ..core import Key as Key
 from ..core._base import Exactly, K, N_co
 from ..core._keys import FieldPath
-from ..core._keys import Key as Key
 from ..core._keys import Subscript as Subscript
 from ..ops._reading import BatchIndex as BatchIndex
+from ..store import RaggedTensor as RaggedTensor
 from ..store import TensorDictBase
 from ..store.entries._ragged import Elements
-from ..store.entries._ragged import RaggedTensor as RaggedTensor
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -188,7 +188,7 @@ def test_merged_checks_run_on_their_part():
     with pytest.raises(SchemaError, match="ends before it starts"):
         Both(size, torch.zeros(2, 3), start=size, end=size - 1)
     assert Both(size, torch.zeros(2, 3), start=size, end=size).end is size
-    assert pick(Spans, "start").__tensorclass_checks__ == ()
+    assert pick(Spans, "start").__tensorclass__.checks == ()
 
 
 def test_partial():

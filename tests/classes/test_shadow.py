@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from tensorclass import TensorClass, TensorCollection, cat, field, stack
-from tensorclass.classes._build import _YIELDING, _members
+from tensorclass.classes._build import _YIELDING, member_names
 from tensorclass.errors import SchemaError
 from tensorclass.typecheck import _rules
 from tensorclass.typing import Float32
 
 NAMES = sorted(n for n in dir(TensorClass) if not n.startswith("_") and callable(getattr(TensorCollection, n, None)))
-FIELDS = sorted(name for name in _members() if name not in _rules.RESERVED and not name.startswith("_"))
+FIELDS = sorted(name for name in member_names() if name not in _rules.RESERVED and not name.startswith("_"))
 
 
 def made(**body: Any) -> Any:

@@ -278,8 +278,8 @@ def test_generated_constructor_stays_quick_without_validators():
     class Plain(TensorClass):
         x: Float32[Tensor, ""]
 
-    assert not Plain.__tensorclass_checked__
-    assert Span.__tensorclass_checked__
+    assert not Plain.__tensorclass__.checked
+    assert Span.__tensorclass__.checked
 
 
 # ---- conversion policies -----------------------------------------------------------------------------------------

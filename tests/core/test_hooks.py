@@ -14,7 +14,7 @@ from tensorclass import TensorCollection
 from tests._sources import sources
 
 INTERNALS = Path(__file__).parents[2] / "docs" / "internals.md"
-MOST = 87
+MOST = 54
 """A hook that goes lowers this; one that comes needs another to go."""
 
 
@@ -22,6 +22,14 @@ def _kinds(cls: type) -> Iterator[type]:
     for kind in cls.__subclasses__():
         yield kind
         yield from _kinds(kind)
+
+
+def _is_stub(statement: ast.stmt) -> bool:
+    """Whether a method is declared for classes that are written later, and does nothing itself."""
+    if not isinstance(statement, ast.FunctionDef):
+        return False
+    last = statement.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is not None and ast.unparse(last.exc) == "NotImplementedError"
 
 
 def _given(statement: ast.stmt) -> list[str]:
@@ -37,23 +45,27 @@ def _given(statement: ast.stmt) -> list[str]:
 
 
 def hooks() -> set[str]:
-    """Names that a class of containers has from a base and gives anew, read from the source."""
+    """Names that a class of containers has from a base and gives anew, read from the source.
+
+    What one class declares and one other writes is no hook: nobody refines it.
+    """
     own = {
         (f"tensorclass.{source.name.removesuffix('.py').replace('/', '.')}", node.name): {
-            name for statement in node.body for name in _given(statement)
+            name: not _is_stub(statement) for statement in node.body for name in _given(statement)
         }
         for source in sources()
         for node in source.tree.body
         if isinstance(node, ast.ClassDef)
     }
 
-    def named(cls: type) -> set[str]:
+    def named(cls: type) -> dict[str, bool]:
         if getattr(sys.modules.get(cls.__module__), cls.__name__, None) is not cls:
-            return set()  # what a test made under the same name
-        return own.get((cls.__module__, cls.__name__), set())
+            return {}  # what a test made under the same name
+        return own.get((cls.__module__, cls.__name__), {})
 
-    classes = [TensorCollection, *_kinds(TensorCollection)]
-    return {name for cls in classes for name in named(cls) for base in cls.__mro__[1:] if name in named(base)}
+    classes = {TensorCollection, *_kinds(TensorCollection)}
+    again = {name for cls in classes for name in named(cls) for base in cls.__mro__[1:] if name in named(base)}
+    return {name for name in again if sum([named(cls).get(name, False) for cls in classes]) > 1}
 
 
 def test_every_hook_has_a_line():

@@ -52,7 +52,7 @@ def test_every_kind_of_container_is_mapped(kind: str):
         pytest.skip("vmap needs a tensor and elements")
     for in_dim, out_dim in itertools.product(range(data.batch_dims), repeat=2):
         result = vmap(lambda part: part.clone(), in_dim, out_dim)(data)
-        dense = data._unstacked() if data._stacked else data
+        dense = data._solid() if data._stacked else data
         moved = dense.movedim(in_dim, out_dim)
         check(result)
         assert bool(result == moved)

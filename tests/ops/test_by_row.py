@@ -23,7 +23,7 @@ from tensorclass import (
     TypedTensorDict,
     lazy_stack,
 )
-from tensorclass.classes._build import _members
+from tensorclass.classes._build import member_names
 from tensorclass.errors import ArgumentError, BatchDimError, BatchSizeError, KeySetError, MissingKeyError, SchemaError
 from tensorclass.ops._by_row import RowOps
 from tensorclass.typecheck import _rules
@@ -327,7 +327,7 @@ def test_a_field_may_have_the_name(name: str):
 
 def test_other_members_are_still_refused():
     """A field under the name of any other member hides it, as before."""
-    assert not {*NAMES} & _members()
+    assert not {*NAMES} & member_names()
     assert RowOps.__name__ in _rules.CONVENIENCES
     with pytest.raises(SchemaError, match="hide"):
         type("Own", (TensorClass,), {"__annotations__": {"split": Tensor}})

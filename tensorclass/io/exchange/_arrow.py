@@ -19,8 +19,8 @@ from ..._flags import flags
 from ..._schema import FieldSpec, schema_of
 from ..._schema._json import NUMPY
 from ..._schema._spec import short
+from ...core import Key
 from ...core._device import Device
-from ...core._keys import Key
 from ...errors import ArgumentError, FileFormatError, Problem, SchemaError, UnsupportedOperationError
 from ...store import NonTensorStack, RaggedTensor, TensorDict
 from ...store.entries._rows import spans_of

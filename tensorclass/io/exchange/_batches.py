@@ -19,9 +19,8 @@ from ..._schema._spec import short
 from ...classes import _json
 from ...classes._build import complete, is_pending
 from ...classes._convert import says_size
-from ...core import unravel_key_to_tuple
+from ...core import Key, unravel_key_to_tuple
 from ...core._device import Device
-from ...core._keys import Key
 from ...errors import ArgumentError, Problem, SchemaError
 from ...store import NonTensorStack, RaggedTensor, TensorDict
 from ...store.entries._rows import spans_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import Any, ClassVar
 from urllib.parse import unquote
@@ -21,9 +21,9 @@ from typing_extensions import Self
 from ..._flags import flags
 from ..._schema import FieldSpec, schema_of
 from ...core import BATCHED, TensorCollection, as_batch_size
-from ...core._base import Kind, Names, check_names
+from ...core._base import Kind, check_names
 from ...core._device import Device, as_device
-from ...core._locks import acquire, refuse, release
+from ...core._locks import changed
 from ...errors import (
     ArgumentError,
     BatchSizeError,
@@ -346,12 +346,6 @@ class PersistentTensorDict(TensorDictBase):
         found: list[Tensor] = self._twin()._leaves(kind)
         return found
 
-    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
-        return self._twin()._make(leaves, batch_size, names, kind)
-
-    def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorDict:
-        return TensorDict._of({}, batch_size, self._device, names, True)
-
     def __repr__(self) -> str:
         where = "closed" if self._group is None else repr(self._twin()).partition("(")[2][:-1]
         return f"PersistentTensorDict({where})"
@@ -518,15 +512,9 @@ class PersistentTensorDict(TensorDictBase):
 
     # ---- locks -------------------------------------------------------------------------------------------------------
 
-    def _require_unlocked(self, what: str, key: str | None = None) -> None:
-        if self._lock is not None:
-            raise refuse(type(self).__name__, what, key)
-
-    def _set_lock(self, owner: object | None) -> None:
-        self._lock = acquire(self._lock, owner)
-
-    def _release_lock(self, owner: object | None) -> None:
-        self._lock = None if self._lock is None else release(self._lock, owner, type(self).__name__)
+    def _set_lock(self, owner: object | None, held: bool = True) -> None:
+        if held or self._lock is not None:
+            self._lock = changed(self, owner, held)
 
     def _owners(self) -> Any:
         return self._lock

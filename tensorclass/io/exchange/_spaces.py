@@ -16,11 +16,10 @@ from annotated_types import Ge, Le
 from torch import Tensor
 
 from ..._flags import flags
-from ..._schema import FieldSpec, PerElement
+from ..._schema import FieldSpec, PerElement, family_of
 from ..._schema._domain import dtypes_of, numbers
-from ..._schema._dtypes import family_of
 from ...classes import TensorClass, is_tensorclass
-from ...classes._conveniences import _event
+from ...classes._conveniences import event_shape
 from ...errors import ArgumentError, Problem, SchemaError
 from .._optional import optional
 
@@ -71,7 +70,7 @@ def _space(spaces: Any, spec: FieldSpec, dims: dict[str, int]) -> Any:
     dtype = dtypes_of(spec)[0]
     if dtype.is_complex or dtype is torch.bfloat16 or (dtype.itemsize == 1 and dtype.is_floating_point):
         raise SchemaError(f"numpy has no {dtype} for it")
-    shape, kind = tuple(_event(spec, dims)), torch.empty(0, dtype=dtype).numpy().dtype
+    shape, kind = tuple(event_shape(spec, dims)), torch.empty(0, dtype=dtype).numpy().dtype
     low, high = numbers(spec, dtype)[:2]
     if dtype is torch.int64 and not shape and low is not None and high is not None:
         return spaces.Discrete(int(high) - int(low) + 1, start=int(low))

@@ -14,7 +14,7 @@ from torch import nn
 
 from ..._schema import FieldSpec
 from ...classes import FieldRef
-from ...core._keys import Path
+from ...core import Path
 from ..parts._arity import admits_none, arity_problem, signature_of, swallowed
 from ..parts._diagnostics import Diagnostic
 from ..parts._slots import Slot, fields_of, specs_along

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import Any, TypeVar
 
 from ..._schema import DTypeFamily, FieldSpec, family_of
-from ...core._keys import Path
+from ...core import Path
 from ..parts._slots import Slot, fields_of
 from ._unify import Clash, DimScope, Terms, Unifier
 

@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn.parameter import Parameter
 
-from ...core import Entry, TensorCollection, join_path
-from ...core._keys import Path
+from ...core import Entry, Path, TensorCollection, join_path
 from ...errors import ArgumentError, KeySetError, Later, StructureError, did_you_mean, few
 from ...ops._mapping import foreach_is_safe
 from ...store import TensorDict, TensorDictParams

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import Parameter, is_lazy
 
-from ...core import KEY_SEPARATOR, Entry, TensorCollection, join_path
-from ...core._keys import Path
+from ...core import KEY_SEPARATOR, Entry, Path, TensorCollection, join_path
 from ...errors import ArgumentError, StructureError, UnsupportedOperationError
 from ...ops._mapping import MappingOps
 from ...store import LazyStackedTensorDict, TensorDict, TensorDictParams

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from ...core import TensorCollection, join_path
+from ...core import Path, TensorCollection, join_path
 from ...core._forks import forked
-from ...core._keys import Path
 from ...errors import ArgumentError, UnsupportedOperationError
 from ...store import TensorDictParams
 

@@ -7,8 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 from typing_extensions import Self
 
-from ...core import TensorCollection, join_path
-from ...core._keys import Path
+from ...core import Path, TensorCollection, join_path
 from ...errors import StructureError, did_you_mean
 from ...store import TensorDictParams
 

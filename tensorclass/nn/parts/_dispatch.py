@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, overload
 
 from ..._flags import flags
-from ...core import TensorCollection, unravel_key_to_tuple
-from ...core._keys import Path
+from ...core import Path, TensorCollection, unravel_key_to_tuple
 from ...errors import MissingKeyError, ModuleError
 from ...ops._apply import ApplyOps
 from ...store import TensorDict

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 from typing_extensions import Self
 
-from ...core import TensorCollection, unravel_key
-from ...core._keys import Key
+from ...core import Key, TensorCollection, unravel_key
 from ...errors import ModuleError, did_you_mean
 from ...ops._reading import ReadingOps
 from ...store import Node, NonTensorData, NonTensorStack, TensorDict

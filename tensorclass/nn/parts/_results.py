@@ -109,7 +109,7 @@ def fail(error: Exception, label: str, given: Sequence[str]) -> NoReturn:
 def fill(batch: Any, values: Mapping[str, Any]) -> Any:
     """A new instance with some fields filled in, each held to its declaration; the rest is passed through."""
     new = batch._wrap(batch._store.copy())
-    setters = type(new).__tensorclass_setters__  # none in a frozen class, and they are what torch.compile can follow
+    setters = type(new).__tensorclass__.setters  # none in a frozen class, and they are what torch.compile can follow
     for name, value in values.items():
         if name in setters:
             setters[name](new, value)
@@ -130,7 +130,7 @@ def build_alone(batch: Any, writes: Sequence[Slot | None], values: Sequence[Any]
     tree = nest({slot.path: value for slot, value in written.items()})
     if isinstance(batch, owners[0]):
         return _fill_tree(batch, tree)
-    return _construct(owners[0], tree, batch.batch_size, label)
+    return construct(owners[0], tree, batch.batch_size, label)
 
 
 def nest(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
@@ -152,12 +152,12 @@ def _fill_tree(batch: Any, tree: Mapping[str, Any]) -> Any:
     return fill(batch, {k: _fill_tree(getattr(batch, k), v) if isinstance(v, Branch) else v for k, v in tree.items()})
 
 
-def _construct(cls: Any, tree: Mapping[str, Any], size: torch.Size, label: str) -> Any:
+def construct(cls: Any, tree: Mapping[str, Any], size: torch.Size, label: str) -> Any:
     fields = fields_of(cls)
     missing = [name for name, spec in fields.items() if spec.required and name not in tree]
     if missing:
         _refuse_partial(cls, missing, label)
-    made = {k: _construct(fields[k].nested, v, size, label) if isinstance(v, Branch) else v for k, v in tree.items()}
+    made = {k: construct(fields[k].nested, v, size, label) if isinstance(v, Branch) else v for k, v in tree.items()}
     new = cls(**{k: v for k, v in made.items() if fields[k].init}, batch_size=size)
     later = {k: v for k, v in made.items() if not fields[k].init}
     return fill(new, later) if later else new

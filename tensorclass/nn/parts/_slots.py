@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..._schema import FieldSpec, Schema
 from ...classes import FieldRef
-from ...core._keys import Path
+from ...core import Path
 from ...errors import BuildError
 
 

@@ -226,7 +226,7 @@ class TensorClassModule(Hooked, Generic[Batch]):
                 f"{self._label()} takes a batch that declares {', '.join(s.label for s in self._reads)}; got "
                 f"{type(batch).__name__}; make one with `{call}(...)`"
             )
-        values = [_read(batch, slot, self._label()) for slot in self._reads]
+        values = [read_slot(batch, slot, self._label()) for slot in self._reads]
         try:
             result = self._how.call(self.module, values)
         except Exception as error:  # whatever the user's callable raises
@@ -332,7 +332,7 @@ def check_name(name: object) -> str | None:
     return name
 
 
-def _read(batch: Any, slot: Slot, label: str) -> Any:
+def read_slot(batch: Any, slot: Slot, label: str) -> Any:
     value = batch
     for part in slot.path:
         if value is None:

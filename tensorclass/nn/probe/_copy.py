@@ -145,7 +145,7 @@ class Isolator:
         if twin is None:
             twin = self.known(entry, OrderedDict())
             twin.update((key, self.copy(hook)) for key, hook in entry.items() if _is_ours(hook))
-        return twin  # type: ignore[no-any-return]
+        return twin
 
     def _handle(self, value: RemovableHandle) -> Any:
         """What removes a hook, as a lazy module does: from the copy."""

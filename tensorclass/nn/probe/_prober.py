@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..._schema import MISSING, FieldSpec, Polynomial
-from ...core._keys import Path
+from ...core import Path
 from ..check._declared import Probed, Report, SeenOutput, Use
 from ..check._known import overlap
 from ..check._unify import Clash, Rest, Term

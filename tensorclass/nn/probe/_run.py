@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ...core._keys import Path
+from ...core import Path
 from ...errors import MissingKeyError, UnsupportedOperationError
 from ..check._declared import Use
 from ..parts._results import TENSORS, describe, outputs

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from ..._schema import FieldSpec, Polynomial
-from ...core._keys import Path
+from ...core import Path
 from ..check._declared import Report, Use
 from ..check._known import INPUT
 from ..check._unify import Clash, Rest, plain_name

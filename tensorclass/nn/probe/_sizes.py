@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from ..._schema import DTypeFamily, Polynomial
-from ...core._keys import Path
+from ...core import Path
 from ..check._unify import Rest, Terms, Unifier
 from ._effects import cells_of
 

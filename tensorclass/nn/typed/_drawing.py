@@ -7,7 +7,7 @@ from html import escape
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from ...core._keys import Path
+from ...core import Path
 from ...errors import ModuleError
 from ..parts._slots import Slot, fields_of
 from ..parts._stage import Stage

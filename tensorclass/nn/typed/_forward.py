@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ...classes._compile import compile_function
-from ...core._keys import Path
+from ...core import Path
 from ...errors import ModuleError
 from ..check._known import ByPath
 from ..check._narrowing import narrowing

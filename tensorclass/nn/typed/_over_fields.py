@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...core import join_path, unravel_key_to_tuple
-from ...core._keys import Path
+from ...core import Path, join_path, unravel_key_to_tuple
 from ...errors import BuildError, did_you_mean
 from ..parts._keyed_base import DROPPED, TensorDictModuleBase
 from ..parts._slots import fields_of, is_tensorclass_type

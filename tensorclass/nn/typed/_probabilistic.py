@@ -20,10 +20,10 @@ from ..distributions._draw import as_generator, build, draw, unknown_parameter
 from ..distributions._interaction import InteractionType
 from ..parts._diagnostics import location_of_caller
 from ..parts._how import by_keyword
-from ..parts._results import _construct, nest
+from ..parts._results import construct, nest
 from ..parts._skipping import skip_mode
 from ..parts._slots import Slot, as_slots, has_path
-from ..parts._stage import Stage, TensorClassModule, _read
+from ..parts._stage import Stage, TensorClassModule, read_slot
 from ._forward import Program, generate
 from ._sequential import TensorClassSequential
 from ._subsequence import needed, needs, passed, picked, skipping
@@ -157,12 +157,12 @@ class ProbabilisticTensorClassModule(TensorClassModule):
 
     def get_dist(self, batch: Any) -> Any:
         """The distribution of the parameters in a batch."""
-        return self.module.dist(*[_read(batch, slot, self._label()) for slot in self._reads])
+        return self.module.dist(*[read_slot(batch, slot, self._label()) for slot in self._reads])
 
     def log_prob(self, batch: Any) -> Tensor:
         """The log-probability of the value that a batch holds in the out fields."""
         values = [
-            _read(batch, slot, self._label()) for slot in self._declared[: self.module.values] if slot is not None
+            read_slot(batch, slot, self._label()) for slot in self._declared[: self.module.values] if slot is not None
         ]
         return self.module.log_prob(self.get_dist(batch), values)
 
@@ -232,7 +232,7 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
         size: Any = getattr(batch, "batch_size", torch.Size())
         reads = self._stages[index].reads
         values = {slot.path: value for slot, value in zip(reads, self._arguments_of(index, batch, None), strict=True)}
-        return _construct(picked(reads), nest(values), size, self._stages[index].name)
+        return construct(picked(reads), nest(values), size, self._stages[index].name)
 
     def log_prob(self, batch: In, sample: Any = None) -> Tensor:
         """The log-probability of the values that a sample holds, each given the values before it.
@@ -252,7 +252,7 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
             sampler: Any = self._target(stage)
             slots = [slot for slot in stage.writes[: sampler.values] if slot is not None]
             scores.append(
-                sampler.log_prob(self._dist(index, batch, sample), [_read(sample, s, stage.name) for s in slots])
+                sampler.log_prob(self._dist(index, batch, sample), [read_slot(sample, s, stage.name) for s in slots])
             )
         size: Any = getattr(batch, "batch_size", torch.Size())
         return scores[0] if len(scores) == 1 else total(scores, size)
@@ -269,13 +269,13 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
             self._parts[key] = self._part_before(*key)
         part, stage = self._parts[key], self._stages[index]
         sources = [(slot, sample if drawn else batch) for slot, drawn in part.needs]
-        values = {slot.path: _read(source, slot, stage.name) for slot, source in sources}
+        values = {slot.path: read_slot(source, slot, stage.name) for slot, source in sources}
         if part.stages:
             given = batch
             if part.input is not self.input_class:
-                given = _construct(part.input, nest(values), batch.batch_size, stage.name)
+                given = construct(part.input, nest(values), batch.batch_size, stage.name)
             result = self._through(part, given)
-            values = {slot.path: _read(result, slot, stage.name) for slot in stage.reads}
+            values = {slot.path: read_slot(result, slot, stage.name) for slot in stage.reads}
         return [values[slot.path] for slot in stage.reads]
 
     def _part_before(self, index: int, sampled: bool) -> LeadIn:

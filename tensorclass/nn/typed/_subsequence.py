@@ -9,8 +9,9 @@ from typing import Any
 
 from ..._schema import field
 from ...classes import TensorClass
+from ...classes._facts import Recipe
+from ...core import Path
 from ...core._caches import Classes
-from ...core._keys import Path
 from ...errors import BuildError, nearest
 from ..parts._slots import Slot, fields_of, has_path, specs_along
 from ..parts._stage import Stage
@@ -172,8 +173,7 @@ def _pick(recipe: tuple[tuple[Slot, ...], Path], by_path: dict[Path, Slot]) -> A
     owner = first.owner.__name__
     title = f"{owner}_{'_'.join(annotations)}"
     space = {"__annotations__": annotations, "__module__": first.owner.__module__, **values}
-    space["__tensorclass_sources__"] = tuple({slot.owner for slot in by_path.values()})
-    space["__tensorclass_recipe__"] = (_again, recipe)
+    space["__tensorclass_recipe__"] = Recipe(_again, recipe, tuple({slot.owner for slot in by_path.values()}))
     return types.new_class(title, (TensorClass,), {"shadow": True}, lambda ns: ns.update(space))
 
 

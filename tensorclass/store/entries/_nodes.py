@@ -8,7 +8,7 @@ it shares `Slots` with its source, and a write to either is in both. Where torch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 import torch.utils._pytree as pytree
@@ -38,7 +38,6 @@ class Node(Entry):
     """An entry with a rule of its own; one that holds tensors is a `TensorEntry` too."""
 
     __slots__ = ("__weakref__",)
-    _holds_object: ClassVar[bool] = False
     """Whether the entry holds Python objects."""
 
     def _leaves(self, kind: Kind) -> list[Tensor]:
@@ -531,9 +530,7 @@ def _readable(table: Sequence[Any], index: Tensor) -> Tensor:
 
 def unwrap(value: Any) -> Any:
     """The objects in an entry node, as nested lists of its batch shape; anything else as it is."""
-    return (
-        value.tolist() if isinstance(value, NonTensorStack) or getattr(type(value), "_holds_object", False) else value
-    )
+    return value.tolist() if isinstance(value, Node) and value._holds_object else value
 
 
 def _look_up(index: Any, table: Sequence[Any]) -> Any:

@@ -15,12 +15,10 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import TensorCollection, as_batch_size, join_path, unravel_key_to_tuple
+from ...core import Key, Path, TensorCollection, as_batch_size, has_lengths, is_typed, join_path, unravel_key_to_tuple
 from ...core._base import Kind, Names, check_names
 from ...core._device import Device, as_device
-from ...core._keys import Key, Path
 from ...core._pytree import trusted
-from ...core._repr import is_typed
 from ...core._views import View
 from ...errors import ArgumentError, BatchSizeError, MissingKeyError, StructureError
 from ...ops import UNSET, Container, Join, capture_non_tensor_stack
@@ -410,7 +408,7 @@ def presented(holder: TensorCollection, value: Any) -> Any:
     """An entry as `get` gives it: a Python object in a `NonTensorData` with the batch size of its holder."""
     if isinstance(value, (Tensor, TensorCollection, NonTensorStack)):
         return value
-    if hasattr(type(value), "__ragged_tensor__"):
+    if has_lengths(value):
         return value._item()
     if isinstance(value, Unbatched):
         return value.tensor

@@ -26,7 +26,7 @@ from ...core._repr import short_dtype
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ...ops import Join
 from ...ops._index import is_plain, normalise
-from ...ops._inplace import _as_source
+from ...ops._inplace import as_source
 from ...ops._writable import rank, same_storage, unwritable
 from ._nodes import Node
 from ._ragged_ops import NUMBERS, RaggedOps, mask_of
@@ -63,6 +63,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     __slots__ = ("_at", "_copy", "_rows", "_seen")
     __ragged_tensor__: ClassVar[bool] = True
+    _has_lengths = True
     _rows: Rows
     """What this one and all views of the same elements hold."""
     _at: Tensor
@@ -434,7 +435,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
         if isinstance(value, NUMBERS) or (isinstance(value, Tensor) and not value.ndim):
             table, spans, _ = self._parts
-            number = _as_source(value, table, path)
+            number = as_source(value, table, path)
             if rank(number) <= rank(table):
                 spans = spans if parts is None else spans[parts]
                 rows = number.to(table).expand(int(spans[..., 1].sum()), *table.shape[1:])

@@ -14,11 +14,11 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ...core import BATCHED, TensorCollection, as_batch_size, batch_dim, store_of
-from ...core._base import Kind, Names, check_names
+from ...core._base import Kind, Names, Write, check_names
 from ...core._device import Device, as_device
-from ...core._locks import Owners, acquire, refuse, release
+from ...core._locks import Owners, changed
 from ...core._pytree import new_object
-from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
+from ...errors import ArgumentError, BatchSizeError, StructureError
 from ...ops._operands import Layout
 from .._dict import TensorDict, TensorDictBase
 from ..entries._nodes import Node
@@ -80,7 +80,7 @@ class LazyBase(TensorDictBase):
     def _restack(self, members: Sequence[Any], dim: int, dim_name: str | None = None) -> Any:
         """A lazy stack of containers; of instances of one class, an instance of it over a lazy stack."""
         cls = type(members[0])
-        if hasattr(cls, "_wrap") and all([type(member) is cls for member in members]):
+        if cls._layered and all([type(member) is cls for member in members]):
             return cls._wrap(self._of([member._store for member in members], dim, dim_name)._joined_by(cls))
         return self._of(members, dim, dim_name)
 
@@ -132,7 +132,7 @@ class LazyBase(TensorDictBase):
         for member in self._members or [self._template]:
             member._names = inner
 
-    def _set_names(self, names: Names) -> None:
+    def _set_all_names(self, names: Names) -> None:
         dim = self.stack_dim
         inner = None if names is None else check_names((*names[:dim], *names[dim + 1 :]), len(names) - 1)
         self._names = names
@@ -180,8 +180,19 @@ class LazyBase(TensorDictBase):
             return Place()
         return self._with([member._open(leaves, kind) for member in list(self._members)])
 
-    def _make(self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
-        return self._twin()._refill(leaves, batch_size, names, kind)
+    def _beside(
+        self, other: Any, mine: list[Tensor], theirs: list[Tensor], write: Write = "", whole: bool = True
+    ) -> Self | None:
+        """Of a stack along the same dim, member by member; their leaves lack the dim that an index may be over."""
+        if write == "index" or type(other) is not type(self) or other.stack_dim != self.stack_dim:
+            return None
+        members, others = list(self._members), list(other._members)  # other threads may add members meanwhile
+        twins: list[Any] = []
+        for member, there in zip(members, others, strict=False):
+            twins.append(member._beside(there, mine, theirs, write, whole) if type(there) is type(member) else None)
+            if twins[-1] is None:
+                return None
+        return None if len(members) != len(others) else self if write else self._with(twins)
 
     def _refill(self, leaves: Iterable[Any], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         if kind == BATCHED:
@@ -200,7 +211,7 @@ class LazyBase(TensorDictBase):
             found += [(mark, path) if isinstance(path, str) else (mark, *path) for path in member._layout()]
         return tuple(found)
 
-    def _unstacked(self) -> Any:
+    def _solid(self) -> Any:
         """The dense container of the same entries."""
         stack = self._with(self._members)  # other threads may add members meanwhile
         stack._require_dense()
@@ -209,9 +220,6 @@ class LazyBase(TensorDictBase):
             value = entries.combine(stack, key, entries.values_of(stack, key))
             data[key] = value._solid() if isinstance(value, TensorCollection) else value
         return TensorDict._from_entries(data, stack._batch_size, stack._device, stack._names)
-
-    def _solid(self) -> Any:
-        return self._unstacked()
 
     def _require_dense(self) -> None:
         """Refuse what no dense container can hold: sizes that differ, keys that only some members have."""
@@ -280,9 +288,6 @@ class LazyBase(TensorDictBase):
         for member in self._members:
             member._drop(key)
 
-    def _bare(self, batch_size: torch.Size, names: Names = None) -> TensorDict:
-        return TensorDict._of({}, batch_size, self._device, names, True)
-
     @classmethod
     def _from_entries(
         cls, entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names
@@ -298,26 +303,17 @@ class LazyBase(TensorDictBase):
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
         """Structural writes reach the members, so these are asked as well."""
-        self._require_list_unlocked(what, key)
+        super()._require_unlocked(what, key)
         for member in self._members:
             member._require_unlocked(what, key)
 
-    def _require_list_unlocked(self, what: str, key: str | None = None) -> None:
-        if self._owners() is not None:
-            raise refuse(type(self).__name__, what, key)
-
-    def _set_lock(self, owner: object | None) -> None:
-        self._lock = acquire(self._lock, owner)
-        for member in self._members:
-            member._set_lock(self)
-
-    def _release_lock(self, owner: object | None) -> None:
-        locked = self._lock is not None
-        if locked:
-            self._lock = release(self._lock or (), owner, type(self).__name__)
-        if self._lock is None and (locked or owner is None):
+    def _set_lock(self, owner: object | None, held: bool = True) -> None:
+        own = held or self._lock is not None  # else members that are locked one by one are what the user unlocks
+        if own:
+            self._lock = changed(self, owner, held)
+        if held or (self._lock is None and (own or owner is None)):
             for member in self._members:
-                member._release_lock(self if locked else None)
+                member._set_lock(self if own else None, held)
 
     def _refuse_frozen(self, what: str, key: str | None = None) -> None:
         for member in self._members if key is None else ():
@@ -329,7 +325,7 @@ class LazyBase(TensorDictBase):
             return ()
         return self._lock
 
-    def _deepcopy(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = self._with([])
         memo[id(self)] = new
         new._members = [deepcopy(member, memo) for member in self._members]
@@ -351,12 +347,6 @@ class LazyBase(TensorDictBase):
     def __reduce__(self) -> tuple[Any, ...]:
         return new_object, (type(self),), self.__getstate__()
 
-    def _become(self, other: Any) -> Any:
-        raise UnsupportedOperationError(
-            "lazy stack: its members give it its shape, so it can't take over another one in place; use the form that "
-            "gives a new container"
-        )
-
 
 class Place(TensorCollection):
     """Stands in a twin for a lazy stack, until an operation on batch dims has given what comes there."""
@@ -369,9 +359,6 @@ class Place(TensorCollection):
 
     def _twin(self) -> Self:
         return self
-
-    def _make(self, leaves: Sequence[Any], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
-        return self._refill(leaves, batch_size, names, kind)
 
     def _refill(self, leaves: Iterable[Any], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         """What the operation gave, as a container that nobody else has, with the dim names of its holder."""
@@ -390,7 +377,7 @@ def fixed_size(size: Sequence[int], own: torch.Size) -> BatchSizeError:
     """The error for a batch size that the members do not give."""
     return BatchSizeError(
         f"lazy stack: batch size {list(size)} is not what its members give, which is {list(own)}; the stack dim has "
-        "the number of members, the other dims are theirs"
+        "the number of members, the other dims are theirs; make a new stack, or `densify` first"
     )
 
 

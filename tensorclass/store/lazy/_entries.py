@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core import TensorCollection, TensorEntry, store_of
+from ...core import Entry, TensorCollection, TensorEntry, store_of
 from ...core._keys import later
 from ...core._repr import short_dtype
 from ...errors import BatchSizeError, MissingKeyError, StructureError
@@ -79,7 +79,7 @@ class Snapshot(Entries, MutableMapping[str, Any]):
         self._replaced.pop(key, None)
 
 
-class Uneven:
+class Uneven(Entry):
     """An entry as it prints where no tensor shows it: -1 stands where members differ."""
 
     __slots__ = ("dtype", "shape")

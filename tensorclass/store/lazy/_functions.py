@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from ..._flags import flags
-from ...core import TensorCollection, store_of
+from ...core import Path, TensorCollection, is_typed, store_of
 from ...core._device import Device
-from ...core._keys import Path
 from ...errors import ArgumentError, BatchSizeError, StructureError, defined_again
 from ...ops._join import JoinOps
 from ...ops._mapping import MappingOps
@@ -76,7 +75,7 @@ def lazy_stack(
 
 
 def _stack_of(members: list[Any], dim: int, name: str | None, strict_shape: bool) -> Any:
-    typed = {type(member) for member in members if hasattr(type(member), "_wrap")}
+    typed = {type(member) for member in members if is_typed(member)}
     if typed and (len(typed) > 1 or not all([type(member) in typed for member in members])):
         first = type(members[0])
         again = next(filter(None, [defined_again(type(member), first) for member in members]), "")
@@ -153,7 +152,7 @@ def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
             return td_list
         store: Any = store_of(td_list)
         dense = maybe_dense_stack(store._members, store.stack_dim)
-        return td_list if dense._stacked else td_list._wrap(dense) if hasattr(td_list, "_wrap") else dense
+        return td_list if dense._stacked else td_list._wrap(dense) if td_list._layered else dense  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
     if dim is None:
         raise ArgumentError("dense_stack_tds: give `dim` with a list of containers, got None")
     return maybe_dense_stack(td_list, dim)

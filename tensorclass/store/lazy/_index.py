@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core import TensorCollection, store_of
-from ...core._keys import Path
+from ...core import Path, TensorCollection, store_of
 from ...errors import ArgumentError, BatchIndexError, BatchSizeError
 from ...ops._index import normalise
 from ...ops._mapping import MappingOps
@@ -160,7 +159,7 @@ class LazyIndex(LazyWrites):
         if flags.count(True) > 1 or any(
             [isinstance(p, (Tensor, list)) for p, f in zip(parts, flags, strict=True) if not f]
         ):
-            return self._unstacked()._index(index)
+            return self._solid()._index(index)
         at = flags.index(True)
         new = self._index((*parts[:at], None, *parts[at + 1 :]))
         before = _kept(normalise((*parts[:at], ...), self._smallest(self._batch_size))[:at])
@@ -177,14 +176,14 @@ class LazyIndex(LazyWrites):
         part = pick.parts[pick.at]
         none = slice(0, 0) if isinstance(part, slice) else part
         parts = (*pick.parts[: pick.at], none, *pick.parts[pick.at + 1 :])
-        return self._new([_alike(self._members[0])], self.stack_dim, self._dim_name)._unstacked()._index(parts)
+        return self._new([_alike(self._members[0])], self.stack_dim, self._dim_name)._solid()._index(parts)
 
     def _by_element(self, parts: tuple[Any, ...]) -> Any:
         """Tensors that index the stack dim together with others: one element for each of their positions."""
         tensors = [part for part in parts if isinstance(part, Tensor)]
         shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])
         if 0 in shape or 0 in self._batch_size:
-            return _alike(self)._unstacked()._index(parts)
+            return _alike(self)._solid()._index(parts)
         columns = [tensor.expand(shape).reshape(-1).tolist() for tensor in tensors]
         found = []
         for row in zip(*columns, strict=True):
@@ -237,7 +236,7 @@ class LazyIndex(LazyWrites):
 
     def _plan_back(self, index: Any, source: Any, prefix: Path, wanted: list[Path] | None) -> list[Copy]:
         """Write to a stacked copy first, then copy it back: for an index that no member can be asked alone."""
-        dense = self._unstacked()
+        dense = self._solid()
         parts = normalise(index, dense._batch_size)
         plan = dense._plan(source, prefix, parts, indexed(dense._batch_size, parts), wanted)
         LazyWrites._plan(self, dense, prefix, None, None, None)  # whether the members take it: refused here or never

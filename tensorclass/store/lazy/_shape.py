@@ -16,11 +16,11 @@ from ...core import VALUES, as_batch_size
 from ...core._batch import Sizes, as_int, infer_shape
 from ...core._device import as_device
 from ...errors import BatchSizeError, StructureError, UnsupportedOperationError
+from ...ops import UNSET
 from ...ops._apply import ApplyOps, Mapper
-from ...ops._attrs import CastFilter
 from ...ops._join import JoinOps
-from ...ops._mapping import UNSET, MappingOps
-from ...ops._shape import Dims, ShapeOps, _expanded, _sizes, one_of
+from ...ops._mapping import MappingOps
+from ...ops._shape import Dims, ShapeOps, given_sizes, grown_size, one_of
 from ...ops._undo import FLIPPED, PERMUTED, RESHAPED
 from ...ops._writable import expanded
 from .._dict import TensorDict
@@ -183,7 +183,7 @@ class LazyShapes(LazyIndex):
         Stays lazy, unless the stack dim itself grows.
         """
         size = torch.Size([_RAGGED if n == -1 else n for n in self._batch_size])
-        new = [-1 if n == _RAGGED else n for n in _expanded(_sizes(shape), size)]
+        new = [-1 if n == _RAGGED else n for n in grown_size(given_sizes(shape), size)]
         dim = self.stack_dim + len(new) - len(size)
         inner = [*new[:dim], *new[dim + 1 :]]
         members = [ShapeOps.expand(member, inner) for member in self._members]
@@ -196,7 +196,7 @@ class LazyShapes(LazyIndex):
     @RESHAPED
     def reshape(self, *shape: Sizes, size: Sizes | None = None, inplace: bool = False) -> Any:
         """Another batch shape with the same elements; stays lazy where the stack dim stays a dim of its own."""
-        result = self._reshaped_to(_sizes(shape if size is None else one_of(shape, size)), "reshape")
+        result = self._reshaped_to(given_sizes(shape if size is None else one_of(shape, size)), "reshape")
         return self._become(result) if inplace else result
 
     @RESHAPED
@@ -206,7 +206,7 @@ class LazyShapes(LazyIndex):
         """Another batch shape over the same memory: a lazy stack of views, one for each element if need be."""
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
             return self._with([ShapeOps.view(member, shape[0]) for member in self._members])
-        target = _sizes(shape) if size is None else list(size)
+        target = given_sizes(shape) if size is None else list(size)
         if batch_size is not None and as_batch_size(batch_size) != torch.Size(target):
             raise BatchSizeError(f"view: batch_size {list(batch_size)} is not the shape {target}")
         return self._reshaped_to(target, "view")
@@ -234,7 +234,7 @@ class LazyShapes(LazyIndex):
             if dense is not None:
                 return getattr(ShapeOps, op)(dense, new)
         if not total:
-            return getattr(ShapeOps, op)(self._unstacked(), new)
+            return getattr(ShapeOps, op)(self._solid(), new)
         found = self._apart(elements(self), op)
         return self._nest(found, new, 0) if new else found[0]
 
@@ -258,7 +258,7 @@ class LazyShapes(LazyIndex):
     def _dense_or_none(self) -> Any:
         """The dense container of the same entries, where there is one."""
         try:
-            return self._unstacked()
+            return self._solid()
         except (StructureError, BatchSizeError):
             return None
 
@@ -299,17 +299,17 @@ class LazyShapes(LazyIndex):
         """An empty container of the same batch size."""
         return TensorDict._of({}, self._batch_size, None, None, True)
 
-    def _fresh(self, size: Any, make: Callable[..., Any], device: Any) -> Any:
+    def _fresh_members(self, size: Any, make: Callable[..., Any], device: Any) -> Any:
         """New leaves of another batch size are dense; of the same size they are each member's own."""
         if as_batch_size(size) == self._batch_size and len(self._members):
             return self._with([member._fresh(member._batch_size, make, device) for member in self._members])
-        return self._unstacked()._fresh(size, make, device)
+        return self._solid()._fresh(size, make, device)
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Any:
         """A dense container of contiguous leaves."""
         if inplace:
             self._become(self)
-        return ShapeOps.contiguous(self._unstacked(), canonical=canonical)
+        return ShapeOps.contiguous(self._solid(), canonical=canonical)
 
     def is_contiguous(self) -> bool:
         """Never: the entries of the members lie apart."""
@@ -317,9 +317,9 @@ class LazyShapes(LazyIndex):
 
     # ---- functions of the leaves ---------------------------------------------------------------------------------
 
-    def _map(self, mapper: Mapper, others: Sequence[Any], path: Any, size: torch.Size, filter_empty: Any) -> Any:
+    def _map_members(self, mapper: Mapper, others: Sequence[Any], path: Any, size: Any, filter_empty: Any) -> Any:
         if size != self._batch_size:
-            return self._unstacked()._map(mapper, others, path, size, filter_empty)
+            return self._solid()._map(mapper, others, path, size, filter_empty)
         members = [
             member._map(mapper, cut, path, member._batch_size, filter_empty)
             for member, cut in zip(self._members, self._cut_others(others), strict=True)
@@ -344,22 +344,14 @@ class LazyShapes(LazyIndex):
                 )
         return [[column[i] for column in columns] for i in range(len(self._members))]
 
-    def _plan_mapped(self, mapper: Mapper, others: Sequence[Any], prefix: Any = ()) -> list[Any]:
+    def _plan_mapped_members(self, mapper: Mapper, others: Sequence[Any], prefix: Any = ()) -> list[Any]:
         found: list[Any] = []
         for member, cut in zip(self._members, self._cut_others(others), strict=True):
             found += ApplyOps._plan_mapped(member, mapper, cut, prefix)
         return found
 
-    def _on(self, device: Any, non_blocking: bool = False) -> Any:
-        return self._each_member(lambda member: member._on(device, non_blocking))
-
-    def _cast(self, dtype: torch.dtype, cast_filter: CastFilter = None) -> Any:
-        if cast_filter is None:
-            return super()._cast(dtype)
-        return self._with([member._cast(dtype, cast_filter) for member in self._members])
-
-    def _cast_each(self, attrs: Any, non_blocking: bool) -> Any:
-        return self._each_member(lambda member: member._cast_each(attrs, non_blocking))
+    def _each_member_by(self, name: str, *args: Any) -> Any:
+        return self._each_member(lambda member: getattr(member, name)(*args))
 
     def empty(self, recurse: bool = False, *, batch_size: Any = None, device: Any = UNSET, names: Any = UNSET) -> Any:
         """A lazy stack of empty members; of another batch size a dense container."""

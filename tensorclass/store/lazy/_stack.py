@@ -12,19 +12,18 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import STORAGE, TensorCollection, store_of, unravel_key_to_tuple
+from ...core import STORAGE, Key, TensorCollection, store_of, unravel_key_to_tuple
 from ...core._base import Names
 from ...core._device import Device
 from ...core._exported import dumped, restored
-from ...core._keys import Key
 from ...core._pytree import trusted
 from ...core._views import KeysView, LeafTest
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
-from ...ops import Join
+from ...ops import UNSET, Join
 from ...ops._join import JoinOps
 from ...ops._keys import KeyOps
-from ...ops._mapping import UNSET, MappingOps
-from ...ops._operands import Pointwise
+from ...ops._mapping import MappingOps
+from ...ops._operands import Pointwise, arranged
 from ...ops._undo import FLATTENED_KEYS, UNFLATTENED_KEYS
 from .._dict import TensorDict
 from . import _entries as entries
@@ -110,14 +109,14 @@ class LazyStackedTensorDict(LazyShapes):
 
     def insert(self, index: int, tensordict: Any) -> None:
         """Add a member before a position, as `list.insert` does; arguments and errors as for `append`."""
-        self._require_list_unlocked("insert a member")
+        TensorCollection._require_unlocked(self, "insert a member")
         self._require_member(tensordict)
         self._name_members([tensordict])
         self._members.insert(index, tensordict)
 
     def extend(self, tensordict: Iterable[Any] | TensorCollection) -> None:
         """Add several members at the end, all or none; a container is unbound along the stack dim."""
-        self._require_list_unlocked("add members")
+        TensorCollection._require_unlocked(self, "add members")
         given = JoinOps.unbind(tensordict, self.stack_dim) if isinstance(tensordict, JoinOps) else list(tensordict)  # type: ignore[arg-type]  # no container
         for member in given:
             self._require_member(member)
@@ -240,9 +239,6 @@ class LazyStackedTensorDict(LazyShapes):
         """All but some of the entries of every member; stays lazy."""
         return self._members_by(lambda m: KeyOps.exclude(m, *keys), inplace)
 
-    def _without(self, paths: set[tuple[str, ...]]) -> Any:
-        return self._with([member._without(paths) for member in self._members])
-
     @FLATTENED_KEYS
     def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: LeafTest = None) -> Any:
         """One level of keys in every member; stays lazy."""
@@ -317,16 +313,16 @@ class LazyStackedTensorDict(LazyShapes):
 
     # ---- operands ------------------------------------------------------------------------------------------------
 
-    def _arrange(self, other: Any) -> Any:
+    def _arrange_members(self, other: Any) -> Any:
         """Another container as a lazy stack like this one; its elements are views."""
         store = store_of(other)
         count, dim = len(self._members), self.stack_dim
         if store._stacked and (store.stack_dim, len(store._members)) == (dim, count):
-            return self._new([m._arrange(o) for m, o in zip(self._members, store._members, strict=True)], dim)
+            return self._new([arranged(m, o) for m, o in zip(self._members, store._members, strict=True)], dim)
         cut = self._spread_source(other, self._batch_size, dim, ())
-        return self._new([m._arrange(o) for m, o in zip(self._members, cut, strict=True)], dim)
+        return self._new([arranged(m, o) for m, o in zip(self._members, cut, strict=True)], dim)
 
-    def _broadcast(self, value: Tensor) -> list[Tensor | None]:
+    def _broadcast_members(self, value: Tensor) -> list[Tensor | None]:
         """Cut along the stack dim, and over each member what it is there."""
         count, dim = len(self._members), self.stack_dim
         wide = value.reshape((1,) * (len(self._batch_size) - value.ndim) + value.shape)
@@ -356,14 +352,14 @@ class LazyStackedTensorDict(LazyShapes):
                 if not how.new_dim:
                     raise
         if not how.new_dim:
-            return JoinOps.cat([item._unstacked() for item in items], dim)
+            return JoinOps.cat([item._solid() for item in items], dim)
         return first._new([MappingOps.clone(item) for item in items], dim)
 
     def _join_row(self, row: Sequence[Any], dim: int, new_dim: bool) -> Any:
         """Members that join each other, by the policies of the typed class over the stack if there is one."""
         join = JoinOps.stack if new_dim else JoinOps.cat
         cls: Any = self._joiner
-        if not hasattr(cls, "_wrap"):
+        if not cls._layered:
             return join(row, dim)
         typed: Any = join([cls._wrap(member) for member in row], dim)
         return typed._store
@@ -394,7 +390,7 @@ def _flatten(stack: LazyStackedTensorDict) -> tuple[list[Any], Any]:
     # Stacked entries have the stack dim, those of members don't; a stack without tensors is what vmap makes of a spec.
     if _is_for_vmap() and any([member._leaves(STORAGE) for member in stack._members]):
         try:
-            dense = stack._unstacked()
+            dense = stack._solid()
         except (StructureError, BatchSizeError):  # members that differ can be passed along, unmapped
             return list(stack._members), _context(stack)
         children, context = pytree.SUPPORTED_NODES[TensorDict].flatten_fn(dense)

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core import TensorCollection, store_of
-from ...core._repr import is_typed
+from ...core import TensorCollection, is_typed, store_of
 from ...errors import ArgumentError, StructureError, UnsupportedOperationError
 from .._dict import TensorDict
 from . import _entries as entries

@@ -14,14 +14,13 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ..._flags import flags
-from ...core import BATCHED, VALUES, TensorCollection, batch_shape, join_path, store_of, unravel_key_to_tuple
-from ...core._keys import Path
-from ...errors import BatchSizeError, KeyThroughLeafError, UnsupportedOperationError
-from ...ops._inplace import InplaceOps, _scalar_like
+from ...core import BATCHED, VALUES, Path, TensorCollection, batch_shape, join_path, store_of, unravel_key_to_tuple
+from ...errors import BatchSizeError, KeyThroughLeafError
+from ...ops._inplace import InplaceOps, scalar_like
 from ...ops._join import JoinOps
 from ...ops._lengths import Ragged, has_lengths
 from ...ops._mapping import MappingOps
-from ...ops._steps import Copy, Later, copied_alike
+from ...ops._steps import Copy, Later
 from ...ops._writable import require_writable, takes
 from .._dict import TensorDict
 from .._fitting import mismatch
@@ -159,10 +158,10 @@ class LazyWrites(LazyBase):
             rows.append(self._cut_list(key, list(row), dim - 1))
         return [list(column) for column in zip(*rows, strict=True)]
 
-    def _holder(self, path: Path, create: bool) -> Any:
+    def _holder(self, path: Path, create: bool | None) -> Any:
         """The container that holds the last part: containers are made in the members that lack them."""
-        if len(path) == 1:
-            return self
+        if len(path) == 1 or create is None:
+            return super()._holder(path, create)
         key = path[0]
         for position, member in enumerate(self._members):
             child = member._outline().get(key)
@@ -192,21 +191,13 @@ class LazyWrites(LazyBase):
         if self.hook_in is not None or not (isinstance(source, TensorCollection) and source._stacked):
             super()._plan_update(source, prefix, wanted, inplace, is_leaf, plan, in_place)
             return
-        wrap: Callable[[Any], Any] = getattr(self._joiner, "_wrap", lambda member: member)
+        wrap: Callable[[Any], Any] = self._joiner._wrap if self._joiner._layered else lambda member: member
         shares = self._cut_container(join_path(prefix), source)
         for position, (member, share) in enumerate(zip(self._members, shares, strict=True)):
             found: dict[Path, Any] = {}
             wrap(member)._plan_update(share, prefix, wanted, inplace, is_leaf, plan, found)
             for path, value in found.items():
                 in_place.setdefault(path, Rows([_ABSENT] * len(shares))).each[position] = value
-
-    def _replace_all(self, source: TensorCollection, clone: bool) -> Self:
-        if source._batch_size != self._batch_size:
-            raise UnsupportedOperationError(
-                f"update: a lazy stack of batch size {list(self._batch_size)} can't take over the batch size "
-                f"{list(source._batch_size)}; make a new stack, or `densify` first"
-            )
-        return LazyWrites.update(self, source, clone)
 
     # ---- in place ------------------------------------------------------------------------------------------------
 
@@ -245,20 +236,6 @@ class LazyWrites(LazyBase):
     def _plan_at(self, parts: Any, source: Any, prefix: Path, wanted: list[Path] | None) -> list[Copy]:
         """The writes of a value at an index over the batch dims of the stack."""
         raise NotImplementedError
-
-    def _copied_alike(self, source: Any, whole: bool, non_blocking: bool) -> bool:
-        """Of a stack along the same dim, member by member."""
-        if type(source) is not type(self) or source.stack_dim != self.stack_dim:
-            return False
-        members, others = list(self._members), list(source._members)
-        targets: list[Tensor] = []
-        sources: list[Tensor] = []
-        if len(members) != len(others):
-            return False
-        for member, other in zip(members, others, strict=True):
-            if type(other) is not type(member) or member._beside(other, targets, sources, True, whole) is None:
-                return False
-        return copied_alike(targets, targets, sources, False, non_blocking)
 
     def _set_at(self, index: Any, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         member = self._member(index) if type(index) is int else None
@@ -377,7 +354,7 @@ class LazyWrites(LazyBase):
         self._refuse_frozen("fill")
         for leaf in leaves:
             if not takes(leaf, value):
-                _scalar_like(value, leaf)
+                scalar_like(value, leaf)
                 require_writable(leaf, ())
 
     def where(
