@@ -42,7 +42,7 @@ from ._levels import by_level
 from ._mapping import MappingOps, foreach_is_safe, require_once, wanted_paths
 from ._steps import Copy as Copy
 from ._steps import apart, carry_out, copied, copied_alike
-from ._writable import NUMBERS, overflows, rank, require_writable, takes
+from ._writable import NUMBERS, as_source, rank, require_writable, scalar_like, takes
 
 
 @flags
@@ -560,39 +560,6 @@ def spread(source: Tensor, size: torch.Size, event: torch.Size, source_dims: int
             f"{list(event)}), got {list(shape)}; a value broadcasts over batch dims, never over event dims"
         )
     return source.expand(target)
-
-
-def as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
-    if isinstance(value, Tensor):
-        return value
-    if isinstance(value, (bool, int, float, complex)):
-        return scalar_like(value, entry, path)
-    try:
-        source = torch.as_tensor(value, device=entry.device)
-        if isinstance(value, (list, tuple)) and overflows(value, entry.dtype):
-            raise StructureError(
-                f"in-place write: `{join_path(path)}` holds {entry.dtype}, which can't hold {value!r:.80} without loss"
-            )
-        return source
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise StructureError(
-            f"in-place write: `{join_path(path)}` is a tensor of {entry.dtype}, got a {type(value).__name__}: "
-            f"{value!r:.60}"
-        ) from error
-
-
-def scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
-    """A number as a 0-d tensor of the leaf's dtype; refused where the leaf can't hold it."""
-    exact = int(value) if isinstance(value, float) and leaf.dtype is torch.uint64 and value.is_integer() else value
-    try:
-        number = torch.tensor(exact, dtype=leaf.dtype, device=leaf.device)
-    except (RuntimeError, OverflowError, TypeError, ValueError):  # too large, or complex where the leaf is real
-        number = None
-    lossy = number is None or ((rank(value) > rank(leaf) or rank(leaf) < 2) and number.item() != value)
-    if number is None or lossy or overflows(value, leaf.dtype):
-        where = f"`{join_path(path)}`" if path else "a leaf"
-        raise StructureError(f"in-place write: {where} holds {leaf.dtype}, which can't hold {value!r} without loss")
-    return number
 
 
 def _keys(source: Any) -> set[str]:

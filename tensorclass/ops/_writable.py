@@ -1,4 +1,4 @@
-"""Why torch can't write a tensor in place: asked of every leaf before the first one is written."""
+"""What a tensor can take in place: asked of every leaf before the first one is written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..core import Path, join_path
-from ..errors import UnsupportedOperationError
+from ..errors import StructureError, UnsupportedOperationError
 
 NUMBERS: Final = (int, float, bool)
 _WIDE: Final = (torch.float32, torch.float64, torch.int64, torch.int32)
@@ -88,3 +88,36 @@ def require_writable(leaf: Tensor, path: Path) -> None:
     if problem:
         where = f"`{join_path(path)}`" if path else "a leaf"
         raise UnsupportedOperationError(f"in-place write: {where} {problem}; nothing was written")
+
+
+def as_source(value: Any, entry: Tensor, path: Path) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, (bool, int, float, complex)):
+        return scalar_like(value, entry, path)
+    try:
+        source = torch.as_tensor(value, device=entry.device)
+        if isinstance(value, (list, tuple)) and overflows(value, entry.dtype):
+            raise StructureError(
+                f"in-place write: `{join_path(path)}` holds {entry.dtype}, which can't hold {value!r:.80} without loss"
+            )
+        return source
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise StructureError(
+            f"in-place write: `{join_path(path)}` is a tensor of {entry.dtype}, got a {type(value).__name__}: "
+            f"{value!r:.60}"
+        ) from error
+
+
+def scalar_like(value: Any, leaf: Tensor, path: Path = ()) -> Tensor:
+    """A number as a 0-d tensor of the leaf's dtype; refused where the leaf can't hold it."""
+    exact = int(value) if isinstance(value, float) and leaf.dtype is torch.uint64 and value.is_integer() else value
+    try:
+        number = torch.tensor(exact, dtype=leaf.dtype, device=leaf.device)
+    except (RuntimeError, OverflowError, TypeError, ValueError):  # too large, or complex where the leaf is real
+        number = None
+    lossy = number is None or ((rank(value) > rank(leaf) or rank(leaf) < 2) and number.item() != value)
+    if number is None or lossy or overflows(value, leaf.dtype):
+        where = f"`{join_path(path)}`" if path else "a leaf"
+        raise StructureError(f"in-place write: {where} holds {leaf.dtype}, which can't hold {value!r} without loss")
+    return number

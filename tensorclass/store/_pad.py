@@ -13,9 +13,8 @@ from typing_extensions import Self
 from .._flags import flags
 from ..core import Path, TensorCollection, is_typed, join_path
 from ..errors import BatchSizeError, StructureError
-from ..ops._inplace import scalar_like
 from ..ops._lengths import Ragged, has_lengths
-from ..ops._writable import takes
+from ..ops._writable import scalar_like, takes
 from ._consolidate import PackOps
 from .entries._nodes import NonTensorStack, Unbatched
 from .entries._non_tensor import MetaData

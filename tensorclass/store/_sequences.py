@@ -11,7 +11,7 @@ from torch import Tensor
 from ..core import Key, Path, TensorCollection, is_typed, join_path, unravel_key_to_tuple
 from ..errors import ArgumentError, BatchIndexError, MissingKeyError, StructureError, did_you_mean
 from ..ops import stack
-from ..ops._inplace import scalar_like
+from ..ops._writable import scalar_like
 from ._dict import TensorDict
 from ._pad import Fill, pad_leaf
 from ._pad import padded as pad_batch

@@ -26,8 +26,7 @@ from ...core._repr import short_dtype
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ...ops import Join
 from ...ops._index import is_plain, normalise
-from ...ops._inplace import as_source
-from ...ops._writable import rank, same_storage, unwritable
+from ...ops._writable import as_source, rank, same_storage, unwritable
 from ._nodes import Node
 from ._ragged_ops import NUMBERS, RaggedOps, mask_of
 from ._rows import Held, Rows, counted, holds, leaves_of, nesting, pack, padded_rows, spans_of, table_of, write_rows

@@ -16,12 +16,12 @@ from typing_extensions import Self
 from ..._flags import flags
 from ...core import BATCHED, VALUES, Path, TensorCollection, batch_shape, join_path, store_of, unravel_key_to_tuple
 from ...errors import BatchSizeError, KeyThroughLeafError
-from ...ops._inplace import InplaceOps, scalar_like
+from ...ops._inplace import InplaceOps
 from ...ops._join import JoinOps
 from ...ops._lengths import Ragged, has_lengths
 from ...ops._mapping import MappingOps
 from ...ops._steps import Copy, Later
-from ...ops._writable import require_writable, takes
+from ...ops._writable import require_writable, scalar_like, takes
 from .._dict import TensorDict
 from .._fitting import mismatch
 from ..entries._nodes import Node, NonTensorStack, Unbatched
