@@ -47,6 +47,7 @@ from ._reading import BatchIndex as BatchIndex
 from ._reading import IndexPart as IndexPart
 from ._reading import ReadingOps, below
 from ._reading import Unset as Unset
+from ._steps import any_tracked
 
 
 @flags
@@ -573,7 +574,7 @@ def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tens
     unknown = sorted(kwargs.keys() - {"memory_format"}) if kwargs else None
     if unknown:
         raise ArgumentError(f"clone() has no argument {unknown[0]!r:.200}; it takes `recurse` and `memory_format`")
-    tracked = torch.is_grad_enabled() and True in [leaf.requires_grad for leaf in leaves]
+    tracked = torch.is_grad_enabled() and any_tracked(leaves)
     if not kwargs and len(leaves) > 3 and not tracked and foreach_is_safe():  # its autograd refuses integers
         try:
             return torch._foreach_clone(leaves)  # pyright: ignore[reportPrivateImportUsage]  # torch offers it under this name only

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from ..core import Path
 
@@ -84,13 +85,13 @@ def copied_alike(
     for target, source in () if alike else zip(targets, sources, strict=True):
         if target.dtype is not source.dtype or source.is_nested or target.shape != source.shape:
             return False
-    if torch.compiler.is_compiling():  # dynamo can't ask whether a tensor was made in inference mode
+    if is_dynamo_compiling():  # which can't ask whether a tensor was made in inference mode
         if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
             return False
         targets = [leaf[index] for leaf in leaves] if views is None else views
         _copy(targets, apart(targets, sources), non_blocking)
         return True
-    if _any_tracked(*leaves) or not all(map(Tensor.is_contiguous, leaves)) or any(map(Tensor.is_inference, leaves)):
+    if _any_tracked(*leaves) or not all(map(_contiguous, leaves)) or any(map(_inference, leaves)):
         return False
     if _interpreters() is not None or _aliases(tuple(targets), {}, tuple(sources)):
         sources = apart(targets if views is not None else [leaf[index] for leaf in leaves], sources)
@@ -124,10 +125,18 @@ def apart(targets: list[Tensor], sources: list[Tensor], own: bool = True) -> lis
     return _copied_apart(targets, sources, own) if _aliases(tuple(targets), {}, tuple(sources)) else sources
 
 
+_contiguous, _inference = Tensor.is_contiguous, Tensor.is_inference
 _interpreters = torch._C._functorch.peek_interpreter_stack  # pyright: ignore[reportAttributeAccessIssue]  # a C module
 _any_tracked: Callable[..., bool] = getattr(
     torch._C, "_any_requires_grad", lambda *tensors: any([tensor.requires_grad for tensor in tensors])
 )
+
+
+def any_tracked(leaves: Sequence[Tensor]) -> bool:
+    """Whether a tensor requires grad; dynamo does not know the one call that says it."""
+    return True in [leaf.requires_grad for leaf in leaves] if is_dynamo_compiling() else _any_tracked(*leaves)
+
+
 _aliases: Callable[..., bool] = getattr(torch._C, "_any_output_is_alias_to_input_or_output", lambda *_: True)
 """Whether tensors share a storage with others, or with each other, in one call; a closer look where torch lacks it."""
 

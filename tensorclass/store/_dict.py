@@ -46,6 +46,7 @@ from .entries._nodes import Node, NonTensorStack, Unbatched
 from .entries._non_tensor import NonTensorData, UnbatchedTensor, presented, same_entry, stays_one
 
 _ABSENT: Any = object()
+_new = object.__new__
 _CHANGED = "another thread added or removed keys during the operation; lock the container first"
 
 
@@ -158,7 +159,7 @@ class TensorDict(TensorDictBase):
     def _of(
         cls, data: dict[str, Any], batch_size: torch.Size, device: torch.device | None, names: Names, plain: bool
     ) -> Self:
-        new = object.__new__(cls)
+        new = _new(cls)
         new._data = data
         new._batch_size = batch_size
         new._device = device
