@@ -233,7 +233,7 @@ class InplaceOps(IndexOps):
         if self._beside(value, leaves, sources, "index", whole) is None or not leaves:
             return False
         alike = type(index) is int and self._layered and not given and self._is_rigid()
-        alike = alike and value._store._batch_size == size[1:]
+        alike = alike and value._store._batch_size == size[1:]  # pyright: ignore[reportAttributeAccessIssue]  # of one class
         return copied_alike(leaves, None if alike else [leaf[index] for leaf in leaves], sources, alike, index=index)
 
     def _fill_at(self, index: Any, value: Any, key: str | None = None) -> bool:
