@@ -53,7 +53,8 @@ def make_field(row: Row, annotation: Any, owner: type) -> FieldSpec:
     spec = apply_parsed(_plain(row), annotation, parsed)
     spec = spec.replace(join=join_policy(parsed, row.info.join), produced=row.info.produced)
     check_fill(spec)
-    return spec.replace(default=check_default(spec))
+    default = check_default(spec)
+    return spec if default is spec.default else spec.replace(default=default)
 
 
 def _plain(row: Row) -> FieldSpec:

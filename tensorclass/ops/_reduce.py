@@ -186,23 +186,26 @@ def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = 
     """One batch dim of plain tensors, whose dtypes stay where a class declares them; None for the general way."""
     store = self._store if self._layered else self  # whose slots are read faster
     typed = declared and store is not self
-    if not store._plain or store._names is not None:
+    mixed = not store._plain  # objects and nested classes, whose declarations say as much
+    if store._stacked or store._names is not None or (mixed and not (typed and self._is_rigid(True))):
         return None
     size, function = tuple(store._batch_size), reducer.function
     if not -len(size) <= dim < len(size):
         return None
-    leaves: list[Tensor] = []
-    twin = store._open(leaves, VALUES)
-    if not twin._plain:  # another thread has written something else
-        return None
     at = dim % len(size)
+    left = store._batch_size if stays else torch.Size(size[:at] + size[at + 1 :])
+    leaves: list[Tensor] = []
     try:
+        if mixed:
+            return self._wrap(store._solid()._each(lambda leaf: function(leaf, at), left, None, VALUES))
+        twin = store._open(leaves, VALUES)
+        if not twin._plain:  # another thread has written something else
+            return None
         new = [function(leaf, at) for leaf in leaves]
     except (RuntimeError, IndexError):  # the general way says of which leaf
         return None
     if typed and not self._is_rigid(True) and [v.dtype for v in leaves] != [v.dtype for v in new]:
         return None
-    left = store._batch_size if stays else torch.Size(size[:at] + size[at + 1 :])
     result = (twin if declared else untyped(twin))._refill(new, left, None, VALUES)
     return self._wrap(result) if typed else result
 
