@@ -143,10 +143,13 @@ class InplaceOps(IndexOps):
         """
         if self._stacked:
             return self._through("fill_", key, value)  # type: ignore[no-any-return]  # a stack of this class
-        leaves = self._fillable(value, key) if type(key) is str else None
-        if leaves is not None:
-            leaves[0].fill_(value)
-            return self
+        if type(key) is str:
+            if self._layered:
+                self._refuse_frozen("write in place", key)
+            leaf = self._live().get(key)
+            if type(leaf) is Tensor and takes(leaf, value):
+                leaf.fill_(value)
+                return self
         entry = self._read(unravel_key_to_tuple(key))
         if isinstance(entry, TensorCollection):
             self._refuse_frozen("fill_", "")

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from ..core import Path, join_path
 from ..errors import StructureError, UnsupportedOperationError
@@ -77,7 +78,7 @@ def takes(leaf: Tensor, value: Any) -> bool:
         return False
     if (type(value) is float and not dtype.is_floating_point) or leaf.requires_grad or not leaf.is_contiguous():
         return False
-    if torch.compiler.is_compiling():
+    if is_dynamo_compiling():
         return True
     return not leaf.is_inference() and not (leaf._is_view() and leaf._base is not None and leaf._base.requires_grad)
 
