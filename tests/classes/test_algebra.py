@@ -244,6 +244,8 @@ def test_titles_end():
     cls = type("Title", (TensorClass,), {"__annotations__": dict.fromkeys([*names, "f", "rest"], Tensor)})
     assert pick(cls, *names).__name__ == "_".join(["Title", *names])  # 60 of them
     assert pick(cls, *names, "f").__name__ == "_".join(["Title", *names[:4], "and_2"])
+    long = type("L" * 70, (TensorClass,), {"__annotations__": dict.fromkeys("abc", Tensor)})
+    assert pick(long, "a", "b").__name__ == f"{'L' * 70}_a_and_1"
 
 
 def test_classes_are_real():

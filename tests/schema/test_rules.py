@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 import pytest
 import torch
@@ -11,9 +11,10 @@ from torch import Tensor
 
 from tensorclass import Ragged, TensorClass, TensorDict, field, schema
 from tensorclass._schema import parse_dims
+from tensorclass._schema._annotations import missing_members
 from tensorclass._schema._constraints import broken
 from tensorclass._schema._domain import Sizes, dtypes_of, numbers
-from tensorclass._schema._dtypes import Shape
+from tensorclass._schema._dtypes import Shape, family_of
 from tensorclass._schema._json import decode, encode, encode_lists
 from tensorclass._schema._resolve import substitute
 from tensorclass._schema._spec import encode_default, short
@@ -307,3 +308,39 @@ def test_narrower_python_types():
     for name, kind in {"a": Literal[3], "b": float, "c": list[str]}.items():
         with pytest.raises(SchemaError, match="is wider"):
             type("Wrong", (Parent,), {"__annotations__": {name: kind}})
+
+
+def test_families_of_several_dtypes_are_read_back():
+    """A family without a name of its own is written by those of its dtypes."""
+    several = family_of(torch.int32, torch.float16)
+    cls = type("Several", (TensorClass,), {"__annotations__": {"x": Annotated[Tensor, several]}})
+    assert str(schema(cls)["x"].dtype) == "Float16|Int32"
+    assert type(schema(cls)).from_dict(schema(cls).to_dict()) == schema(cls)
+
+
+def test_ranks_in_json_end():
+    """A tensor in JSON has at most 64 dims, as numpy and torch have."""
+    family = schema(Lengths)["some"].spec.dtype
+    data = encode(torch.zeros(1))["data"]
+    assert decode({"dtype": "float32", "shape": [1] * 64, "data": data}, family).ndim == 64
+    with pytest.raises(Exception, match="at most 64 numbers"):
+        decode({"dtype": "float32", "shape": [1] * 65, "data": data}, family)
+
+
+def test_members_of_interfaces():
+    """A member counts where the class has it and where only the instance has it; what is lacking is told by name."""
+
+    class Made(Protocol):
+        size: int
+
+        def run(self) -> None: ...
+
+    class Own:
+        def __init__(self) -> None:
+            self.size = 3
+
+        def run(self) -> None:
+            pass
+
+    assert missing_members(Own(), Made) == []
+    assert missing_members(3, Made) == ["run", "size"]
