@@ -112,7 +112,7 @@ class Commits:
             self._journal(False)
         self._sweep()
         self._pending: list[tuple[int, Done]] = []
-        self._since = time.monotonic()
+        self._since, self._pause = time.monotonic(), _EVERY
 
     def _compare(self, before: Asked) -> None:
         for name in ("verb", "source", "rows", "batch_size", "rows_per_shard", "seed", "skip", "detail"):
@@ -140,8 +140,10 @@ class Commits:
     def add(self, part: int, done: Done) -> None:
         """A part that is done; parts come in order."""
         self._pending.append((part, done))
-        if time.monotonic() - self._since > _EVERY:
+        if time.monotonic() - self._since > self._pause:
+            begin = time.monotonic()
             self.flush()
+            self._pause = max(_EVERY, 20 * (self._since - begin))  # a long manifest takes its time
 
     def flush(self) -> None:
         """Commit what is done: rows that failed first, so that none is in neither."""
@@ -161,7 +163,7 @@ class Commits:
         self._since = time.monotonic()
 
     def _learn(self, new: list[Done]) -> None:
-        for done in new:
+        for done in {done.cls: done for done in new}.values():
             part = class_part(done.cls)
             if self._manifest is None:
                 self._manifest, self.cls = Manifest(cls=part), done.cls

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 
 from .._flags import count
+from ..core import TensorCollection
 from ..errors import ArgumentError, TensorClassError, WorkerError, did_you_mean
 
 Job = Callable[[Any], Any]
 """What is done for each task. It is sent to a worker once; tasks are small."""
+GRAIN, MOST = 0.02, 64
+"""Short tasks go to a worker together: those of so many seconds, and at most so many."""
+_COPY = 1e-9
+"""Seconds for a byte."""
 
 
 @runtime_checkable
@@ -77,6 +84,8 @@ def cores() -> int:
 class Inline:
     """Runs tasks in this thread, when their results are asked for: `num_workers=0`."""
 
+    grain = 0.0
+
     def start(self, job: Job, workers: int | None) -> int:
         """Keep the job."""
         self._job = job
@@ -134,6 +143,8 @@ class PoolEngine:
         pool: it stays up.
     """
 
+    grain = 0.0
+
     def __init__(self, pool: Any) -> None:
         if not callable(getattr(pool, "apply_async", None)):
             raise ArgumentError(f"pool is a multiprocessing.Pool, got {pool!r:.80}")
@@ -146,11 +157,11 @@ class PoolEngine:
 
     def submit(self, task: Any) -> Any:
         """A result to come."""
-        return self._pool.apply_async(self._job.alone(task))
+        return self._pool.apply_async(self._job.job.alone(task[0]))
 
     def result(self, handle: Any) -> Any:
         """Wait for it."""
-        return handle.get()
+        return 0.0, [handle.get()]
 
     def close(self) -> None:
         """The pool is another's."""
@@ -159,24 +170,61 @@ class PoolEngine:
 def ordered(
     engine: Engine, job: Job, tasks: Iterable[Any], workers: int | None, ahead: int = 4
 ) -> Iterator[tuple[Any, Any]]:
-    """Each task with its result, in the order of the tasks; at most `ahead` of them for each worker are begun.
+    """Each task with its result, in the order of the tasks; at most `ahead` groups for each worker are begun.
 
     Raises:
         Exception: what a task raised.
     """
-    waiting: deque[tuple[Any, Any]] = deque()
+    grain, left, size = getattr(engine, "grain", GRAIN), iter(tasks), 1
+    waiting: deque[tuple[list[Any], Any]] = deque()
     try:
-        room = max(1, engine.start(job, workers)) * ahead
-        for task in tasks:
-            waiting.append((task, engine.submit(task)))
-            if len(waiting) >= room:
-                first, handle = waiting.popleft()
-                yield first, opened(engine.result(handle))
-        while waiting:
-            first, handle = waiting.popleft()
-            yield first, opened(engine.result(handle))
+        room = max(1, engine.start(Group(job), workers)) * ahead
+        while True:
+            while len(waiting) < room and (group := list(islice(left, size))):
+                waiting.append((group, engine.submit(group)))
+            if not waiting:
+                return
+            group, handle = waiting.popleft()
+            seconds, results = _each(engine, group, engine.result(handle))
+            size = max(1, min(MOST, int(grain * len(group) / seconds))) if seconds else 1
+            yield from zip(group, map(opened, results), strict=True)
     finally:
         engine.close()
+
+
+def _each(engine: Engine, group: list[Any], found: Any) -> tuple[float, list[Any]]:
+    """How long a group took, and its results; one that failed as a whole is done again, task by task."""
+    if not isinstance(found, Failed):
+        return found  # type: ignore[no-any-return]  # what a group gives
+    if len(group) == 1:
+        return 0.0, [found]
+    return 0.0, [_each(engine, [task], engine.result(engine.submit([task])))[1][0] for task in group]
+
+
+class Group:
+    """A job that does several tasks at once: what an engine takes for each, it takes for all of them.
+
+    Args:
+        job: what is done for each.
+    """
+
+    def __init__(self, job: Any) -> None:
+        self.job = job
+        self.fn = getattr(job, "fn", job)
+
+    def about(self, tasks: list[Any]) -> str:
+        """The first task in words; groups that fail are done again one by one."""
+        return str(getattr(self.job, "about", str)(tasks[0]))
+
+    def __call__(self, tasks: list[Any]) -> tuple[float, list[Any]]:
+        """How long the tasks and the copies of their results take, in seconds, and what the job gave for each."""
+        begin = time.perf_counter()
+        results = [self.job(task) for task in tasks]
+        return time.perf_counter() - begin + sum(map(_bytes, results)) * _COPY, results
+
+
+def _bytes(result: Any) -> int:
+    return int(result.bytes() if isinstance(result, TensorCollection) else getattr(result, "nbytes", 0))
 
 
 class Failed:

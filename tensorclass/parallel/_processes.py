@@ -23,7 +23,7 @@ from torch import Tensor
 
 from .._flags import count, flags
 from ..errors import ArgumentError, WorkerError
-from ._engines import Failed, Job, cores
+from ._engines import GRAIN, Failed, Job, cores
 from ._wire import Parcel, take_apart, unpicklable
 
 _INLINE = 1 << 16
@@ -84,6 +84,7 @@ class ProcessEngine:
         self._context: Any = mp.get_context(start_method)
         self._threads = threads
         self._most = tasks_per_worker
+        self.grain = 0.0 if tasks_per_worker else GRAIN
         self._workers: list[_Worker] = []
         self._waiting: deque[_Handle] = deque()
 
@@ -132,7 +133,7 @@ class ProcessEngine:
                 idle = self._spawn()
             handle = idle.handle = self._waiting.popleft()
             try:
-                idle.pipe.send(handle.task)
+                idle.pipe.send_bytes(pickle.dumps(handle.task))
             except OSError:  # it was killed
                 self._bury(idle)
 
@@ -227,7 +228,7 @@ def _work(pipe: Any, others: list[Any], job: Job, threads: int) -> None:
     torch.set_num_threads(threads)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
-            _reply(pipe, job(pipe.recv()))
+            _reply(pipe, job(pickle.loads(pipe.recv_bytes())))
 
 
 def _end_with_parent() -> None:

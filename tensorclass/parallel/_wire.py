@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -47,7 +47,11 @@ class Parcel(NamedTuple):
 
     def rebuilt(self, block: Tensor) -> Any:
         """The object around a block, whose views its tensors are."""
-        return _Unpickler(io.BytesIO(self.pickled), cut(block, self.shapes) if self.shapes else []).load()
+        if not self.shapes:
+            return pickle.loads(self.pickled)
+        unpickler: Any = pickle.Unpickler(io.BytesIO(self.pickled))
+        unpickler.persistent_load = cut(block, self.shapes).__getitem__
+        return unpickler.load()
 
 
 def take_apart(value: object, pickler: type[pickle.Pickler] = pickle.Pickler) -> Parcel:
@@ -60,24 +64,31 @@ def take_apart(value: object, pickler: type[pickle.Pickler] = pickle.Pickler) ->
     Raises:
         ArgumentError: for an object that does not pickle.
     """
-    found: list[Tensor] = []
-    places: dict[int, int] = {}
+    buffer = io.BytesIO()
+    taking: Any = _taking(pickler)(buffer, protocol=5)
+    taking.found, taking.places = [], {}
+    try:
+        taking.dump(value)
+    except (pickle.PicklingError, AttributeError, TypeError, RecursionError, RuntimeError) as error:
+        raise ArgumentError(unpicklable(value, error)) from error
+    return Parcel(buffer.getvalue(), [(tensor.dtype, tensor.shape) for tensor in taking.found], taking.found)
 
+
+@lru_cache(maxsize=4)
+def _taking(pickler: type[pickle.Pickler]) -> type[pickle.Pickler]:
     class Taking(pickler):  # type: ignore[misc, valid-type]  # a class that was given
+        found: list[Tensor]
+        places: dict[int, int]
+
         def persistent_id(self, obj: Any) -> int | None:
             if type(obj) is not Tensor or obj.layout is not torch.strided or obj.is_nested or obj.dtype not in _SIMPLE:
                 return None
-            place = places.setdefault(id(obj), len(found))
-            if place == len(found):
-                found.append(obj)
+            place = self.places.setdefault(id(obj), len(self.found))
+            if place == len(self.found):
+                self.found.append(obj)
             return place
 
-    buffer = io.BytesIO()
-    try:
-        Taking(buffer, protocol=5).dump(value)
-    except (pickle.PicklingError, AttributeError, TypeError, RecursionError, RuntimeError) as error:
-        raise ArgumentError(unpicklable(value, error)) from error
-    return Parcel(buffer.getvalue(), [(tensor.dtype, tensor.shape) for tensor in found], found)
+    return Taking
 
 
 def unpicklable(value: object, error: BaseException) -> str:
@@ -87,15 +98,3 @@ def unpicklable(value: object, error: BaseException) -> str:
         f"`{name:.80}` can't be sent to another process ({type(error).__name__}: {error!s:.300}): define classes and "
         'functions at the top level of a module, or stay in this process with engine="threads"'
     )
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: Any, tensors: Sequence[Tensor]) -> None:
-        super().__init__(file)
-        self._tensors = tensors
-
-    def persistent_load(self, pid: Any) -> Any:
-        return self._tensors[pid]
-
-
-Function = Callable[[Any], Any]

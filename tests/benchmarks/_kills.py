@@ -1,7 +1,7 @@
 """The kill matrix: rows of a mapped dataset that are lost, doubled or wrong after kills at random places.
 
 python -m tests.benchmarks._kills processes 50
-python -m tests.benchmarks._kills ray 10
+python -m tests.benchmarks._kills ray 50
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,11 @@ import torch
 from torch import Tensor
 
 from tensorclass import TensorClass, TensorClassDataset
+from tensorclass.io._optional import optional
+from tensorclass.parallel import DaskEngine, RayEngine
 from tensorclass.typing import Float32, Int64
+
+CLUSTERS = ("ray", "dask")
 
 
 class Row(TensorClass):
@@ -34,7 +40,7 @@ class Row(TensorClass):
 class Dying:
     """Doubles the values; kills its process once at each of some batches."""
 
-    def __init__(self, folder: str, at: frozenset[int]) -> None:
+    def __init__(self, folder: str, at: frozenset[int] = frozenset()) -> None:
         self.folder, self.at = folder, at
 
     def __call__(self, batch: Any) -> Any:
@@ -58,36 +64,87 @@ def judge(out: Path, count: int) -> tuple[int, int, int]:
     return lost, doubled, int((~right).sum()) + int(found.label.tolist() != sorted(found.label.tolist()))
 
 
+@contextmanager
+def cluster(engine: str) -> Iterator[str]:
+    """The address of a cluster of two workers, which outlives the drivers; empty for engines without."""
+    if engine == "ray":
+        node: Any = optional("ray.cluster_utils", "Kills of Ray", "ray").Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}
+        )
+        yield node.address
+        node.shutdown()
+    elif engine == "dask":
+        made = optional("distributed", "Kills of Dask", "dask").LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+        )
+        yield made.scheduler_address
+        made.close()
+    else:
+        yield ""
+
+
+def mapped(data: Any, fn: Any, out: Path, engine: str, address: str) -> None:
+    """A map that begins or goes on; the function of a driver."""
+    made: Any = engine
+    if engine == "ray":
+        made = RayEngine(address=address, retries=-1, num_cpus=1)
+    elif engine == "dask":
+        made = DaskEngine(address=address)
+    data.map(fn, out=out, resume=True, batch_size=4, rows_per_shard=4, num_workers=2, engine=made)
+
+
+def workers(data: Any, folder: Path, kills: int, engine: str, address: str) -> None:
+    """Workers are killed at random batches."""
+    (folder / "marks").mkdir()
+    at = frozenset(random.Random(0).sample(range(0, len(data), 4), kills))
+    begin = time.monotonic()
+    mapped(data, Dying(str(folder / "marks"), at), folder / "workers", engine, address)
+    done = len(list((folder / "marks").iterdir()))
+    print(engine, "workers killed", done, "lost, doubled, wrong", judge(folder / "workers", len(data)), end=" ")
+    print(f"{time.monotonic() - begin:.1f} s", flush=True)
+
+
+def drivers(data: Any, folder: Path, kills: int, engine: str, address: str) -> None:
+    """Drivers are killed at random times; those of a cluster after they have connected."""
+    chance, calm = random.Random(0), Dying(str(folder))
+    context = multiprocessing.get_context("spawn" if engine in CLUSTERS else "fork")
+    for number in range(kills):
+        args = (data, calm, folder / "drivers", engine, address)
+        driver = context.Process(target=mapped, args=args)
+        before = _shards(folder)
+        driver.start()
+        if engine in CLUSTERS:
+            until = time.monotonic() + 60
+            while driver.is_alive() and _shards(folder) <= before and time.monotonic() < until:
+                time.sleep(0.02)
+        driver.join(0.02 + chance.random() * 0.15)
+        driver.kill()
+        driver.join()
+        if number % 10 == 9:
+            print(engine, number + 1, "drivers killed,", _shards(folder), "shards", flush=True)
+    mapped(data, calm, folder / "drivers", engine, address)
+    print(engine, "drivers killed", kills, "lost, doubled, wrong", judge(folder / "drivers", len(data)), flush=True)
+
+
+def _shards(folder: Path) -> int:
+    try:
+        return sum(name.endswith(".safetensors") for name in os.listdir(folder / "drivers"))
+    except FileNotFoundError:
+        return 0
+
+
 def main(engine: str, kills: int) -> None:
     """Workers are killed, then drivers."""
-    count, chance = max(400, 8 * kills), random.Random(0)
     folder = Path(tempfile.mkdtemp())
+    count = max(400, (400 if engine in CLUSTERS else 8) * kills)
     with TensorClassDataset.create(folder / "source", Row, rows_per_shard=100) as writer:
         labels = torch.arange(count)
         writer.append(Row(labels, labels[:, None].expand(count, 16).float()))
     data = TensorClassDataset(folder / "source", Row)
-    how: dict[str, Any] = {"batch_size": 4, "rows_per_shard": 4, "num_workers": 2, "engine": engine}
-    if engine != "threads":
-        (folder / "marks").mkdir()
-        at = frozenset(chance.sample(range(0, count, 4), kills))
-        begin = time.monotonic()
-        data.map(Dying(str(folder / "marks"), at), out=folder / "workers", **how)
-        done = len(list((folder / "marks").iterdir()))
-        print(engine, "workers killed", done, "lost, doubled, wrong", judge(folder / "workers", count), end=" ")
-        print(f"{time.monotonic() - begin:.1f} s", flush=True)
-    if engine not in ("threads", "processes"):
-        return
-    calm = Dying(str(folder), frozenset())
-    for _ in range(kills):
-        driver = multiprocessing.get_context("fork").Process(
-            target=data.map, args=(calm,), kwargs={"out": folder / "drivers", "resume": True, **how}
-        )
-        driver.start()
-        driver.join(0.02 + chance.random() * 0.15)
-        driver.kill()
-        driver.join()
-    data.map(calm, out=folder / "drivers", resume=True, **how)
-    print(engine, "drivers killed", kills, "lost, doubled, wrong", judge(folder / "drivers", count), flush=True)
+    with cluster(engine) as address:
+        if engine != "threads":
+            workers(data, folder, kills, engine, address)
+        drivers(data, folder, kills, engine, address)
 
 
 if __name__ == "__main__":
