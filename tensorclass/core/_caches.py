@@ -108,7 +108,7 @@ KEPT = MappingProxyType({
     "io._remote._RECENT": "sixteen remote files",
     "io._remote._trace": "one check of the answers of http servers",
     "parallel._clusters._JOBS": "one map, in a worker of Ray or Dask",
-    "parallel._structure._digest": "the digests of 256 structures, which hold names, dtypes and shapes",
+    "parallel._structure._LAYOUTS": "the layouts of 256 structures, which hold names, dtypes and shapes",
     "parallel._transfer._KNOWN": "what the ranks of a process group have told each other; weak keys",
     "parallel._transfer._LAST": "transfers that are awaited; weak values",
     "core._pytree: torch.serialization.add_safe_globals": "what `trusted` marks",

@@ -43,39 +43,19 @@ def runs_of(leaves: Sequence[Tensor]) -> list[Run]:
 
 
 @torch.no_grad()
-def joined(leaves: Sequence[Tensor], run: Run, device: torch.device, out: Tensor | None = None) -> Tensor:
+def joined(leaves: Sequence[Tensor], run: Run, device: torch.device) -> Tensor:
     """The leaves of a run as one tensor of one dim."""
-    flat = [leaves[place] for place in run.places]
-    flat = [leaf if leaf.ndim == 1 else leaf.reshape(-1) for leaf in flat]
-    if any([leaf.device != device for leaf in flat]):
-        flat = [leaf.to(device) for leaf in flat]
-    if out is None:
-        return torch.cat(flat)
-    if run.dtype.itemsize == 1 and run.dtype not in (torch.uint8, torch.int8, torch.bool):  # of 8 bits, with a point
-        torch.cat([leaf.view(torch.uint8) for leaf in flat], out=out.view(torch.uint8))
-    else:
-        torch.cat(flat, out=out)
-    return out
-
-
-def fill(block: Tensor, leaves: Sequence[Tensor], runs: Sequence[Run]) -> None:
-    """Copy leaves into a block: uint8."""
-    begin = 0
-    for run in runs:
-        end = begin + run.numel * run.dtype.itemsize
-        joined(leaves, run, block.device, block[begin:end].view(run.dtype))
-        begin += run.room
+    return torch.cat([leaves[place].reshape(-1).to(device) for place in run.places])
 
 
 def parted(block: Tensor, leaves: Sequence[Tensor], runs: Sequence[Run]) -> list[Tensor]:
-    """Values for leaves as views of a block."""
+    """Room for the values of leaves, as views of a block."""
     found: list[Tensor] = [block] * len(leaves)
     begin = 0
     for run in runs:
         end = begin + run.numel * run.dtype.itemsize
         for place, part in zip(run.places, block[begin:end].view(run.dtype).split(run.sizes), strict=True):
-            shape = leaves[place].shape
-            found[place] = part if len(shape) == 1 else part.view(shape)
+            found[place] = part.view(leaves[place].shape)
         begin += run.room
     return found
 
@@ -86,6 +66,8 @@ def check_writable(leaves: Sequence[Tensor], names: Sequence[str]) -> None:
     Raises:
         UnsupportedOperationError: with the name.
     """
+    if all(map(Tensor.is_contiguous, leaves)) and not any(map(Tensor.is_inference, leaves)):
+        return
     for leaf, name in zip(leaves, names, strict=True):
         problem = unwritable(leaf, False)
         if problem:

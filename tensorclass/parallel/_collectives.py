@@ -11,10 +11,10 @@ from torch import Tensor
 
 from ..core import VALUES
 from ..errors import ArgumentError, StructureError, TensorClassError, UnsupportedOperationError, WorkerError
-from ._blocks import Run, check_writable, joined, runs_of, write
+from ._blocks import Run, check_writable, joined, write
 from ._links import BUCKET, all_bytes, bytes_on, device_of, group_of, peer_of, pieces, rank_in, talking
 from ._structure import Structure, difference
-from ._transfer import FRAME, Incoming, Message, message_of, packed, problem_message, take, unpacked, whole_message
+from ._transfer import Incoming, outgoing, packed, parts_of, problem_message, take, unpacked, whole_message
 
 _REMOTE = 2**29
 """The tag of `init_remote`, which `send` can't have."""
@@ -112,7 +112,7 @@ def init_remote(batch: Any, dst: Any, group: Any, use_broadcast: bool) -> None:
     except FAULTS as problem:
         error, whole = problem, problem_message(problem, device_of(found))
     with talking(found, f"init_remote to rank {peer}"):
-        for part in (whole[:FRAME], *pieces(whole[FRAME:])):
+        for part in parts_of(whole):
             found.send([part], peer, 2 * _REMOTE).wait()
     if error is not None:
         raise error
@@ -160,7 +160,7 @@ class Reducing:
 
     def __init__(self, group: Any, structure: Structure, op: Any, root: int | None, bucket: int | None) -> None:
         self._group, self._structure, self._root = group, structure, root
-        self._runs = runs_of(structure.leaves)
+        self._runs = structure.runs
         self._average = op == dist.ReduceOp.AVG
         device = device_of(group)
         self._flat: list[Tensor] = []
@@ -222,7 +222,7 @@ def _reduction(batch: Any, op: Any, group: Any, root: Any, early: bool, bucket: 
             raise ArgumentError(f"bucket_bytes is a number from 1, got {bucket!r:.40}")
         structure = Structure(batch)
         check_writable(structure.leaves, structure.names)
-        for run in runs_of(structure.leaves):
+        for run in structure.runs:
             _check_reducible(run, structure.names, wanted, found)
     except FAULTS as error:
         problem = error
@@ -280,14 +280,14 @@ def gather_and_stack(batch: Any, dst: int, group: Any) -> Any:
         problem = error
     structure = _agree(found, structure, problem, "gather_and_stack")
     if mine != root:
-        whole_row = message_of(batch, structure, False, device_of(found))
+        parts, _ = outgoing(batch, structure, False, device_of(found))
         with talking(found, f"gather_and_stack to rank {root}"):
-            for part in (whole_row[:FRAME], *pieces(whole_row[FRAME:])):
+            for part in parts:
                 found.send([part], root, 2 * _REMOTE).wait()
         return None
     others = [rank for rank in range(found.size()) if rank != root]
-    messages: list[Message] = [Incoming(found, rank, _REMOTE).message() for rank in others]
-    for number, message in enumerate(messages):
+    messages = [Incoming(found, rank, _REMOTE).message() for rank in others]
+    for number, message in enumerate(filter(None, messages)):
         target = batch[number]
         take(target, Structure(target), message)
     return batch

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..errors import ArgumentError, UnsupportedOperationError, WorkerError
+from ..errors import ArgumentError, TensorClassError, UnsupportedOperationError, WorkerError
 
 BUCKET = 256 << 20
 """The most bytes that move at once."""
@@ -92,21 +91,26 @@ def pieces(block: Tensor) -> Sequence[Tensor]:
     return block.split(BUCKET) if len(block) > BUCKET else [block] if len(block) else []
 
 
-@contextmanager
-def talking(group: Any, doing: str) -> Iterator[None]:
+class talking:  # a block, as `torch.no_grad`; a generator takes three times as long
     """A block in which other ranks must answer.
 
     Raises:
         WorkerError: when one does not, within the time-out of the group, or has died.
     """
-    try:
-        yield
-    except RuntimeError as error:
-        if isinstance(error, (ArgumentError, WorkerError)) or hasattr(error, "problems"):
-            raise
+
+    def __init__(self, group: Any, doing: str) -> None:
+        self._group, self._doing = group, doing
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None or not isinstance(error, RuntimeError) or isinstance(error, TensorClassError):
+            return
+        group = self._group
         raise WorkerError(
-            f"{doing} on rank {group.rank()} of {group.size()}: another rank died, or did not answer within the "
-            f"time-out of the group; nothing was written here ({error!s:.300})"
+            f"{self._doing} on rank {group.rank()} of {group.size()}: another rank died, or did not answer within the "
+            f"time-out of the group; nothing was written here. The connections of this group are closed: start a new "
+            f"one in all ranks, or end the program ({error!s:.300})"
         ) from error
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,9 +12,23 @@ from torch import Tensor
 from ..core import TensorCollection, store_of
 from ..errors import ArgumentError, UnsupportedOperationError
 from ..store import RaggedTensor, Unbatched
+from ._blocks import Run, runs_of
 
 Row = tuple[str, Any]
 """A path, and what is there: in words, or dtype and shape of a tensor."""
+_LAYOUTS: dict[Any, Layout] = {}
+_MOST = 256
+_TENSORS = (Tensor, torch.nn.Parameter)
+_DTYPE, _SHAPE, _LAYOUT = map(attrgetter, ("dtype", "shape", "layout"))
+
+
+class Layout(NamedTuple):
+    """What is the same for all containers of one structure."""
+
+    rows: tuple[Row, ...]
+    names: list[str]
+    digest: int
+    runs: list[Run]
 
 
 class Structure:
@@ -27,19 +41,34 @@ class Structure:
         rows: paths, and what is there.
         leaves: the tensors, those of ragged entries included.
         names: their paths.
+        runs: the leaves by dtype.
         ragged: for each leaf the container, key and node where it is the values of a ragged entry, else None.
         plain: whether tensors are all there is.
     """
 
     def __init__(self, batch: Any) -> None:
-        self._found: list[Row] = []
         self.leaves: list[Tensor] = []
-        self.names: list[str] = []
-        self.ragged: list[Any] = []
         self.plain = True
+        key = _key(batch, self.leaves)
+        found = _LAYOUTS.get(key)
+        if found is None:
+            self._look(batch)
+            rows = tuple(self._found)
+            digest = int.from_bytes(hashlib.sha256(repr(rows).encode()).digest()[:8], "little") >> 1
+            found = Layout(rows, self.names, digest, runs_of(self.leaves))
+            if key is not None:
+                if len(_LAYOUTS) >= _MOST:
+                    _LAYOUTS.clear()
+                _LAYOUTS[key] = found
+        else:
+            self.ragged: list[Any] = [None] * len(self.leaves)
+        self.rows, self.names, self.digest, self.runs = found
+
+    def _look(self, batch: Any) -> None:
+        self._found: list[Row] = []
+        self.leaves.clear()
+        self.names, self.ragged = [], []
         self._walk(batch, "")
-        self.rows = tuple(self._found)
-        self.digest = _digest(self.rows)
 
     def _walk(self, batch: Any, path: str) -> None:
         if not isinstance(batch, TensorCollection):
@@ -82,9 +111,36 @@ class Structure:
             self._found.append((name, "objects"))
 
 
-@lru_cache(maxsize=256)
-def _digest(rows: tuple[Row, ...]) -> int:
-    return int.from_bytes(hashlib.sha256(repr(rows).encode()).digest()[:8], "little") >> 1
+def _key(batch: Any, leaves: list[Tensor]) -> Any:
+    """What decides the layout of a container of tensors, and the tensors by the order of their paths; else None."""
+    key: list[Any] = []
+    try:
+        if not _nodes(batch, key, leaves):
+            return None
+        return (*key, *map(_DTYPE, leaves), *map(_SHAPE, leaves), *map(_LAYOUT, leaves))
+    except RuntimeError:  # nested tensors have no shape
+        return None
+
+
+def _nodes(batch: Any, key: list[Any], leaves: list[Tensor]) -> bool:
+    """The containers of a container, and its tensors; False where there is something else."""
+    if not isinstance(batch, TensorCollection) or getattr(batch, "_store", batch)._stacked:
+        return False
+    entries = batch._entries()
+    names = sorted(entries)
+    key += (type(batch).__qualname__, batch.batch_size, *names, None)
+    for name in names:
+        value = entries[name]
+        if type(value) in _TENSORS:
+            leaves.append(value)
+        elif not isinstance(value, TensorCollection):
+            return False
+        else:
+            key.append(name)
+            if not _nodes(value, key, leaves):
+                return False
+    key.append(None)
+    return True
 
 
 def difference(mine: tuple[Row, ...], theirs: tuple[Row, ...], here: str, there: str) -> str:

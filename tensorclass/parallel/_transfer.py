@@ -8,7 +8,7 @@ container says so, instead of letting the other wait.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -17,10 +17,10 @@ from torch import Tensor
 
 from .._flags import count
 from ..errors import ArgumentError, StructureError, TensorClassError, WorkerError
-from ._blocks import check_writable, fill, parted, runs_of, write
+from ._blocks import check_writable, parted, write
 from ._links import bytes_on, device_of, peer_of, pieces, talking
 from ._structure import Structure, difference
-from ._wire import Parcel, take_apart
+from ._wire import SIMPLE, Parcel, take_apart
 
 FRAME = 1 << 14
 """Bytes of the first part of a message: small containers are one part."""
@@ -29,6 +29,45 @@ _KEPT = 1 << 24
 """Messages of so many bytes have their memory kept for the next one."""
 _MAGIC = 0x7463_0001
 _PLAIN, _WHOLE, _PROBLEM = 0, 1, 2
+
+
+class Block:
+    """Memory of a message: a head, then room for the values of the leaves, then text.
+
+    Args:
+        structure: what is sent or received.
+        device: where the group takes it from.
+        text: the structure in words, for a peer that does not know it.
+    """
+
+    def __init__(self, structure: Structure, device: torch.device, text: bytes = b"") -> None:
+        size = sum([run.room for run in structure.runs])
+        self.digest = structure.digest
+        self.whole, room = _message(_PLAIN, structure.digest, size, text, bool(text), device)
+        self.head = self.whole[:_HEAD].view(torch.int64)
+        self.expected = self.head.tolist()
+        self.views = parted(room, structure.leaves, structure.runs)
+        self.parts = parts_of(self.whole)
+        alike = {leaf.shape[1:] if leaf.ndim else None for leaf in structure.leaves}
+        self._joined = len(structure.runs) == len(alike) == 1 and None not in alike and size > 0
+        self._room = room[: structure.runs[0].numel * structure.runs[0].dtype.itemsize] if self._joined else room
+
+    def fill(self, leaves: list[Tensor]) -> None:
+        """Copy leaves; those that differ in their first dim only at once."""
+        if (
+            self._joined
+            and leaves[0].dtype in SIMPLE
+            and not any([leaf.device != self.whole.device for leaf in leaves])
+        ):
+            with torch.no_grad():
+                torch.cat(leaves, out=self._room.view(leaves[0].dtype).view(-1, *leaves[0].shape[1:]))
+        else:
+            write(self.views, leaves)
+
+
+def parts_of(whole: Tensor) -> list[Tensor]:
+    """A message as it is sent, one after the other."""
+    return [whole[:FRAME], *pieces(whole[FRAME:])]
 
 
 class _Known:
@@ -41,19 +80,19 @@ class _Known:
         """Structures that peers have sent, by peer and digest."""
         self.answers: list[tuple[Any, Tensor]] = []
         """Answers that may still be on their way."""
-        self._spare: list[Tensor] = []
+        self._spare: list[Block] = []
 
-    def lent(self, device: torch.device, size: int) -> Tensor:
-        """Memory for a message, at least so much: fresh pages take as long as a copy."""
+    def lent(self, structure: Structure, device: torch.device) -> Block:
+        """Memory for a message: fresh pages take as long as a copy, and views of them longer."""
         for place, block in enumerate(self._spare):
-            if len(block) >= size and block.device == device:
+            if block.digest == structure.digest:
                 return self._spare.pop(place)
-        return bytes_on(device, 1 << (size - 1).bit_length() if size <= _KEPT else size)
+        return Block(structure, device)
 
-    def returned(self, block: Tensor) -> None:
+    def returned(self, block: Block | None) -> None:
         """Memory that nobody reads or writes any more."""
-        if len(block) <= _KEPT and len(self._spare) < 4:
-            self._spare.append(block)
+        if block is not None and len(block.whole) <= _KEPT:
+            self._spare = [*self._spare[-3:], block]
 
 
 _KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
@@ -66,11 +105,10 @@ def _known(group: Any) -> _Known:
 
 
 def _message(
-    kind: int, digest: int, values: int, text: bytes, ask: bool, device: torch.device, known: _Known | None = None
+    kind: int, digest: int, values: int, text: bytes, ask: bool, device: torch.device
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """A message and the room for its values, behind a head: magic, kind, digest, sizes, whether to answer."""
-    size = max(FRAME, _HEAD + values + len(text))
-    whole = (bytes_on(device, size) if known is None else known.lent(device, size))[:size]
+    whole = bytes_on(device, max(FRAME, _HEAD + values + len(text)))
     head = torch.tensor([_MAGIC, kind, digest, values, len(text), ask, 0, 0], dtype=torch.int64)
     whole[:_HEAD].view(torch.int64).copy_(head)
     if text:
@@ -78,20 +116,19 @@ def _message(
     return whole, whole[_HEAD : _HEAD + values]
 
 
-def message_of(
+def outgoing(
     batch: Any, structure: Structure, ask: bool, device: torch.device, known: _Known | None = None
-) -> Tensor:
-    """A container as a message."""
+) -> tuple[list[Tensor], Block | None]:  # fmt: skip
+    """A container as parts of a message, and the memory that may be used again."""
     text = pickle.dumps(structure.rows) if ask else b""
     if structure.plain:
-        runs = runs_of(structure.leaves)
-        whole, room = _message(_PLAIN, structure.digest, sum([run.room for run in runs]), text, ask, device, known)
-        fill(room, structure.leaves, runs)
-        return whole
+        block = Block(structure, device, text) if ask or known is None else known.lent(structure, device)
+        block.fill(structure.leaves)
+        return block.parts, None if ask else block
     raw = packed(batch)
     whole, room = _message(_WHOLE, structure.digest, len(raw), text, ask, device)
     room.copy_(raw)
-    return whole
+    return parts_of(whole), None
 
 
 def whole_message(raw: Tensor, device: torch.device) -> Tensor:
@@ -136,21 +173,19 @@ class Sending:
         self._group, self._peer, self._tag = group, peer, tag
         device = device_of(group)
         self._problem: Exception | None = None
-        self._asked = False
+        self._asked, self._block = False, None
         try:
             structure = Structure(batch)
             self._digest = structure.digest
             self._asked = (peer, self._digest) not in _known(group).agreed
-            whole = message_of(batch, structure, self._asked, device, _known(group))
+            self._parts, self._block = outgoing(batch, structure, self._asked, device, _known(group))
         except (TensorClassError, RuntimeError, TypeError) as error:
             self._problem, self._asked = error, False
-            whole = problem_message(error, device)
-        self._whole = whole
+            self._parts = [problem_message(error, device)]
         with talking(group, f"send to rank {peer}"):
-            parts = [whole[:FRAME], *pieces(whole[FRAME:])]
-            self._works = [group.send([part], peer, 2 * tag) for part in parts]
-            self._answer = bytes_on(device, FRAME)
+            self._works = [group.send([part], peer, 2 * tag) for part in self._parts]
             if self._asked:
+                self._answer = bytes_on(device, FRAME)
                 self._works.append(group.recv([self._answer], peer, 2 * tag + 1))
 
     def wait(self, timeout: Any = None) -> bool:
@@ -164,8 +199,8 @@ class Sending:
         with talking(self._group, f"send to rank {self._peer}"):
             for work in works:
                 work.wait()
-        if works and self._whole._base is not None:
-            _known(self._group).returned(self._whole._base)
+        if works:
+            _known(self._group).returned(self._block)
         if self._problem is not None:
             raise self._problem
         if self._asked and works:
@@ -204,27 +239,40 @@ class Message(NamedTuple):
 
 
 class Incoming:
-    """A message that is on its way: its first part is received while this rank looks at what it has."""
+    """A message that is on its way.
 
-    def __init__(self, group: Any, peer: int, tag: int) -> None:
-        self._group, self._peer, self._tag = group, peer, 2 * tag
-        self._frame = bytes_on(device_of(group), FRAME)
+    Args:
+        group: the process group.
+        peer: who sends it.
+        tag: as the sender has it.
+        block: where it is received, when it is what this rank expects.
+    """
+
+    def __init__(self, group: Any, peer: int, tag: int, block: Block | None = None) -> None:
+        self._group, self._peer, self._tag, self._block = group, peer, 2 * tag, block
+        self._frame = bytes_on(device_of(group), FRAME) if block is None else block.parts[0]
         with talking(group, f"recv from rank {peer}"):
             self._work = group.recv([self._frame], peer, self._tag)
 
-    def message(self, known: _Known | None = None) -> Message:
-        """All of it; in memory that is kept, where its reader gives it back."""
-        whole = self._frame
-        with talking(self._group, f"recv from rank {self._peer}"):
+    def message(self) -> Message | None:
+        """All of it; None where it is in the block."""
+        whole, group = self._frame, self._group
+        with talking(group, f"recv from rank {self._peer}"):
             self._work.wait()
             head = _head(whole)
+            if self._block is not None and head == self._block.expected:
+                self._rest(self._block.parts[1:])
+                return None
             size = _HEAD + head[3] + head[4]
             if size > FRAME:
-                whole = (bytes_on(whole.device, size) if known is None else known.lent(whole.device, size))[:size]
+                whole = bytes_on(whole.device, size)
                 whole[:FRAME] = self._frame
-                for piece in pieces(whole[FRAME:]):
-                    self._group.recv([piece], self._peer, self._tag).wait()
+                self._rest(pieces(whole[FRAME:]))
         return Message(head[1], head[2], whole[_HEAD : _HEAD + head[3]], _text(whole, head), bool(head[5]))
+
+    def _rest(self, parts: Sequence[Tensor]) -> None:
+        for work in [self._group.recv([part], self._peer, self._tag) for part in parts]:
+            work.wait()
 
 
 class Receiving:
@@ -253,19 +301,25 @@ class Receiving:
         return True
 
     def _receive(self) -> None:
-        group, peer = self._group, self._peer
-        incoming = Incoming(group, peer, self._tag)
+        group, peer, known = self._group, self._peer, _known(self._group)
         problem: Exception | None = None
         structure: Structure | None = None
+        block: Block | None = None
         try:
             structure = Structure(self._batch)
             check_writable(structure.leaves, structure.names)
+            block = known.lent(structure, device_of(group)) if structure.plain else None
         except (TensorClassError, RuntimeError, TypeError) as error:
             problem = error
-        message = incoming.message(_known(group))
+        message = Incoming(group, peer, self._tag, block).message()
+        if message is None and block is not None and structure is not None:
+            write(structure.leaves, block.views)
+            known.returned(block)
+            return
+        assert message is not None  # only a block stands for one
         if message.is_problem:
             raise WorkerError(f"rank {peer} could not send its container: {message.text.decode()}")
-        heard = _known(group).heard
+        heard = known.heard
         if message.ask:
             heard[peer, message.digest] = pickle.loads(message.text)
         if problem is None and structure is not None and structure.digest != message.digest:
@@ -277,8 +331,6 @@ class Receiving:
         if problem is not None or structure is None:
             raise problem or WorkerError("nothing was received")
         take(self._batch, structure, message)
-        if message.kind == _PLAIN and message.values._base is not None:
-            _known(group).returned(message.values._base)
 
     def _reply(self, text: str) -> None:
         """Answer without waiting for the sender."""
@@ -292,7 +344,7 @@ class Receiving:
 def take(batch: Any, structure: Structure, message: Message) -> None:
     """Write what was received, which has this structure."""
     if message.kind == _PLAIN:
-        write(structure.leaves, parted(message.values, structure.leaves, runs_of(structure.leaves)))
+        write(structure.leaves, parted(message.values, structure.leaves, structure.runs))
         return
     with torch.no_grad():
         batch.copy_(unpacked(message.values))

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..errors import ArgumentError
 from ..store._consolidate import Shape, cut, length
 
-_SIMPLE = frozenset(
+SIMPLE = frozenset(
     {
         torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
         torch.float32, torch.float64, torch.complex64, torch.complex128,
@@ -81,7 +81,7 @@ def _taking(pickler: type[pickle.Pickler]) -> type[pickle.Pickler]:
         places: dict[int, int]
 
         def persistent_id(self, obj: Any) -> int | None:
-            if type(obj) is not Tensor or obj.layout is not torch.strided or obj.is_nested or obj.dtype not in _SIMPLE:
+            if type(obj) is not Tensor or obj.layout is not torch.strided or obj.is_nested or obj.dtype not in SIMPLE:
                 return None
             place = self.places.setdefault(id(obj), len(self.found))
             if place == len(self.found):

@@ -67,6 +67,8 @@ def judge(out: Path, count: int) -> tuple[int, int, int]:
 @contextmanager
 def cluster(engine: str) -> Iterator[str]:
     """The address of a cluster of two workers, which outlives the drivers; empty for engines without."""
+    context = multiprocessing.get_context("forkserver")  # whose processes start quickly
+    context.set_forkserver_preload(["tests.benchmarks._kills", "ray"])
     if engine == "ray":
         node: Any = optional("ray.cluster_utils", "Kills of Ray", "ray").Cluster(
             initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}
@@ -74,9 +76,12 @@ def cluster(engine: str) -> Iterator[str]:
         yield node.address
         node.shutdown()
     elif engine == "dask":
-        made = optional("distributed", "Kills of Dask", "dask").LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+        optional("dask", "Kills of Dask", "dask").config.set(
+            {"distributed.worker.multiprocessing-method": "forkserver"}
         )
+        dask = optional("distributed", "Kills of Dask", "dask")
+        context.set_forkserver_preload(["tests.benchmarks._kills", "distributed"])  # not what Dask has set itself
+        made = dask.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL")
         yield made.scheduler_address
         made.close()
     else:
@@ -107,7 +112,7 @@ def workers(data: Any, folder: Path, kills: int, engine: str, address: str) -> N
 def drivers(data: Any, folder: Path, kills: int, engine: str, address: str) -> None:
     """Drivers are killed at random times; those of a cluster after they have connected."""
     chance, calm = random.Random(0), Dying(str(folder))
-    context = multiprocessing.get_context("spawn" if engine in CLUSTERS else "fork")
+    context = multiprocessing.get_context("forkserver" if engine in CLUSTERS else "fork")
     for number in range(kills):
         args = (data, calm, folder / "drivers", engine, address)
         driver = context.Process(target=mapped, args=args)
