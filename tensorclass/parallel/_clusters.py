@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import socket
 from secrets import token_hex
@@ -20,6 +21,8 @@ from ._wire import Parcel, take_apart
 _JOBS: dict[Any, Job] = {}
 """The job that this worker of Ray or Dask does; another one takes its place."""
 Sent = tuple[bytes, list[Any], Any]
+_PATIENCE = 60
+"""Seconds for which Dask may be without workers."""
 
 
 def _sent(value: Any, cloud: bool = False) -> Sent:
@@ -228,12 +231,22 @@ class DaskEngine:
         """Wait for it."""
         task, future = handle
         try:
-            return _arrived(future.result())
+            return _arrived(self._awaited(future))
         except Exception as error:  # what the scheduler says, of many classes; the job's own errors are results
             about = getattr(self._job, "about", str)(task)
             return Failed(WorkerError(f"Dask gave up {about}: {type(error).__name__}: {error!s:.600}"))
         finally:
             future.release()
+
+    def _awaited(self, future: Any) -> Any:
+        """What a future gives; a cluster that has lost its last worker gets some time to start another one."""
+        while not future.done():
+            try:
+                return future.result(_PATIENCE)
+            except (TimeoutError, asyncio.TimeoutError):  # one class since Python 3.11
+                if not future.done() and not self._client.nthreads():
+                    raise WorkerError(f"it has no worker, for {_PATIENCE} seconds") from None
+        return future.result()
 
     def close(self) -> None:
         """Stop the cluster where this engine has started it."""

@@ -123,7 +123,7 @@ def from_remote_init(src: int, group: Any, device: Any, use_broadcast: bool) -> 
     if use_broadcast:
         return broadcast(None, src, group, device)
     found, peer = peer_of(src, group, None, "src")
-    message = Incoming(found, peer, _REMOTE).message()
+    message: Any = Incoming(found, peer, _REMOTE).message()
     if message.is_problem:
         raise WorkerError(f"rank {peer} could not send its container: {message.text.decode()}")
     return _container(message.values, peer, device)

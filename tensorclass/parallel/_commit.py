@@ -185,7 +185,7 @@ class Commits:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: Any, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self.flush()
         finally:

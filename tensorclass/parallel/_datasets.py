@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +28,7 @@ from ._choose import choose, runs_alone
 from ._commit import Asked, Commits
 from ._engines import ordered
 from ._order import Listed, Order, Shuffled, Straight
-from ._rows import RowJob, identity
+from ._rows import Jobs, RowJob, identity
 
 _PARTS = 16
 """A small dataset is cut into so many parts, so that there is something for every worker."""
@@ -60,29 +62,66 @@ class How(NamedTuple):
         return batches * self.batch_size
 
 
+class Piece(NamedTuple):
+    """A dataset that is written: where, of which rows, and more about it that a call which goes on asks for."""
+
+    out: Any
+    order: Order
+    detail: str = ""
+
+
 def _run(
     data: Data, how: How, verb: str, order: Order, fn: Any = None, cls: Any = None, seed: int = 0, skip: bool = False,
     detail: str = "",
 ) -> Data:  # fmt: skip
-    out = _folder(data, how.out)
-    shards = len(data.shards)
-    asked = Asked(
-        verb=verb, source=identity(data, shards), rows=order.count, batch_size=how.batch_size,
-        rows_per_shard=order.per, seed=seed, skip=skip, detail=detail,
-    )  # fmt: skip
+    return _run_all(data, how, verb, [Piece(how.out, order, detail)], fn, cls, seed, skip)[0]
+
+
+def _run_all(
+    data: Data, how: How, verb: str, pieces: list[Piece], fn: Any, cls: Any, seed: int, skip: bool
+) -> tuple[Data, ...]:  # fmt: skip
+    """Write datasets, one after the other, by the workers of one engine."""
     engine, workers = choose(how.engine, how.num_workers)
-    with Commits(out, asked, cls, how.resume) as commits:
-        if not commits.done:
-            job = RowJob(data, fn, verb, cls, out, order, how.batch_size, skip, seed, runs_alone(engine), how.checksums)
-            parts = range(commits.next, -(-order.count // order.per))
-            with progress(how.pbar, order.count, verb) as step:
-                step(min(order.count, commits.next * order.per))
-                for part, done in ordered(engine, job, parts, workers):
-                    commits.add(part, done)
-                    begin, end = job.span(part)
-                    step(end - begin)
+    alone, source = runs_alone(engine), identity(data, len(data.shards))
+    outs = [_folder(data, piece.out) for piece in pieces]
+    jobs = [
+        RowJob(data, fn, verb, cls, out, piece.order, how.batch_size, skip, seed, alone, how.checksums)
+        for out, piece in zip(outs, pieces, strict=True)
+    ]
+    begun: dict[int, Commits] = {}
+    classes = dict.fromkeys(range(len(pieces)), cls)
+
+    def finish(number: int) -> None:
+        with begun.pop(number) as commits:
             commits.finish()
-        return TensorClassDataset(out, commits.cls)
+        classes[number] = commits.cls
+
+    def tasks(step: Any) -> Iterator[tuple[int, int]]:
+        for number, (out, piece) in enumerate(zip(outs, pieces, strict=True)):
+            count, per = piece.order.count, piece.order.per
+            asked = Asked(
+                verb=verb, source=source, rows=count, batch_size=how.batch_size, rows_per_shard=per, seed=seed,
+                skip=skip, detail=piece.detail,
+            )  # fmt: skip
+            commits = begun[number] = Commits(out, asked, cls, how.resume)
+            parts = range(0) if commits.done else range(commits.next, -(-count // per))
+            step(min(count, commits.next * per))
+            yield from [(number, part) for part in parts]
+            if not parts:
+                finish(number)
+
+    with ExitStack() as stack:
+        stack.callback(lambda: [commits.__exit__(None) for commits in begun.values()])
+        step = stack.enter_context(progress(how.pbar, sum([piece.order.count for piece in pieces]), verb))
+        left = tasks(step)
+        first = next(left, None)  # what is refused, is refused before an engine starts
+        for (number, part), done in ordered(engine, Jobs(jobs), chain([first], left), workers) if first else ():
+            begun[number].add(part, done)
+            begin, end = jobs[number].span(part)
+            step(end - begin)
+            if end == pieces[number].order.count:
+                finish(number)
+    return tuple([TensorClassDataset(out, classes[number]) for number, out in enumerate(outs)])
 
 
 def _folder(data: Data, out: Any) -> str:
@@ -178,13 +217,12 @@ def group_rows_by(data: Data, field: Any, **how: Any) -> tuple[Any, tuple[Data, 
     """See `TensorClassDataset.group_by`."""
     cls, given = _same_class(data, "group_by"), How(**how)
     values, groups = _grouped(_column(data, field))
-    found = []
+    pieces = []
     for number, rows in enumerate(groups):
         digest = hashlib.sha256(rows.tobytes()).hexdigest()[:16]
-        each = given._replace(out=os.path.join(text_of(given.out), f"{number:06d}"))
-        order = Listed(rows, each.per(data, len(rows)))
-        found.append(_run(data, each, "copy", order, None, cls, detail=f"group {field!s:.80} {digest}"))
-    return values, tuple(found)
+        out = os.path.join(text_of(given.out), f"{number:06d}")
+        pieces.append(Piece(out, Listed(rows, given.per(data, len(rows))), f"group {field!s:.80} {digest}"))
+    return values, _run_all(data, given, "copy", pieces, None, cls, 0, False)
 
 
 def _grouped(keys: Any) -> tuple[Any, list[IntArray]]:

@@ -12,14 +12,15 @@ from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 import torch
+from torch import Tensor
 
 from .._flags import count
-from ..core import TensorCollection
+from ..core import STORAGE, TensorCollection
 from ..errors import ArgumentError, TensorClassError, WorkerError, did_you_mean
 
 Job = Callable[[Any], Any]
 """What is done for each task. It is sent to a worker once; tasks are small."""
-GRAIN, MOST = 0.02, 64
+GRAIN, MOST = 0.02, 32
 """Short tasks go to a worker together: those of so many seconds, and at most so many."""
 _COPY = 1e-9
 """Seconds for a byte."""
@@ -224,7 +225,8 @@ class Group:
 
 
 def _bytes(result: Any) -> int:
-    return int(result.bytes() if isinstance(result, TensorCollection) else getattr(result, "nbytes", 0))
+    leaves = result._leaves(STORAGE) if isinstance(result, TensorCollection) else [result]
+    return sum([leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor)])
 
 
 class Failed:

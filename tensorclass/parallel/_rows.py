@@ -171,6 +171,22 @@ class RowJob:
         return write_shard(folder, part, pack(whole.detach().cpu()), len(whole), self.checksums)
 
 
+class Jobs:
+    """Jobs that share what they hold; a task is the number of one, and a part of its dataset."""
+
+    def __init__(self, jobs: list[RowJob]) -> None:
+        self.jobs = jobs
+        self.fn = jobs[0].fn if jobs else None
+
+    def about(self, task: tuple[int, int]) -> str:
+        """A part in words."""
+        return self.jobs[task[0]].about(task[1])
+
+    def __call__(self, task: tuple[int, int]) -> Any:
+        """Write the shard of a part."""
+        return self.jobs[task[0]](task[1])
+
+
 def _mask(found: Any, count: int) -> Tensor:
     mask = torch.as_tensor(found)
     if mask.dtype is not torch.bool or mask.shape != (count,):

@@ -48,6 +48,7 @@ class Structure:
 
     def __init__(self, batch: Any) -> None:
         self.leaves: list[Tensor] = []
+        self.names: list[str] = []
         self.plain = True
         key = _key(batch, self.leaves)
         found = _LAYOUTS.get(key)

@@ -75,7 +75,7 @@ def take_apart(value: object, pickler: type[pickle.Pickler] = pickle.Pickler) ->
 
 
 @lru_cache(maxsize=4)
-def _taking(pickler: type[pickle.Pickler]) -> type[pickle.Pickler]:
+def _taking(pickler: Any) -> type[pickle.Pickler]:
     class Taking(pickler):  # type: ignore[misc, valid-type]  # a class that was given
         found: list[Tensor]
         places: dict[int, int]

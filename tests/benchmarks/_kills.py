@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +78,13 @@ def cluster(engine: str) -> Iterator[str]:
         node.shutdown()
     elif engine == "dask":
         optional("dask", "Kills of Dask", "dask").config.set(
-            {"distributed.worker.multiprocessing-method": "forkserver"}
+            {"distributed.worker.multiprocessing-method": "forkserver", "distributed.comm.timeouts.connect": "300s"}
         )
-        dask = optional("distributed", "Kills of Dask", "dask")
-        context.set_forkserver_preload(["tests.benchmarks._kills", "distributed"])  # not what Dask has set itself
-        made = dask.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL")
+        context.set_forkserver_preload(["tests.benchmarks._kills", "distributed"])
+        forkserver.ensure_running()  # with this list, not with that of Dask
+        made = optional("distributed", "Kills of Dask", "dask").LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+        )
         yield made.scheduler_address
         made.close()
     else:
