@@ -14,14 +14,14 @@ from ._sampling import Order
 T = TypeVar("T")
 
 
-class _Remaining(Sampler[Tensor]):
-    """The rows of each batch that is still to come in the epoch."""
+class _Remaining(Sampler[Any]):
+    """The rows of each batch that is still to come in the epoch, as arrays: a tensor would go through shared memory."""
 
     def __init__(self, order: Order) -> None:
         self.order = order
 
-    def __iter__(self) -> Iterator[Tensor]:
-        return self.order.remaining()
+    def __iter__(self) -> Iterator[Any]:
+        return map(Tensor.numpy, self.order.remaining())
 
     def __len__(self) -> int:
         return self.order.count(self.order.base)
