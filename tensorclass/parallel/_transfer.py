@@ -38,14 +38,18 @@ class Block:
         structure: what is sent or received.
         device: where the group takes it from.
         text: the structure in words, for a peer that does not know it.
+        apart: what is behind the frame has a tag of its own, that of the structure, so that a receiver who knows the
+            structure awaits both at once.
     """
 
-    def __init__(self, structure: Structure, device: torch.device, text: bytes = b"") -> None:
+    def __init__(
+        self, structure: Structure, device: torch.device, text: bytes = b"", apart: bool = False
+    ) -> None:  # fmt: skip
         size = sum([run.room for run in structure.runs])
         self.digest = structure.digest
         self.whole, room = _message(_PLAIN, structure.digest, size, text, bool(text), device)
-        self.head = self.whole[:_HEAD].view(torch.int64)
-        self.expected = self.head.tolist()
+        self.whole[:_HEAD].view(torch.int64)[6] = apart
+        self.expected = _head(self.whole)
         self.views = parted(room, structure.leaves, structure.runs)
         self.parts = parts_of(self.whole)
         alike = {leaf.shape[1:] if leaf.ndim else None for leaf in structure.leaves}
@@ -80,6 +84,8 @@ class _Known:
         """Structures that peers have sent, by peer and digest."""
         self.answers: list[tuple[Any, Tensor]] = []
         """Answers that may still be on their way."""
+        self.ahead: dict[tuple[int, int], tuple[Block, list[Any]]] = {}
+        """By peer and tag what is awaited behind the frame, of messages that have not come yet."""
         self._spare: list[Block] = []
 
     def lent(self, structure: Structure, device: torch.device) -> Block:
@@ -87,7 +93,7 @@ class _Known:
         for place, block in enumerate(self._spare):
             if block.digest == structure.digest:
                 return self._spare.pop(place)
-        return Block(structure, device)
+        return Block(structure, device, apart=device.type == "cpu")  # other backends have no tags
 
     def returned(self, block: Block | None) -> None:
         """Memory that nobody reads or writes any more."""
@@ -183,7 +189,9 @@ class Sending:
             self._problem, self._asked = error, False
             self._parts = [problem_message(error, device)]
         with talking(group, f"send to rank {peer}"):
-            self._works = [group.send([part], peer, 2 * tag) for part in self._parts]
+            rest = 2 * tag if self._block is None else _tag_of(self._block.expected, tag)
+            self._works = [group.send([self._parts[0]], peer, 2 * tag)]
+            self._works += [group.send([part], peer, rest) for part in self._parts[1:]]
             if self._asked:
                 self._answer = bytes_on(device, FRAME)
                 self._works.append(group.recv([self._answer], peer, 2 * tag + 1))
@@ -209,6 +217,11 @@ class Sending:
                 raise StructureError(_text(self._answer, head).decode())
             _known(self._group).agreed.add((self._peer, self._digest))
         return True
+
+
+def _tag_of(head: list[int], tag: int) -> int:
+    """The tag of what is behind a frame."""
+    return 2**30 + 2 + (head[2] + tag) % (2**30 - 4) if head[6] else 2 * tag
 
 
 def _head(frame: Tensor) -> list[int]:
@@ -249,30 +262,40 @@ class Incoming:
     """
 
     def __init__(self, group: Any, peer: int, tag: int, block: Block | None = None) -> None:
-        self._group, self._peer, self._tag, self._block = group, peer, 2 * tag, block
-        self._frame = bytes_on(device_of(group), FRAME) if block is None else block.parts[0]
+        self._group, self._peer, self._tag, self.block = group, peer, tag, block
+        known = _known(group)
         with talking(group, f"recv from rank {peer}"):
-            self._work = group.recv([self._frame], peer, self._tag)
+            if block is not None and block.expected[6] and (peer, block.digest) in known.heard:
+                self._place = peer, _tag_of(block.expected, tag)
+                self.block, self._works = known.ahead.pop(self._place, None) or (block, self._await(block.parts[1:]))
+            self._frame = bytes_on(device_of(group), FRAME) if self.block is None else self.block.parts[0]
+            self._work = group.recv([self._frame], peer, 2 * tag)
+
+    def _await(self, parts: Sequence[Tensor], tag: int | None = None) -> list[Any]:
+        tag = self._place[1] if tag is None else tag
+        return [self._group.recv([part], self._peer, tag) for part in parts]
 
     def message(self) -> Message | None:
         """All of it; None where it is in the block."""
-        whole, group = self._frame, self._group
-        with talking(group, f"recv from rank {self._peer}"):
+        whole, block, works = self._frame, self.block, getattr(self, "_works", [])
+        with talking(self._group, f"recv from rank {self._peer}"):
             self._work.wait()
             head = _head(whole)
-            if self._block is not None and head == self._block.expected:
-                self._rest(self._block.parts[1:])
+            if block is not None and head == block.expected:
+                for work in works:
+                    work.wait()
                 return None
-            size = _HEAD + head[3] + head[4]
+            ahead = _known(self._group).ahead
+            if works and block is not None:
+                ahead[self._place] = block, works
+            size, tag = _HEAD + head[3] + head[4], _tag_of(head, self._tag)
             if size > FRAME:
-                whole = bytes_on(whole.device, size)
+                other, others = ahead.pop((self._peer, tag), (None, []))
+                whole = bytes_on(whole.device, size) if other is None else other.whole
                 whole[:FRAME] = self._frame
-                self._rest(pieces(whole[FRAME:]))
+                for work in others or self._await(pieces(whole[FRAME:]), tag):
+                    work.wait()
         return Message(head[1], head[2], whole[_HEAD : _HEAD + head[3]], _text(whole, head), bool(head[5]))
-
-    def _rest(self, parts: Sequence[Tensor]) -> None:
-        for work in [self._group.recv([part], self._peer, self._tag) for part in parts]:
-            work.wait()
 
 
 class Receiving:
@@ -311,7 +334,8 @@ class Receiving:
             block = known.lent(structure, device_of(group)) if structure.plain else None
         except (TensorClassError, RuntimeError, TypeError) as error:
             problem = error
-        message = Incoming(group, peer, self._tag, block).message()
+        incoming = Incoming(group, peer, self._tag, block)
+        message, block = incoming.message(), incoming.block
         if message is None and block is not None and structure is not None:
             write(structure.leaves, block.views)
             known.returned(block)
