@@ -64,7 +64,7 @@ class Order:
         world_size: int | None = None, drop_last: bool = False, pad_last: bool = False,
     ) -> None:  # fmt: skip
         number, count = _place(rank, world_size)
-        for name, value, least in (("size", size, 1), ("world_size", count, 1), ("rank", number, 0)):
+        for name, value, least in (("batch size", size, 1), ("world_size", count, 1), ("rank", number, 0)):
             if type(value) is not int or value < least:
                 raise ArgumentError(f"{name} is a whole number from {least}, got {value!r:.40}")
         if type(seed) is not int:

@@ -125,6 +125,8 @@ def _run_all(
 
 
 def _folder(data: Data, out: Any) -> str:
+    if not isinstance(out, (str, os.PathLike)) or not os.fspath(out):
+        raise ArgumentError(f"out is the path of a folder, got {out!r:.80}")
     path = text_of(out)
     if is_url(path):
         raise ArgumentError(f"out is a local folder, got {path!r:.200}; copy it to the store with the tools of that")

@@ -220,8 +220,15 @@ class Group:
     def __call__(self, tasks: list[Any]) -> tuple[float, list[Any]]:
         """How long the tasks and the copies of their results take, in seconds, and what the job gave for each."""
         begin = time.perf_counter()
-        results = [self.job(task) for task in tasks]
+        results = [self._done(task) for task in tasks]
         return time.perf_counter() - begin + sum(map(_bytes, results)) * _COPY, results
+
+    def _done(self, task: Any) -> Any:
+        try:
+            return self.job(task)
+        except SystemExit as error:  # which would end a thread without a word, and a process as if it was killed
+            about = getattr(self.job, "about", str)(task)
+            return Failed(WorkerError(f"the function ended the program, with sys.exit({error.code!r:.60}), {about}"))
 
 
 def _bytes(result: Any) -> int:

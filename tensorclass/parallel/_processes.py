@@ -189,9 +189,8 @@ class ProcessEngine:
             return
         about = getattr(self._job, "about", str)(handle.task)
         how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
-        handle.result = Failed(
-            WorkerError(f"{_TRIES} worker processes died one after the other ({how}) {about}; out of memory?")
-        )
+        hint = "; out of memory?" if code == -signal.SIGKILL else ""
+        handle.result = Failed(WorkerError(f"{_TRIES} worker processes died one after the other ({how}) {about}{hint}"))
 
 
 def _received(pipe: Any) -> Any:

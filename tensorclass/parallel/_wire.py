@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, TensorClassError
 from ..store._consolidate import Shape, cut, length
 
 SIMPLE = frozenset(
@@ -69,6 +69,8 @@ def take_apart(value: object, pickler: type[pickle.Pickler] = pickle.Pickler) ->
     taking.found, taking.places = [], {}
     try:
         taking.dump(value)
+    except TensorClassError:
+        raise
     except (pickle.PicklingError, AttributeError, TypeError, RecursionError, RuntimeError) as error:
         raise ArgumentError(unpicklable(value, error)) from error
     return Parcel(buffer.getvalue(), [(tensor.dtype, tensor.shape) for tensor in taking.found], taking.found)
@@ -93,6 +95,7 @@ def _taking(pickler: Any) -> type[pickle.Pickler]:
 
 def unpicklable(value: object, error: BaseException) -> str:
     """Why an object can't go to another process."""
+    value = getattr(value, "fn", value)  # a job that holds it
     name = getattr(value, "__qualname__", type(value).__name__)
     return (
         f"`{name:.80}` can't be sent to another process ({type(error).__name__}: {error!s:.300}): define classes and "
