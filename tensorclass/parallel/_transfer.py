@@ -20,7 +20,7 @@ from ..errors import ArgumentError, StructureError, TensorClassError, WorkerErro
 from ._blocks import check_writable, parted, write
 from ._links import bytes_on, device_of, peer_of, pieces, talking
 from ._structure import Structure, difference
-from ._wire import SIMPLE, Parcel, take_apart
+from ._wire import Parcel, take_apart
 
 FRAME = 1 << 14
 """Bytes of the first part of a message: small containers are one part."""
@@ -47,26 +47,10 @@ class Block:
     ) -> None:  # fmt: skip
         size = sum([run.room for run in structure.runs])
         self.digest = structure.digest
-        self.whole, room = _message(_PLAIN, structure.digest, size, text, bool(text), device)
-        self.whole[:_HEAD].view(torch.int64)[6] = apart
-        self.expected = _head(self.whole)
+        self.whole, room = _message(_PLAIN, structure.digest, size, text, bool(text), device, apart)
+        self.expected = [_MAGIC, _PLAIN, structure.digest, size, len(text), bool(text), apart, 0]
         self.views = parted(room, structure.leaves, structure.runs)
         self.parts = parts_of(self.whole)
-        alike = {leaf.shape[1:] if leaf.ndim else None for leaf in structure.leaves}
-        self._joined = len(structure.runs) == len(alike) == 1 and None not in alike and size > 0
-        self._room = room[: structure.runs[0].numel * structure.runs[0].dtype.itemsize] if self._joined else room
-
-    def fill(self, leaves: list[Tensor]) -> None:
-        """Copy leaves; those that differ in their first dim only at once."""
-        if (
-            self._joined
-            and leaves[0].dtype in SIMPLE
-            and not any([leaf.device != self.whole.device for leaf in leaves])
-        ):
-            with torch.no_grad():
-                torch.cat(leaves, out=self._room.view(leaves[0].dtype).view(-1, *leaves[0].shape[1:]))
-        else:
-            write(self.views, leaves)
 
 
 def parts_of(whole: Tensor) -> list[Tensor]:
@@ -111,11 +95,11 @@ def _known(group: Any) -> _Known:
 
 
 def _message(
-    kind: int, digest: int, values: int, text: bytes, ask: bool, device: torch.device
+    kind: int, digest: int, values: int, text: bytes, ask: bool, device: torch.device, apart: bool = False
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """A message and the room for its values, behind a head: magic, kind, digest, sizes, whether to answer."""
+    """A message and the room for its values, behind a head: magic, kind, digest, sizes, `ask` and `apart`."""
     whole = bytes_on(device, max(FRAME, _HEAD + values + len(text)))
-    head = torch.tensor([_MAGIC, kind, digest, values, len(text), ask, 0, 0], dtype=torch.int64)
+    head = torch.tensor([_MAGIC, kind, digest, values, len(text), ask, apart, 0], dtype=torch.int64)
     whole[:_HEAD].view(torch.int64).copy_(head)
     if text:
         whole[_HEAD + values : _HEAD + values + len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
@@ -129,7 +113,7 @@ def outgoing(
     text = pickle.dumps(structure.rows) if ask else b""
     if structure.plain:
         block = Block(structure, device, text) if ask or known is None else known.lent(structure, device)
-        block.fill(structure.leaves)
+        write(block.views, structure.leaves)
         return block.parts, None if ask else block
     raw = packed(batch)
     whole, room = _message(_WHOLE, structure.digest, len(raw), text, ask, device)

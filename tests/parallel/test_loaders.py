@@ -113,6 +113,51 @@ def test_queues(kind: str, method: str) -> None:
     assert sorted(os.listdir("/dev/shm")) == before
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("channel", ["queue", "pipe"])
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_other_start_methods(method: str, channel: str) -> None:
+    """The same through queues and pipes to processes that inherit nothing: with text, ragged, nested and stacked."""
+    before = sorted(os.listdir("/dev/shm"))
+    context = mp.get_context(method)
+    if channel == "queue":
+        there, back = context.SimpleQueue(), context.SimpleQueue()
+        process = context.Process(target=_change_all, args=(there.get, back.put))
+        send, receive = there.put, back.get
+    else:
+        here, other = context.Pipe()
+        process = context.Process(target=_change_all, args=(other.recv, other.send))
+        send, receive = here.send, here.recv
+    process.start()
+    for kind, batch in containers().items():
+        batch.share_memory_()
+        send(batch)
+        what, name, shared = receive()
+        assert (what, shared) == (type(batch).__name__, True), kind
+        assert name == (batch.name.tolist() if kind == "typed" else None)
+        first = batch.get("label" if kind == "typed" else "a")[0] if kind != "lazy" else batch[0].get("a")
+        assert first.item() == 77, kind
+        if kind == "typed":
+            assert batch.words[1].tolist() == [55.0, 55.0]
+    send(None)
+    process.join()
+    del batch, first
+    gc.collect()
+    assert sorted(os.listdir("/dev/shm")) == before
+
+
+def _change_all(receive: Any, send: Any) -> None:
+    while (batch := receive()) is not None:
+        typed = isinstance(batch, Item)
+        if isinstance(batch, TensorDict | Item):
+            batch.get("label" if typed else "a")[0] = 77
+        else:  # members of a lazy stack
+            batch[0].get("a").fill_(77)
+        if typed:
+            batch.words[1].fill_(55)
+        send((type(batch).__name__, batch.name.tolist() if typed else None, batch.is_shared()))
+
+
 def _change(there: Any, back: Any) -> None:
     batch = there.get()
     key = "label" if isinstance(batch, Item) else "a"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 import time
 from typing import Any
 
@@ -15,6 +16,8 @@ from torch import nn
 
 from tensorclass import TensorDict, lazy_stack
 from tensorclass.errors import ArgumentError, StructureError, TensorClassError, UnsupportedOperationError, WorkerError
+from tensorclass.parallel import _collectives, _links, _transfer
+from tensorclass.parallel._structure import Structure
 from tests.parallel._functions import containers, items
 from tests.parallel._ranks import run
 
@@ -297,6 +300,136 @@ def test_gather_and_stack() -> None:
     results = run(body, 3)
     assert results[1][0] == {"TensorDict": [0, 2], "objects": [0, 2]}
     assert all("a row for each of the 2 other ranks" in wrong[1] for _, wrong in results)
+
+
+def test_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is larger than a bucket moves in several parts, whatever moves it, the first time and later."""
+    monkeypatch.setattr(_links, "BUCKET", 999)
+    monkeypatch.setattr(_collectives, "BUCKET", 999)
+
+    def body(rank: int, world: int) -> Any:
+        size = 12_345
+        data = TensorDict(a=torch.arange(size) + rank, b=torch.rand(size).double() * 0 + rank, batch_size=[size])
+        found: dict[str, Any] = {}
+        for time_ in ("first", "second"):
+            target = data * 0
+            data.send(1) if rank == 0 else target.recv(0)
+            found[time_] = rank == 0 or bool((target["a"] == torch.arange(size)).all() & (target["b"] == 0).all())
+        total = data.clone()
+        total.all_reduce()
+        rows = torch.stack([data * 0])
+        rows.gather_and_stack(0) if rank == 0 else data.gather_and_stack(0)
+        found |= {
+            "all_reduce": bool((total["a"] == 2 * torch.arange(size) + 1).all()),
+            "gather_and_stack": rank == 1 or bool((rows["a"][0] == torch.arange(size) + 1).all()),
+            "broadcast": bool((data.broadcast(0)["a"] == torch.arange(size)).all()),
+            "scatter": data.scatter(0, [data[:3], data[:5000]] if rank == 0 else None).batch_size[0],
+            "all_gather": [one["b"][-1].item() for one in data.all_gather()],
+        }
+        if rank == 0:
+            data.init_remote(1)
+        else:
+            found["init_remote"] = bool((TensorDict.from_remote_init(0)["a"] == torch.arange(size)).all())
+        return found
+
+    for rank, found in enumerate(run(body)):
+        assert found.pop("scatter") == (3, 5000)[rank]
+        assert found.pop("all_gather") == [0, 1]
+        assert all(found.values()), found
+
+
+def test_blocks_live_where_the_backend_moves_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backend of another device gets memory of that device only, and leaves of any device; nccl needs no more."""
+    moved: list[Any] = []
+
+    class Done:
+        def wait(self) -> None: ...
+
+    class Group:
+        _device_types = (torch.device("meta"),)
+
+        def rank(self) -> int:
+            return 0
+
+        def size(self) -> int:
+            return 2
+
+        def send(self, parts: Any, peer: int, tag: int) -> Any:
+            moved.extend(parts)
+            return Done()
+
+        recv = send
+
+        def allreduce(self, parts: Any, op: Any) -> Any:
+            moved.extend(parts)
+            return Done()
+
+    group = Group()
+    for module in (_links, _transfer, _collectives):
+        monkeypatch.setattr(module, "device_of", lambda group: group._device_types[0])
+    data = TensorDict(a=torch.rand(9000), i=torch.arange(9000), batch_size=[9000])
+    structure = Structure(data)
+    _transfer.Sending(data, group, 1, 0)  # asks
+    _transfer._known(group).agreed.add((1, structure.digest))
+    _transfer.Sending(data, group, 1, 0)
+    _transfer.Sending(items(3), group, 1, 0)
+    block = _transfer._known(group).lent(structure, group._device_types[0])
+    assert {view.device.type for view in block.views} == {"meta"}
+    assert not block.expected[6], "other backends have no tags"
+    _transfer.Incoming(group, 1, 0, block)
+    _collectives.Reducing(group, structure, dist.ReduceOp.SUM, None, None)
+    assert len(moved) > 8
+    assert {part.device.type for part in moved} == {"meta"}
+    monkeypatch.undo()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+
+    class Cuda:
+        _device_types = (torch.device("cuda"),)
+
+    assert _links.device_of(Cuda()) == torch.device("cuda", 3)
+    assert _links.device_of(object()) == torch.device("cpu")
+
+
+COLLECTIVES: dict[str, Any] = {
+    "recv": lambda data: data.recv(1),
+    "send": lambda data: [data.send(1) for _ in range(3)],
+    "irecv": lambda data: data.irecv(1, return_premature=True)[0].wait(),
+    "all_reduce": lambda data: data.all_reduce(),
+    "reduce": lambda data: data.reduce(0),
+    "broadcast": lambda data: data.broadcast(1),
+    "scatter": lambda data: data.scatter(1),
+    "all_gather": lambda data: data.all_gather(),
+    "gather_and_stack": lambda data: data[:1].gather_and_stack(0),
+    "from_remote_init": lambda data: TensorDict.from_remote_init(1),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", [False, True], ids=["first", "later"])
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_a_peer_that_dies_in_the_middle(name: str, known: bool) -> None:
+    """Whatever is under way: an error of one class that says what to do, soon, and the old values."""
+
+    def body(rank: int, world: int) -> Any:
+        data = TensorDict(a=torch.ones(300_000), batch_size=[300_000])
+        if known:
+            for _ in range(2):
+                data.send(1) if rank == 0 else data.recv(0)
+                data.recv(1) if rank == 0 else data.send(0)
+        dist.barrier()
+        if rank == 1:
+            threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+            time.sleep(10)
+        begin = time.monotonic()
+        return failure(lambda: COLLECTIVES[name](data)), bool((data["a"] == 1).all()), time.monotonic() - begin
+
+    error, unchanged, seconds = run(body, timeout=3)[0]
+    assert error is not None
+    assert error[0] == "WorkerError"
+    assert "start a new one in all ranks" in error[1]
+    assert unchanged
+    assert seconds < 8
 
 
 def test_groups() -> None:
