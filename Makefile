@@ -71,6 +71,7 @@ slow: $(VENV)/.stamp-test $(VENV)/.stamp-mypy-$(MYPY_BEFORE)
 
 bench: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.benchmarks $(ARGS)
+	$(BIN)/python -m tests.benchmarks._scale
 
 typing-report: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.typing --report

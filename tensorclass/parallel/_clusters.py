@@ -149,12 +149,12 @@ class RayEngine:
 
     def _connect(self, workers: int | None) -> None:
         options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **self._options}
-        if self._address is None:
-            options |= {"num_cpus": workers or cores()}
         try:
-            self._ray.init(address=self._address, **options)
+            self._ray.init(address=self._address or "auto", **options)
         except (ConnectionError, RuntimeError, TimeoutError) as error:
-            raise WorkerError(f"Ray does not answer at {self._address!r:.120}: {error!s:.300}") from error
+            if self._address is not None:
+                raise WorkerError(f"Ray does not answer at {self._address!r:.120}: {error!s:.300}") from error
+            self._ray.init(address="local", **{"num_cpus": workers or cores(), **options})
 
     def submit(self, task: Any) -> Any:
         """A reference."""

@@ -96,6 +96,11 @@ def _run_all(
             commits.finish()
         classes[number] = commits.cls
 
+    def release() -> None:
+        with ExitStack() as stack:
+            for commits in begun.values():
+                stack.enter_context(commits)
+
     def tasks(step: Any) -> Iterator[tuple[int, int]]:
         for number, (out, piece) in enumerate(zip(outs, pieces, strict=True)):
             count, per = piece.order.count, piece.order.per
@@ -111,7 +116,7 @@ def _run_all(
                 finish(number)
 
     with ExitStack() as stack:
-        stack.callback(lambda: [commits.__exit__(None) for commits in begun.values()])
+        stack.callback(release)
         step = stack.enter_context(progress(how.pbar, sum([piece.order.count for piece in pieces]), verb))
         left = tasks(step)
         first = next(left, None)  # what is refused, is refused before an engine starts

@@ -68,8 +68,8 @@ class _Known:
         """Structures that peers have sent, by peer and digest."""
         self.answers: list[tuple[Any, Tensor]] = []
         """Answers that may still be on their way."""
-        self.ahead: dict[tuple[int, int], tuple[Block, list[Any]]] = {}
-        """By peer and tag what is awaited behind the frame, of messages that have not come yet."""
+        self.ahead: dict[tuple[int, int], Any] = {}
+        """By peer and tag the block and the works that are awaited behind the frame, of messages that have not come."""
         self._spare: list[Block] = []
 
     def lent(self, structure: Structure, device: torch.device) -> Block:
@@ -248,6 +248,7 @@ class Incoming:
     def __init__(self, group: Any, peer: int, tag: int, block: Block | None = None) -> None:
         self._group, self._peer, self._tag, self.block = group, peer, tag, block
         known = _known(group)
+        self._works: list[Any] = []
         with talking(group, f"recv from rank {peer}"):
             if block is not None and block.expected[6] and (peer, block.digest) in known.heard:
                 self._place = peer, _tag_of(block.expected, tag)
@@ -261,7 +262,7 @@ class Incoming:
 
     def message(self) -> Message | None:
         """All of it; None where it is in the block."""
-        whole, block, works = self._frame, self.block, getattr(self, "_works", [])
+        whole, block, works = self._frame, self.block, self._works
         with talking(self._group, f"recv from rank {self._peer}"):
             self._work.wait()
             head = _head(whole)

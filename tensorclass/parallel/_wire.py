@@ -54,7 +54,7 @@ class Parcel(NamedTuple):
         return unpickler.load()
 
 
-def take_apart(value: object, pickler: type[pickle.Pickler] = pickle.Pickler) -> Parcel:
+def take_apart(value: object, pickler: Any = pickle.Pickler) -> Parcel:
     """Tensors and the rest of an object. What requires grad arrives without its graph.
 
     Args:
@@ -78,7 +78,7 @@ def take_apart(value: object, pickler: type[pickle.Pickler] = pickle.Pickler) ->
 
 @lru_cache(maxsize=4)
 def _taking(pickler: Any) -> type[pickle.Pickler]:
-    class Taking(pickler):  # type: ignore[misc, valid-type]  # a class that was given
+    class Taking(pickler):  # type: ignore[misc]  # a class that was given
         found: list[Tensor]
         places: dict[int, int]
 

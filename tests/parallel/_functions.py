@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,16 @@ def raises_key(x: Any) -> Any:
 def raises_strange(x: Any) -> Any:
     """What its name says."""
     raise Strange(1, 2)
+
+
+def exits(x: Any) -> Any:
+    """What its name says."""
+    sys.exit(3)
+
+
+def kills(x: Any) -> Any:
+    """What its name says."""
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def gives_lock(x: Any) -> Any:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from torch import Tensor
 from tensorclass import TensorClass, TensorClassDataset, TensorDict
 from tensorclass.errors import ArgumentError, MissingExtraError, WorkerError
 from tensorclass.parallel import DaskEngine, RayEngine
+from tensorclass.parallel._clusters import _sent
 from tensorclass.typing import Float32, Int64
 from tests.parallel import _functions as functions
 from tests.parallel._functions import Dies, Item, containers, items
@@ -112,6 +114,50 @@ def test_not_installed(name: str, package: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=rf"tensorclass\[{name}\]"):
         TensorDict(a=torch.arange(2), batch_size=[2]).map(functions.same, engine=name)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_ray_that_runs_is_used(runs: bool) -> None:
+    """One that runs on this machine says itself how many cores it has; without one a new one starts."""
+    calls: list[dict[str, Any]] = []
+
+    def init(**options: Any) -> None:
+        calls.append(options)
+        if options["address"] == "auto" and not runs:
+            raise ConnectionError("none")
+
+    engine = RayEngine()
+    engine._ray = SimpleNamespace(init=init)
+    engine._connect(2)
+    assert [call["address"] for call in calls] == ["auto", "local"][: 1 if runs else 2]
+    assert [call.get("num_cpus") for call in calls] == [None, 2][: len(calls)]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_dask_without_workers(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster whose last worker is gone, for good, is an error, not a wait without end."""
+
+    class Future:
+        asked = 0
+
+        def done(self) -> bool:
+            return self.asked > 3
+
+        def result(self, timeout: Any = None) -> Any:
+            self.asked += 1
+            if not self.done():
+                raise TimeoutError
+            return _sent("result")
+
+        def release(self) -> None: ...
+
+    engine = DaskEngine(SimpleNamespace(submit=lambda *_: None, nthreads=lambda: dict.fromkeys(range(workers), 1)))
+    engine._client, engine._job = engine._given, str
+    found = engine.result(("task", Future()))
+    if workers:
+        assert found == "result"
+    else:
+        assert "it has no worker" in str(found.error)
 
 
 def test_no_client() -> None:

@@ -25,7 +25,7 @@ from tensorclass.parallel._order import Shuffled, Straight
 from tensorclass.parallel._rows import RowJob
 from tensorclass.typing import Float32, Int64
 from tests.parallel._functions import Dies, Item, items
-from tests.parallel.test_map import ENGINES
+from tests.parallel.test_map import ENGINES, Backwards
 
 ROWS = 50
 
@@ -149,6 +149,37 @@ def test_group_by(data: Any, tmp_path: Path) -> None:
     values, groups = some.group_by(Item.name, out=tmp_path / "n", num_workers=0)
     assert values == sorted(some[:].name.tolist())
     assert [group[:].name.tolist() for group in groups] == [[value] for value in values]
+
+
+class Started(Backwards):
+    """Counts."""
+
+    times = 0
+
+    def start(self, job: Any, workers: int | None) -> int:
+        self.times += 1
+        return super().start(job, workers)
+
+
+def test_groups_share_an_engine(data: Any, tmp_path: Path) -> None:
+    """It starts once for all groups, not at all when they are there, and a stop in the middle is gone on from."""
+    engine = Started()
+    how: dict[str, Any] = {"out": tmp_path / "g", "engine": engine, "batch_size": 5}
+    _, groups = data.group_by("label", **how)
+    assert engine.times == 1
+    assert engine.closed
+    assert [group[:].label.tolist() for group in groups] == [[i] for i in range(ROWS)]
+    _, again = data.group_by("label", resume=True, **how)
+    assert engine.times == 1
+    assert len(again) == ROWS
+    for name in os.listdir(tmp_path / "g" / "000030"):
+        os.unlink(tmp_path / "g" / "000030" / name)
+    _, mended = data.group_by("label", resume=True, **how)
+    assert engine.times == 2
+    assert mended[30][:].label.tolist() == [30]
+    with pytest.raises(FileExistsError, match="resume=True"):
+        data.group_by("label", **how)
+    assert engine.times == 2, "refused before it starts"
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 5, 16, 17, 1000, 4097])
@@ -297,6 +328,8 @@ def test_wrong_arguments(data: Any, tmp_path: Path) -> None:
     calls: list[tuple[Any, str]] = [
         (lambda: data.map(same, out=data.path), "another folder"),
         (lambda: data.map(same, out="https://host/out"), "local folder"),
+        (lambda: data.map(same, out=3), "path of a folder, got 3"),
+        (lambda: data.map(same, out=""), "path of a folder"),
         (lambda: data.map(3, out=out), "a function"),
         (lambda: data.map(same, out=out, errors="ignore"), "errors"),
         (lambda: data.map(same, out=out, cls=dict), "tensorclass"),

@@ -22,6 +22,7 @@ import torch
 from tensorclass import TensorDict
 from tensorclass.errors import ArgumentError, BatchDimError, BatchSizeError, WorkerError
 from tensorclass.parallel import Engine, ProcessEngine
+from tensorclass.parallel._engines import Group
 from tests.parallel import _functions as functions
 from tests.parallel._functions import Dies, containers
 
@@ -228,6 +229,40 @@ class _Late:
 
     def __call__(self, x: Any) -> Any:
         return getattr(functions, self.name)(x) if x["a"][0] >= 4 else x
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_function_that_ends_the_program(engine: str) -> None:
+    """`sys.exit` in a worker is an error like others, and says where."""
+    with pytest.raises(WorkerError, match=r"sys\.exit\(3\), in elements 4 to 5"):
+        list(plain().map_iter(_Late("exits"), chunksize=4, **ENGINES[engine]()))
+
+
+@pytest.mark.parametrize(("name", "error"), [("gives_lock", ArgumentError), ("raises", ValueError)])
+def test_short_tasks_together(name: str, error: type[Exception]) -> None:
+    """Many short tasks go to a worker at once: results stay in order, and an error is that of its own chunk."""
+    data = TensorDict(a=torch.cat([torch.zeros(300), torch.full((1,), 5.0), torch.zeros(99)]), batch_size=[400])
+    data["number"] = torch.arange(400)
+    found: list[int] = []
+    with pytest.raises(error, match="elements 300 to 300" if name == "raises" else "result of the function"):
+        found.extend(int(part["number"]) for part in data.map_iter(_Late(name), num_workers=2, chunksize=1))
+    assert found == list(range(300))
+
+
+def test_a_short_task_that_kills(tmp_path: Path) -> None:
+    """Those beside it are done all the same, and the error names it alone."""
+    data = TensorDict(a=torch.cat([torch.zeros(200), torch.full((1,), 5.0)]), batch_size=[201])
+    found: list[Any] = []
+    with pytest.raises(WorkerError, match="elements 200 to 200"):
+        found.extend(data.map_iter(_Late("kills"), num_workers=1, chunksize=1))
+    assert len(found) == 200
+
+
+def test_large_results_are_not_gathered() -> None:
+    """The memory of results that are ahead is bounded by their size, also where functions take no time."""
+    job = Group(lambda task: torch.empty(task, dtype=torch.uint8))
+    assert job([10**8, 10**8])[0] > 0.1
+    assert job([1, 1])[0] < 0.1
 
 
 def test_errors_that_do_not_pickle() -> None:
