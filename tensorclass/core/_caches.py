@@ -109,6 +109,7 @@ KEPT = MappingProxyType({
     "io._remote._trace": "one check of the answers of http servers",
     "parallel._clusters._JOBS": "one map, in a worker of Ray or Dask",
     "parallel._structure._LAYOUTS": "the layouts of 256 structures, which hold names, dtypes and shapes",
+    "parallel._wire._taking": "picklers of four kinds, which hold nothing",
     "parallel._transfer._KNOWN": "what the ranks of a process group have told each other; weak keys",
     "parallel._transfer._LAST": "transfers that are awaited; weak values",
     "core._pytree: torch.serialization.add_safe_globals": "what `trusted` marks",
