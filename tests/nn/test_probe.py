@@ -277,11 +277,9 @@ def test_nested_shared_and_plain_fields():
         TensorClassSequential(*modules[:2], input=Outer, output=Result)
 
 
-@pytest.mark.parametrize("read", ["ragged", "extra"])
-def test_fields_without_an_example(read):
+def test_fields_without_an_example():
     """A module that reads one is left to the first call, and modules after it are probed all the same."""
-    ref = getattr(Outer, read)
-    reader = step(lambda value=None: torch.ones(2, 3, 8), ref, Result.y)
+    reader = step(lambda value=None: torch.ones(2, 3, 8), Outer.extra, Result.y)
     after = step(nn.Linear(9, 8), Result.y, Result.y, update=True)
     with pytest.raises(BuildError) as info:
         TensorClassSequential(reader, after, input=Outer, output=Result)
@@ -539,7 +537,8 @@ def test_containers_and_texts_of_own_classes_are_copied(kind):
     assert getattr(twin, "maxlen", None) == getattr(value, "maxlen", None)
     listed = (v.items() if isinstance(v, dict) else [v] if isinstance(v, int) else v for v in (twin, value))
     one, other = map(list, listed)
-    assert [str(entry) for entry in one] == [str(entry) for entry in other]
+    ordered = sorted if isinstance(value, set) else list  # a set of tensors has the order of their addresses
+    assert ordered(map(str, one)) == ordered(map(str, other))
     assert not any(entry is weight for entry in one)
 
     class Holder(nn.Module):

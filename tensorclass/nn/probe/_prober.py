@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..._schema import MISSING, FieldSpec, Polynomial
 from ...core import Path
+from ...store import RaggedTensor
 from ..check._declared import Probed, Report, SeenOutput, Use
 from ..check._known import overlap
 from ..check._unify import Clash, Rest, Term
@@ -289,6 +290,8 @@ class Prober(Searcher):
             place = self.report.inputs[path]
             shape = sweep.sizes.shape(place.terms)
             return self.tensor(sweep, spec, shape, self.plan.dtypes.get(path) or dtype_for(place.dtype))
+        if spec.kind == "ragged":
+            return self.ragged(sweep, self.report.inputs[path])
         if spec.nested is not None:
             return self._instance(sweep, path, spec.nested)
         if spec.default_factory is not MISSING:
@@ -304,13 +307,15 @@ class Prober(Searcher):
                 except Unknown:
                     if spec.required:
                         raise
+        if not sweep.tensors.real and any(isinstance(value, RaggedTensor) for value in values.values()):
+            raise Unknown(f"it reads `{'.'.join(path)}`, whose elements are ragged")
         with sweep.tensors.running():
             return cls(**values, batch_size=[sweep.batch])
 
     def _declared(self, sweep: Sweep, use: Use) -> Any:
         spec = use.slot.spec
         if spec.kind not in TENSORS:
-            return MISSING
+            return self.ragged(sweep, use.place) if spec.kind == "ragged" else MISSING
         return self.tensor(sweep, spec, sweep.sizes.shape(use.place.terms), dtype_for(use.place.dtype))
 
     def _write(self, sweep: Sweep, path: Path, value: Any) -> None:
@@ -327,9 +332,15 @@ class Prober(Searcher):
             self.found.append(self.faults[index])
             return
         if reason is not None:
-            told = [] if index in self.once else self._by_values(sweeps[1], index, True)
+            told = [] if index in self.once else self._by_values(sweeps[1], index, True, sweeps[0])
             self.found += told
             if any(d.severity == "error" for d in told):
+                return
+            uneven = [use.slot.name for use in self.report.reads[index] if use is not None and is_ragged(use)]
+            if uneven and index in self.ran:
+                return  # real values say what fake ones can't
+            if uneven and not self.reach[index].refused:
+                self.found.append(self.words.uneven(index, uneven, reason))
                 return
             later = 'its outputs are compared on the first call; `probe="run"` runs a copy now'
             hint = "" if self.tensors.real else later
@@ -361,11 +372,14 @@ class Prober(Searcher):
         if index not in self.once and before == len(self.found):
             self.found += self._by_values(sweeps[1], index, False)
 
-    def _by_values(self, sweep: Sweep, index: int, blind: bool) -> list[Diagnostic]:
+    def _by_values(self, sweep: Sweep, index: int, blind: bool, other: Sweep | None = None) -> list[Diagnostic]:
         if self.reach[index].refused or index in self.blocked:
             return []
         try:
-            return list(RealRuns(self, sweep, index).shown(blind))
+            runs = RealRuns(self, sweep, index, other)
+            told = list(runs.shown(blind))
+            self.ran |= {index} if runs.passed else set()
+            return told
         except Uncopyable:
             return []
         except Exception as error:  # as for a sweep
@@ -449,6 +463,12 @@ class Prober(Searcher):
         values = sweep.outcomes[index].values or (None,) * len(self.report.writes[index])
         return tuple(SeenOutput(v.dtype, _event(u, v) or ()) if isinstance(v, Tensor) else None
                      for u, v in zip(self.report.writes[index], values, strict=True))  # fmt: skip
+
+
+def is_ragged(use: Use) -> bool:
+    """Whether elements of what is read have lengths of their own."""
+    fields = fields_of(use.slot.spec.nested).values() if use.slot.spec.nested is not None else ()
+    return "ragged" in {use.slot.spec.kind, *(spec.kind for spec in fields)}
 
 
 def _names(term: Term) -> tuple[str, ...]:

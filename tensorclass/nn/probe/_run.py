@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ...core import Path
 from ...errors import MissingKeyError, UnsupportedOperationError
+from ...store import RaggedTensor
 from ..check._declared import Use
 from ..parts._results import TENSORS, describe, outputs
 from ..parts._seeded import Seeded
@@ -45,7 +46,7 @@ class RealTensors:
     real = True
 
     def __init__(self, device: torch.device, number: int = 0) -> None:
-        self._number = number
+        self.number = number
         self._generators: dict[torch.device, torch.Generator] = {}
         self._drawing = Seeded(self.generator(device))
 
@@ -59,7 +60,7 @@ class RealTensors:
         """A real tensor of a shape."""
         if dtype.is_floating_point or dtype.is_complex:
             return torch.rand(tuple(shape), device=device, generator=self.generator(device)).to(dtype)
-        return torch.full(tuple(shape), self._number, dtype=dtype, device=device)
+        return torch.full(tuple(shape), self.number, dtype=dtype, device=device)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -158,6 +159,8 @@ class Run:
         spec = use.slot.spec
         if value is None and spec.optional:
             return None
+        if spec.kind == "ragged" and isinstance(value, RaggedTensor):
+            return self._compare_ragged(use, value, position, sizes)
         if spec.kind not in TENSORS:
             wrong = spec.nested is not None and not isinstance(value, spec.nested)
             return Symptom("E111", position, given=describe(value)) if wrong else None
@@ -176,6 +179,21 @@ class Run:
             return Symptom(code, position, wrong_shape.dim, wrong_shape.expected, shape)
         return None
 
+    def _compare_ragged(self, use: Use, value: RaggedTensor, position: int, sizes: SweepSizes) -> Symptom | None:
+        """Everything but the lengths, which are the module's own."""
+        rows = value.values
+        if use.place.dtype is not None and not use.place.dtype.accepts(rows.dtype):
+            return Symptom("E111", position, given=str(rows.dtype).removeprefix("torch."))
+        if tuple(value.shape) != (self.batch,):
+            return Symptom("E112", position, given=tuple(value.shape))
+        try:
+            sizes.compare(use.place.terms[1:], tuple(rows.shape[1:]), (self.index, position))
+        except Wrong as wrong:
+            dim = None if wrong.dim is None else wrong.dim + 1
+            expected = wrong.expected + (dim is None)
+            return Symptom("E113" if dim is None else "E114", position, dim, expected, tuple(rows.shape))
+        return None
+
 
 def empty(tensors: Tensors, shape: Sequence[int], dtype: torch.dtype, device: Any) -> Tensor:
     return tensors.tensor(shape, dtype, torch.device(device))
@@ -190,6 +208,9 @@ def as_real(value: Any, tensors: RealTensors) -> Any:
     """A real value of the shape of a fake one."""
     if isinstance(value, Tensor):
         return tensors.tensor(value.shape, value.dtype, value.device)
+    if isinstance(value, RaggedTensor):
+        rows = tensors.tensor(value.values.shape, value.values.dtype, value.values.device)
+        return RaggedTensor(rows, lengths=value.lengths.flip(-1) if tensors.number else value.lengths)
     if is_tensorclass_type(type(value)):
         applied: Any = value
         return applied.apply(lambda leaf: tensors.tensor(leaf.shape, leaf.dtype, leaf.device))

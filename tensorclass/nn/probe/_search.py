@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from ..._schema import FieldSpec, Polynomial
+from ..._schema import MISSING, FieldSpec, Polynomial
 from ...core import Path
+from ...store import RaggedTensor
 from ..check._declared import Report, Use
-from ..check._known import INPUT
+from ..check._known import INPUT, Place
 from ..check._unify import Clash, Rest, plain_name
 from ..parts._diagnostics import Diagnostic
 from ..parts._results import TENSORS
@@ -22,8 +23,8 @@ from ..parts._slots import fields_of
 from ..parts._stage import Stage, module_of
 from ._copy import Isolator
 from ._effects import Reach
-from ._run import Outcome, Run, Tensors, empty
-from ._sizes import BATCHES, Learned, SweepSizes, accepted, alternatives, dtypes_of, interesting
+from ._run import Outcome, RealTensors, Run, Tensors, empty
+from ._sizes import BATCHES, Learned, SweepSizes, accepted, alternatives, dtype_for, dtypes_of, interesting
 from ._words import Words
 
 BLOCKING = ("E101", "E102", "E103", "E110")
@@ -85,6 +86,8 @@ class Searcher:
         self.faults: dict[int, Diagnostic] = {}
         """Modules that the probe itself fails on."""
         self.data: dict[int, bool] = {}
+        self.ran: set[int] = set()
+        """Modules that real runs have shown to be right."""
         self.blocked = {d.module for d in report.diagnostics if d.code in BLOCKING}
         self.live = liveness(stages, output)
         self.device = device_of(targets)
@@ -115,6 +118,21 @@ class Searcher:
         """A tensor for a field in one sweep."""
         batch = (sweep.batch,) if spec.kind == "tensor" else ()
         return (tensors or sweep.tensors).tensor((*batch, *shape), dtype, device or self.device)
+
+    def ragged(self, sweep: Sweep, place: Place) -> Any:
+        """Real elements for a ragged field, of several lengths unless another field has the dim that is one."""
+        terms = self.unifier.resolve(place.terms)
+        shape, dtype = sweep.sizes.shape(place.terms), self.plan.dtypes.get(place.path) or dtype_for(place.dtype)
+        if not shape:
+            return MISSING
+        dense = (p.terms for p in self.report.inputs.values() if p.spec.kind in TENSORS)
+        shared = not isinstance(terms[0], Polynomial) or any(
+            set(terms[0].names) & set(term.names) for other in dense for term in self.unifier.resolve(other)
+            if isinstance(term, Polynomial)
+        )  # fmt: skip
+        lengths = [shape[0] if shared else max(1, shape[0] - 8 * element) for element in range(sweep.batch)]
+        rows = RealTensors(self.device, 1).tensor((sum(lengths), *shape[1:]), dtype, self.device)
+        return RaggedTensor(rows, lengths=lengths)
 
     def close(self) -> None:
         """Let go of whatever tracebacks hold: the frames of the build, with the modules."""
@@ -158,7 +176,7 @@ class Searcher:
         for position, use in enumerate(uses):
             place = use.place
             is_open = place.writer == INPUT and place.dtype is not None and place.dtype.exact is None
-            if not is_open or place.path in self.plan.dtypes:
+            if not is_open or place.path in self.plan.dtypes or not isinstance(sweep.given[index][position], Tensor):
                 continue
             for dtype in dtypes_of(place.dtype):
                 values = list(sweep.given[index])

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ...store import RaggedTensor
 from ..check._unify import Rest
 from ..parts._diagnostics import Diagnostic
 from ..parts._stage import module_of
@@ -27,7 +28,8 @@ _STRUCTURAL = re.compile(
 
 def is_cheap(target: Any, values: Sequence[Any], factor: int = 1) -> bool:
     """Whether one real run of a module takes little: parameters, times the places that each of them is used at."""
-    tensors = [value for value in values if isinstance(value, Tensor)]
+    rows = (value.values if isinstance(value, RaggedTensor) else value for value in values)
+    tensors = [value for value in rows if isinstance(value, Tensor)]
     wide = [max(min(v.shape[1:], default=1), 1) if v.is_floating_point() else 1 for v in tensors]
     places = [value.numel() // width for value, width in zip(tensors, wide, strict=True)]
     numbers = sum(value.numel() for value in tensors)
@@ -37,11 +39,13 @@ def is_cheap(target: Any, values: Sequence[Any], factor: int = 1) -> bool:
 class RealRuns:
     """Real runs of copies of one module in one sweep."""
 
-    def __init__(self, searcher: Searcher, sweep: Sweep, index: int) -> None:
+    def __init__(self, searcher: Searcher, sweep: Sweep, index: int, other: Sweep | None = None) -> None:
+        self.other = other
         self.searcher = searcher
         self.sweep = sweep
         self.index = index
         self.target = searcher.targets[index]
+        self.passed = False
         self.generator = torch.Generator(searcher.device).manual_seed(0)
 
     def influences(self) -> Iterator[Diagnostic]:
@@ -66,9 +70,11 @@ class RealRuns:
         runs = [self._made(given, 0)]
         if runs[0][1].error is not None or runs[0][1].findings:
             runs.append(self._made(given, 1))  # the same for other values, or it is the values that were wrong
+        if runs[0][1].error is not None and not self._believed(runs[0][1].error):
+            runs = [runs[-1], self._made(given, 2)]  # zeros were wrong, as lengths are
         values, ran = next(((values, out) for values, out in runs if out.error is None), (runs[0][0], None))
         if ran is not None and not ran.findings:
-            change = self._mixed(values, False)
+            change, self.passed = self._mixed(values, False), True
             if change:
                 yield self._mixing("W207", change)
             return
@@ -79,7 +85,8 @@ class RealRuns:
         if ran is None or errors:
             return
         found = [out.findings[:1] for _, out in runs if out.error is None]
-        if found[0][0].code in ("E110", "E111", "E112") and found[0] == found[-1]:
+        sure = ("E110", "E111", "E112", *(("E113", "E114") if any(isinstance(v, RaggedTensor) for v in given) else ()))
+        if found[0][0].code in sure and found[0] == found[-1]:
             yield words.finding(self.index, found[0][0], text, self.sweep.batch, "")
 
     def _believed(self, error: Exception) -> bool:
@@ -90,8 +97,17 @@ class RealRuns:
         declared = not self.sweep.sizes.guessed.intersection(names)
         if isinstance(error, IndexError) and "index out of range" in str(error):
             return declared  # a table that ends before the declared size: the indices that were made up are 0 and 1
-        known = declared or self.index not in self.sweep.blind
+        known = declared or self.index not in self.sweep.blind or self._is_elsewhere(error)
         return _is_structural(error) and (known or isinstance(error, (TypeError, AttributeError)))
+
+    def _is_elsewhere(self, error: Exception) -> bool:
+        """Whether other sizes are rejected with the same words: then it was not the sizes."""
+        if self.other is None or self.index not in self.other.given or not _is_structural(error):
+            return False
+        tensors = RealTensors(self.searcher.device, 1)
+        values = [as_real(value, tensors) for value in self.other.given[self.index]]
+        again = self.searcher.run_one(self.index, self.other, values, tensors=tensors)
+        return str(again.error) == str(error)
 
     def _made(self, given: Sequence[Any], number: int) -> tuple[list[Any], Outcome]:
         tensors = RealTensors(self.searcher.device, number)

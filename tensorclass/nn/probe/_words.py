@@ -151,6 +151,13 @@ class Words:
             "a `squeeze()` without a dim takes the batch too; name the dim, `squeeze(-1)`",
         )  # fmt: skip
 
+    def uneven(self, index: int, names: Sequence[str], reason: str) -> Diagnostic:
+        """W209."""
+        fields = ", ".join(f"`{name}`" for name in names)
+        message = f"reads the ragged {fields} and is not probed: {reason}"
+        hint = "its outputs are compared on the first call; call the pipeline on one batch before a long run"
+        return self.diagnostic(index, "W209", message, (), hint)
+
     def sometimes(self, index: int, found: Symptom, given: str) -> Diagnostic:
         """N306."""
         use = self.report.writes[index][found.position]

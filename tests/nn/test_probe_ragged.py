@@ -1,0 +1,130 @@
+"""Modules that read or write ragged elements run on real ones when a pipeline is built."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_sequence
+
+from tensorclass import Ragged, RaggedTensor, TensorClass
+from tensorclass.errors import BuildError
+from tensorclass.nn import PipelineWarning, TensorClassSequential
+from tensorclass.nn.parts._slots import Slot
+from tensorclass.typing import Float32, Int64
+from tests.nn._pipelines import step
+
+
+class Speech(TensorClass):
+    frames: Float32[RaggedTensor, "t 8"]
+    phones: Int64[RaggedTensor, "t"]
+    length: Int64[Tensor, ""]
+
+
+class Aligned(TensorClass):
+    frames: Float32[RaggedTensor, "t 8"]
+    weight: Float32[Tensor, "t"]
+
+
+class Outer(TensorClass):
+    speech: Speech
+
+
+class Code(TensorClass):
+    code: Float32[Tensor, "16"]
+
+
+class States(TensorClass):
+    states: Float32[RaggedTensor, "t 16"]
+
+
+class Open(TensorClass):
+    frames: Ragged[Tensor, "t d"]
+
+
+class Recurrent(nn.Module):
+    """A GRU over a packed sequence of the elements."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.rnn = nn.GRU(width, 16)
+
+    def forward(self, frames: RaggedTensor) -> Tensor:
+        """The last state."""
+        last: Tensor = self.rnn(pack_sequence(frames.tolist(), enforce_sorted=False))[1][-1]
+        return last
+
+
+def mapped(width: int, out: int) -> Any:
+    """A layer over all rows."""
+    layer = nn.Linear(width, out)
+    return lambda frames: frames.apply(layer)
+
+
+def refuses(frames: RaggedTensor) -> Tensor:
+    """Takes one number of rows."""
+    if int(frames.lengths.sum()) != 12_345:
+        raise ValueError("another number of rows is needed")
+    return torch.zeros(len(frames), 16)
+
+
+LAYER = nn.Linear(8, 16)
+CODE, STATES = Code.code, States.states
+CASES: dict[str, tuple[Any, Any, Any, str]] = {
+    "padded": (lambda frames: LAYER(frames.pad()).mean(1), Speech.frames, CODE, ""),
+    "nested": (lambda frames: LAYER(frames.to_nested()).mean(1), Speech.frames, CODE, ""),
+    "nested back": (lambda frames: LAYER(frames.to_nested()), Speech.frames, STATES, ""),
+    "rows": (mapped(8, 16), Speech.frames, STATES, ""),
+    "packed": (Recurrent(8), Speech.frames, CODE, ""),
+    "lengths that agree": (
+        lambda f, p: f.filter(torch.ones(int(p.lengths.sum()), dtype=torch.bool)).sum().repeat(1, 2),
+        (Speech.frames, Speech.phones), CODE, "",
+    ),
+    "a dense field with the dim": (
+        lambda f, w: (f.pad() * w[..., None]).sum(1).repeat(1, 2), (Aligned.frames, Aligned.weight), CODE, "",
+    ),
+    "any dtype": (lambda f: f.sum().mean(-1, keepdim=True).expand(-1, 16), Open.frames, CODE, ""),
+    "rows of another width": (mapped(9, 16), Speech.frames, STATES, "E108"),
+    "results of another width": (mapped(8, 15), Speech.frames, STATES, "E114"),
+    "results of another rank": (lambda f: f.apply(lambda rows: rows[:, 0]), Speech.frames, STATES, "E113"),
+    "results of another dtype": (lambda f: f.apply(lambda r: r.repeat(1, 2).long()), Speech.frames, STATES, "E111"),
+    "packed, of another width": (Recurrent(7), Speech.frames, CODE, "E108"),
+    "a layer for tensors": (LAYER, Speech.frames, STATES, "E108"),
+    "a code of another width": (lambda frames: frames.pad().mean(1), Speech.frames, CODE, "E114"),
+    "needs one size": (refuses, Speech.frames, CODE, "W209"),
+    "a nested class": (lambda speech: LAYER(speech.frames.pad()).mean(1), Outer.speech, CODE, "W209"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ragged_elements(case):
+    """What fits passes without a note, what does not is found at build, and what can't be run is a warning."""
+    module, reads, writes, code = CASES[case]
+    first = reads[0] if isinstance(reads, tuple) else reads
+    owner, output = Slot(first).owner, Slot(writes).owner
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            found = TensorClassSequential(step(module, reads, writes), input=owner, output=output).diagnostics
+        except BuildError as error:
+            found = error.diagnostics
+    assert [d.code for d in found] == ([code] if code else [])
+    assert [w.category for w in said if w.category is PipelineWarning] == [PipelineWarning] * (code == "W209")
+
+
+def test_a_module_after_a_ragged_one():
+    """What a module makes of ragged elements goes on as it is declared."""
+    pipeline = TensorClassSequential(
+        step(mapped(8, 16), Speech.frames, States.states),
+        step(lambda states: states.mean(), States.states, Code.code),
+        input=Speech,
+        output=Code,
+    )
+    assert pipeline.diagnostics == ()
+    batch = Speech(
+        [torch.rand(3, 8), torch.rand(2, 8)], [torch.zeros(3).long(), torch.zeros(2).long()], torch.ones(2).long()
+    )
+    assert pipeline(batch).code.shape == (2, 16)
