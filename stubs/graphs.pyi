@@ -1,0 +1,126 @@
+# Written by `tensorclass stubs` from graphs.py; run it again after a change.
+# ty: ignore
+# ruff: noqa
+# fmt: off
+"""A graph network on mini-batches: every connected graph of up to seven nodes, and how well it holds together.
+
+Nodes and edges are ragged fields, so that a mini-batch is one large graph of many parts: the first node of each part is
+in `nodes.offsets`, and the part of each node in `nodes.segment_ids`. The graphs come with networkx.
+"""
+from __future__ import annotations
+from tensorclass.typecheck import _stub_types as _t
+from typing import Any as _Any, Literal as _Literal, overload as _overload
+from typing_extensions import Self as _Self
+from pathlib import Path
+import networkx as nx
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+from tensorclass import RaggedTensor, TensorClass, collate
+from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.typing import Float32, Int64
+WIDTH, ROUNDS, EPOCHS = 64, 4, 40
+PICTURE = Path("build", "graphs.svg")
+
+class Graph(_t.Declared, TensorClass):
+    """A graph and the second eigenvalue of its Laplacian, which is 0 where a graph falls into two parts."""
+    nodes: Float32[RaggedTensor, "n 1"]  # how many neighbours each node has
+    edges: Int64[RaggedTensor, "e 2"]  # from, to; each edge in both directions
+    strength: Float32[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        nodes: _t.RaggedGiven,
+        edges: _t.RaggedGiven,
+        strength: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        nodes: _t.RaggedGiven = ...,
+        edges: _t.RaggedGiven = ...,
+        strength: Tensor = ...,
+    ) -> Graph: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["nodes", "edges"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _Literal["strength"]) -> Tensor: ...
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["nodes", "edges"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _Literal["strength"]) -> Tensor: ...
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Guess(_t.Declared, TensorClass):
+    """The eigenvalue that the model expects."""
+    expected: Float32[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        expected: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        expected: Tensor = ...,
+    ) -> Guess: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["expected"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["expected"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+Model = TensorClassSequential[Graph, Guess]
+def load() -> Graph:
+    """The 995 connected graphs of two to seven nodes."""
+
+class Network(nn.Module):
+    """Rounds of messages along the edges of all graphs at once, then the mean and the smallest of each graph."""
+    def __init__(self) -> None: ...
+    def forward(self, nodes: RaggedTensor, edges: RaggedTensor) -> Tensor:
+        """`[graphs]`; the nodes of each graph are counted from 0, and those of the batch one after another."""
+    first: _Any
+    rounds: _Any
+    last: _Any
+
+def build() -> Model:
+    """The pipeline reads nodes and edges; the answer in a `Graph` is not seen by the model."""
+@torch.no_grad()
+def error(model: Model, graphs: Graph) -> float:
+    """How far the guesses are off, as the root of the mean square."""
+def train(model: Model, graphs: Graph, test: Graph) -> list[float]:
+    """Adam; the error on graphs that it has not seen, after each epoch."""
+def main() -> None:
+    """Load, train, compare with the mean of all graphs."""

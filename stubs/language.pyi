@@ -1,0 +1,166 @@
+# Written by `tensorclass stubs` from language.py; run it again after a change.
+# ty: ignore
+# ruff: noqa
+# fmt: off
+"""A masked language model: letters of Python's own documentation are hidden, and a transformer fills them in.
+
+The text is what the modules of the standard library say about themselves. A sentence has as many letters as it has:
+`letters` is a ragged field, so that loss and accuracy are taken over all letters of a batch, and padding is never seen.
+"""
+from __future__ import annotations
+from tensorclass.typecheck import _stub_types as _t
+from typing import Any as _Any, Literal as _Literal, overload as _overload
+from typing_extensions import Self as _Self
+import ast
+import re
+import sysconfig
+from pathlib import Path
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+from tensorclass import RaggedTensor, TensorClass
+from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.typing import Bool, Float32, Int64
+LETTERS, GAP, LONGEST, STEPS = 128, 127, 48, 700
+PICTURE = Path("build", "language.svg")
+
+class Text(_t.Declared, TensorClass):
+    """A sentence, one number for each letter; some of them may be gaps."""
+    letters: Int64[RaggedTensor, "n"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        letters: _t.RaggedGiven,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        letters: _t.RaggedGiven = ...,
+    ) -> Text: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["letters"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["letters"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Puzzle(Text):
+    """A sentence with gaps, and what was there."""
+    hidden: Bool[RaggedTensor, "n"]
+    truth: Int64[RaggedTensor, "n"]
+    def __init__(
+        self,
+        letters: _t.RaggedGiven,
+        hidden: _t.RaggedGiven,
+        truth: _t.RaggedGiven,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        letters: _t.RaggedGiven = ...,
+        hidden: _t.RaggedGiven = ...,
+        truth: _t.RaggedGiven = ...,
+    ) -> Puzzle: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["letters", "hidden", "truth"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["letters", "hidden", "truth"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Guess(_t.Declared, TensorClass):
+    """A score for each letter at each place."""
+    scores: Float32[RaggedTensor, "n 128"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        scores: _t.RaggedGiven,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        scores: _t.RaggedGiven = ...,
+    ) -> Guess: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["scores"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["scores"]) -> _t.RaggedTensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+Model = TensorClassSequential[Text, Guess]
+def sentences() -> list[str]:
+    """What the standard library says about itself, in pieces of 20 to 48 letters."""
+def encode(texts: list[str]) -> Text:
+    """A number for each letter; `_` becomes a gap."""
+def decode(letters: Tensor) -> str:
+    """The text of one sentence, `[n]`."""
+def puzzles(text: Text, share: float = 0.15) -> Puzzle:
+    """Gaps at random places of every sentence."""
+
+class Network(nn.Module):
+    """A convolution sees the letters around a gap, and a transformer the whole sentence."""
+    def __init__(self, width: int = 64) -> None: ...
+    def forward(self, letters: RaggedTensor) -> RaggedTensor:
+        """Attention takes padded sentences and a mask; what goes out is ragged again."""
+    letters: _Any
+    near: _Any
+    layers: _Any
+    head: _Any
+
+def build() -> Model:
+    """It takes every class that has letters, a `Puzzle` too, and reads nothing else of it."""
+def loss_of(guess: Guess, puzzle: Puzzle) -> Tensor:
+    """Cross-entropy of the gaps of all sentences."""
+@torch.no_grad()
+def accuracy(model: Model, puzzle: Puzzle) -> float:
+    """The share of the gaps that are filled in right."""
+def train(model: Model, text: Text, test: Puzzle) -> list[tuple[int, float]]:
+    """New gaps for each batch; the accuracy on other sentences every hundred steps."""
+def main() -> None:
+    """Read, train, fill in."""

@@ -1,0 +1,198 @@
+# Written by `tensorclass stubs` from lightning_module.py; run it again after a change.
+# ty: ignore
+# ruff: noqa
+# fmt: off
+"""A Lightning module over typed batches: the trainer moves, counts and logs them, and `scalars()` is what it logs.
+
+Wines of three growers, 13 measurements each; the metrics are a class, so that a misspelt one is an error where it is
+written. Needs `pip install '.[lightning]'`; nothing is downloaded.
+"""
+from __future__ import annotations
+from tensorclass.typecheck import _stub_types as _t
+from typing import Any as _Any, Literal as _Literal, overload as _overload
+from typing_extensions import Self as _Self
+from pathlib import Path
+import lightning
+import pandas as pd
+import torch
+from lightning.pytorch.loggers import CSVLogger
+from matplotlib.figure import Figure
+from sklearn.datasets import load_wine
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from tensorclass import TensorClass
+from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.typing import Float32, Int64
+EPOCHS = 30
+PICTURE = Path("build", "lightning.svg")
+
+class Wine(_t.Declared, TensorClass):
+    """One wine, and who made it."""
+    measured: Float32[Tensor, "13"]
+    grower: Int64[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        measured: Tensor,
+        grower: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        measured: Tensor = ...,
+        grower: Tensor = ...,
+    ) -> Wine: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["measured", "grower"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["measured", "grower"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Guess(_t.Declared, TensorClass):
+    """A score for each grower."""
+    scores: Float32[Tensor, "3"]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        scores: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        scores: Tensor = ...,
+    ) -> Guess: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["scores"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["scores"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Metrics(_t.Declared, TensorClass):
+    """What is logged of a batch."""
+    loss: Float32[Tensor, ""]
+    accuracy: Float32[Tensor, ""]
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        loss: Tensor,
+        accuracy: Tensor,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        loss: Tensor = ...,
+        accuracy: Tensor = ...,
+    ) -> Metrics: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["loss", "accuracy"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["loss", "accuracy"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Run(_t.Declared, TensorClass):
+    """Metrics under the names that the logger groups them by."""
+    training: Metrics | None = None
+    validation: Metrics | None = None
+    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __init__(
+        self,
+        training: Metrics | None = ...,
+        validation: Metrics | None = ...,
+        *,
+        batch_size: _t.BatchSize = ...,
+        device: _t.Device = ...,
+        names: _t.Names = ...,
+    ) -> None: ...
+    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+        self,
+        _changes: _Any = ...,
+        /,
+        *,
+        training: Metrics | None = ...,
+        validation: Metrics | None = ...,
+    ) -> Run: ...
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["training", "validation"]) -> Metrics | None: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def __getitem__(self, index: _t.Subscript) -> _Any: ...
+    @_overload
+    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["training", "validation"]) -> Metrics | None: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    @_overload
+    def get(self, key: _t.Tensor) -> _t.Tensor: ...
+    @_overload
+    def get(self, key: _t.Key) -> _Any: ...
+    @_overload
+    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+
+class Classifier(lightning.LightningModule):
+    """The pipeline is checked when the module is made, before there is a trainer."""
+    def __init__(self) -> None: ...
+    def metrics(self, wines: Wine) -> Metrics:
+        """Loss and accuracy of a batch."""
+    def training_step(self, wines: Wine, index: int) -> Tensor:
+        """The names are `training/loss` and `training/accuracy`."""
+    def validation_step(self, wines: Wine, index: int) -> None:
+        """The trainer takes the mean over all batches, weighed by their size."""
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Adam."""
+    network: TensorClassSequential[Wine, Guess]
+
+def load() -> Wine:
+    """All wines in random order."""
+def loader(wines: Wine, shuffle: bool = False) -> DataLoader[Wine]:
+    """The wines are the dataset; its mini-batches are `Wine` too."""
+def draw(log: pd.DataFrame) -> None:
+    """The losses of each epoch, as the logger has written them."""
+def main() -> None:
+    """Train with Lightning's trainer, and draw what its logger wrote."""
