@@ -140,7 +140,8 @@ def partial(cls: Any, *, name: str | None = None) -> Any:
 def _ready(cls: Any, where: str) -> Any:
     if not isinstance(cls, type) or "__tensorclass_schema__" not in vars(cls):
         given = cls.__name__ if isinstance(cls, type) else f"an instance of {type(cls).__name__}"
-        raise ArgumentError(f"{where}() takes tensorclasses, got {given}")
+        hint = f"; `{where}(Digits, ...)` makes a class, `batch.{where}(...)` a batch" if cls is str else ""
+        raise ArgumentError(f"{where}() takes tensorclasses, got {given}{hint}")
     if is_pending(cls):
         complete(cls)
     return cls

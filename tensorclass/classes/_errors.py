@@ -69,6 +69,10 @@ SYNONYMS = {
     "to_list": "`tolist()`", "batch": "`torch.stack([...])`", "unbatch": "`unbind(0)`", "len": "`len(batch)`",
     "num_rows": "`len(batch)`", "to_device": "`to(device)`", "expand_dims": "`unsqueeze(dim)`",
     "field_names": "`keys()`", "has_key": "`key in batch.keys()`",
+    "sort_values": "`sort_by(...)`", "query": "`filter(...)`", "value_counts": "`group_by(...)`",
+    "drop_duplicates": "`unique_by(...)`", "equals": "the function `equal(a, b)`", "isna": "`isnan()`",
+    "random": "`example(...)`", "rand": "`example(...)`", "fake": "`example(...)`", "batches": "`iter(size)`",
+    "to_gymnasium": "the function `to_gymnasium(cls)`", "to_df": "`to_pandas()`",
     "contains": "`key in batch.keys()`", "iterrows": "`for row in batch`",
 }  # fmt: skip
 """What other libraries call what a batch has under another name, or as a function."""

@@ -300,6 +300,9 @@ def _count(batch: TensorCollection, op: str) -> int:
 
 
 def _device(generator: torch.Generator | None) -> Any:
+    if not isinstance(generator, torch.Generator | None):
+        seed = "`torch.Generator().manual_seed(0)` is one with a seed"
+        raise ArgumentError(f"the generator is a torch.Generator, got {generator!r:.80}; {seed}")
     return "cpu" if generator is None else generator.device
 
 

@@ -141,6 +141,7 @@ def test_paths_reach_into_nested_classes():
         (lambda: pick(Digits), SchemaError, "name at least one"),
         (lambda: omit(Pose, "angle", "axis"), SchemaError, "no field is left"),
         (lambda: pick(Digits, 3), TypeError, "a field is a name"),
+        (lambda: Digits.pick("image"), TypeError, r"`pick\(Digits, ...\)` makes a class"),
         (lambda: pick(dict, "x"), TypeError, "takes tensorclasses, got dict"),
         (lambda: merge(Digits, TensorClass), TypeError, "takes tensorclasses, got TensorClass"),
         (lambda: partial(batch(1)), TypeError, "an instance of Digits"),

@@ -424,3 +424,16 @@ def test_scalars_refuse():
         logged().scalars(reduce="median")  # type: ignore[arg-type]  # what a user may write
     with pytest.raises(KeySetError, match="another separator"):
         TensorDict({"a/b": 1, "a": {"b": 2}}).scalars()
+
+
+@pytest.mark.parametrize("call", ["shuffle", "sample", "iter"])
+def test_a_seed_is_no_generator(call: str):
+    """What people write for a generator is told how to become one."""
+    batch = TensorDict(a=torch.arange(4), batch_size=[4])
+    calls = {
+        "shuffle": lambda: batch.shuffle(0),  # type: ignore[arg-type]  # what a user may write
+        "sample": lambda: batch.sample(2, generator=0),  # type: ignore[arg-type]  # as above
+        "iter": lambda: next(batch.iter(2, shuffle=True, generator=0)),  # type: ignore[arg-type]  # as above
+    }
+    with pytest.raises(ArgumentError, match=r"got 0; `torch\.Generator"):
+        calls[call]()

@@ -158,3 +158,20 @@ def test_rows_are_not_copied():
     assert TensorDict(t=ragged, batch_size=[2])["t"].sum().tolist() == [3, 3]
     with pytest.raises(StructureError, match="add up"):
         RaggedTensor([torch.ones(2)], lengths=[2])
+
+
+def test_one_element_is_reduced():
+    """An element without batch dims has one result: `row.words.sum()`."""
+    one = RaggedTensor(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), lengths=[2])[0]
+    assert one.shape == ()
+    for name, wanted in {"sum": [4.0, 6.0], "mean": [2.0, 3.0], "max": [3.0, 4.0], "min": [1.0, 2.0]}.items():
+        assert getattr(one, name)().tolist() == wanted
+    assert RaggedTensor(torch.zeros(0), lengths=[0])[0].max(initial=7).item() == 7
+
+
+@pytest.mark.parametrize("name", ["float", "to", "numpy", "clone", "argmax", "softmax"])
+def test_what_tensors_have_is_pointed_at(name: str):
+    """A method of tensors that a ragged tensor lacks says how its rows, an element or a padded tensor are had."""
+    with pytest.raises(AttributeError, match=rf"RaggedTensor has no attribute `{name}`; .*apply.*pad.*item"):
+        getattr(RaggedTensor(torch.ones(3), lengths=[1, 2]), name)
+    assert not hasattr(RaggedTensor(torch.ones(3), lengths=[1, 2]), "_absent")

@@ -11,6 +11,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from ...errors import ArgumentError, BatchSizeError, StructureError
+from ._slots import Pointing
 
 NUMBERS = (bool, int, float, complex)
 
@@ -21,10 +22,11 @@ def mask_of(lengths: Tensor) -> Tensor:
     return torch.arange(longest, device=lengths.device) < lengths.unsqueeze(-1)
 
 
-class RaggedOps:
+class RaggedOps(Pointing):
     """Methods of `RaggedTensor` over its rows, which stand one after another in `values`."""
 
     __slots__ = ()
+    _instead = "`apply(function)` is for all rows, `pad()` gives a tensor, `item()` one element, `tolist()` all of them"
     _parts: Any
 
     @property
@@ -154,7 +156,7 @@ class RaggedOps:
         exact = values.is_floating_point() or values.is_complex()
         wide = values.float() if exact and values.dtype.itemsize < 4 else values if exact else values.long()
         found = _sum(wide, self.segment_ids, self.shape.numel()).to(values.dtype if exact else torch.int64)
-        return found.reshape(*self.shape, *values.shape[1:])
+        return found.reshape((*self.shape, *values.shape[1:]))
 
     def mean(self) -> Tensor:
         """The mean of the rows of each element, nan without rows: `[*batch, *event]`.
@@ -165,7 +167,7 @@ class RaggedOps:
         values = self.values
         if not (values.is_floating_point() or values.is_complex()):
             raise ArgumentError(f"mean: the rows are {values.dtype}; convert them first: `ragged.apply(Tensor.float)`")
-        lengths = self._parts[1][..., 1].reshape(*self.shape, *[1] * len(self.event_shape))
+        lengths = self._parts[1][..., 1].reshape((*self.shape, *[1] * len(self.event_shape)))
         return (
             (self.sum() if values.dtype.itemsize >= 4 else self.apply(Tensor.float).sum()).div(lengths).to(values.dtype)
         )
@@ -203,11 +205,11 @@ class RaggedOps:
         found = wide.new_zeros(self.shape.numel(), *values.shape[1:])
         at = over(self.segment_ids, wide)
         found = found.scatter_reduce(0, at, wide, how, include_self=False).to(values.dtype)
-        found = found.reshape(*self.shape, *values.shape[1:])
+        found = found.reshape((*self.shape, *values.shape[1:]))
         return (
             found
             if initial is None
-            else found.masked_fill(gaps.reshape(*gaps.shape, *[1] * (values.ndim - 1)), initial)
+            else found.masked_fill(gaps.reshape((*gaps.shape, *[1] * (values.ndim - 1))), initial)
         )
 
     # ---- arithmetic ----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from threading import RLock
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -25,16 +25,24 @@ def _alone() -> AbstractContextManager[Any]:
     return nullcontext() if torch.compiler.is_compiling() else _WRITING
 
 
-class UsedAsObject:
-    """A stack without dims prints, counts and is true as its one object; other attributes say where that is."""
+class Pointing:
+    """Says where the values are when an attribute is asked for that an entry lacks."""
 
     __slots__ = ()
+    _instead: ClassVar[str]
 
     def __getattr__(self, name: str) -> Any:
         if name[0] == "_" or hasattr(type(self), name):  # a protocol asks, or one of our own has failed: say so again
             return object.__getattribute__(self, name)
-        hint = "the objects themselves are `.item()` or `.tolist()`"
-        raise AttributeError(f"a NonTensorStack has no attribute `{name}`; {hint}", name=name, obj=self)
+        error = f"a {type(self).__name__} has no attribute `{name}`; {self._instead}"
+        raise AttributeError(error, name=name, obj=self)
+
+
+class UsedAsObject(Pointing):
+    """A stack without dims prints, counts and is true as its one object."""
+
+    __slots__ = ()
+    _instead = "the objects themselves are `.item()` or `.tolist()`"
 
     def __format__(self: Any, spec: str) -> str:
         return object.__format__(self, spec) if self.shape else format(self._item(), spec)
