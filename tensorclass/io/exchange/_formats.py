@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 from ..._flags import flags
 from ..._schema import schema_of
 from ...classes._json import load as read_fields
-from ...errors import ArgumentError, UnsupportedOperationError
+from ...errors import ArgumentError, FileFormatError, UnsupportedOperationError
 from .._atomic import replacing_folder, scratch
 from .._dataset import TensorClassDataset
 from .._files import load, save
 from .._manifest import NAME as MANIFEST
 from .._optional import optional
 from .._paths import StrPath, text_of
+from ._batches import batch_of
+from ._columns import Column
 from ._frames import hf_tables
 from ._parquet import BLOCK, batch_in, read_ipc, read_parquet, write_dataset, write_ipc, write_parquet
 from ._persistent import PersistentTensorDict, mapping_of
@@ -53,12 +55,25 @@ def _write_stored(batches: Batches, path: StrPath) -> None:
 
 
 def _read_dataset(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
-    yield from TensorClassDataset[Any](path, cls)._blocks()
+    data = TensorClassDataset[Any](path, cls)
+    if not len(data) and data.cls is not None:
+        yield batch_of(data.cls, _absent(schema_of(data.cls)), 0)
+    yield from data._blocks()
+
+
+def _absent(schema: Any) -> dict[str, Column]:
+    """Columns without rows."""
+    parts = {name: spec.nested_schema for name, spec in schema.fields.items()}
+    return {name: Column(None if part is None else _absent(part)) for name, part in parts.items()}
 
 
 def _read_hf(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
     datasets = optional("datasets", "A Hugging Face dataset", "hf")
-    for table in hf_tables(datasets.load_from_disk(text_of(path)), rows or BLOCK):
+    try:
+        found = datasets.load_from_disk(text_of(path))
+    except (IndexError, KeyError, ValueError) as error:  # what it raises for a dataset without rows, and damaged ones
+        raise FileFormatError(f"`datasets` can't read it: {error!s:.200}", text_of(path)) from error
+    for table in hf_tables(found, rows or BLOCK):
         yield batch_in(table, cls, None, {})
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import UnsupportedOperationError
+from ...errors import FileFormatError, UnsupportedOperationError
 from ...ops._index import normalise
 from .._atomic import naming, refuse_special, replacing, replacing_folder
 from .._optional import optional
@@ -70,10 +70,23 @@ def open_store(filename: Any, mode: str, backend: str, locking: Any) -> Any:
         if not local and isinstance(path, str):
             raise UnsupportedOperationError(f"{path}: an HDF5 file is read and written on the disk; copy it there")
         h5py = optional("h5py", "An HDF5 file", "hdf5")
-        with naming(path) if local else nullcontext():
-            return h5py.File(path, mode, track_order=True, **({} if locking is None else {"locking": locking}))
+        try:
+            with naming(path) if local else nullcontext():
+                return h5py.File(path, mode, track_order=True, **({} if locking is None else {"locking": locking}))
+        except OSError as error:
+            damaged = [what for what in ("signature not found", "truncated file", "bad object") if what in str(error)]
+            if not local or not damaged or mode == "w":
+                raise
+            raise FileFormatError(f"HDF5 can't read it: {damaged[0]}", path) from error
     zarr = optional("zarr", "A zarr group", "zarr")
-    return zarr.open_group(path, mode={"x": "w-"}.get(mode, mode))
+    try:
+        return zarr.open_group(path, mode={"x": "w-"}.get(mode, mode))
+    except FileNotFoundError:
+        if not local:
+            raise
+        if os.path.isdir(path):
+            raise FileFormatError("the folder holds no zarr group", path) from None
+        raise FileNotFoundError(errno.ENOENT, "there is no zarr group", path) from None
 
 
 @contextmanager

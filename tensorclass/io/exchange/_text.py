@@ -141,7 +141,8 @@ def _lines(name: str) -> Iterator[str]:
             try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
-                raise FileFormatError(f"line {number} is not UTF-8: {error.reason}", name) from None
+                hint = "; it is compressed, unpack it first" if number == 1 and line[:2] == b"\x1f\x8b" else ""
+                raise FileFormatError(f"line {number} is not UTF-8: {error.reason}{hint}", name) from None
 
 
 def _rows(reader: Any, name: str, names: Sequence[str] = ()) -> Iterator[list[str]]:

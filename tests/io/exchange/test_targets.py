@@ -28,6 +28,7 @@ from tensorclass import (
     pack_memmap,
     to_safetensors,
 )
+from tensorclass.errors import FileFormatError
 from tensorclass.io.exchange import _persistent
 from tensorclass.typing import Float32
 from tests.io._exact import assert_same
@@ -249,3 +250,38 @@ def test_killed(ending, tmp_path):
     convert(tmp_path / "source1.safetensors", path, force=True)
     left = [entry for entry in os.listdir(tmp_path) if entry.startswith(".data")]
     assert left == []
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_other_files(backend, tmp_path):
+    """Text, a cut file, an empty one, a folder of others, nothing: errors with the path."""
+    read: Any = from_h5 if backend == "h5" else from_zarr
+    rows().to_h5(tmp_path / "whole").close()
+    raw = (tmp_path / "whole").read_bytes()
+    for name, content in (("text", b"x,y"), ("cut", raw[:-100]), ("empty", b"")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises((FileFormatError, OSError), match=name):
+            read(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == content
+        if backend == "h5":
+            with pytest.raises(FileFormatError, match=name):
+                read(tmp_path / name)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises((FileFormatError, IsADirectoryError), match="folder"):
+        read(tmp_path / "folder")
+    with pytest.raises(FileNotFoundError, match="absent"):
+        read(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv", ".h5", ".zarr", ".hf", ".safetensors", ""])
+def test_no_rows(ending, tmp_path):
+    """A dataset without rows becomes a table without rows, whose columns its class says."""
+    with TensorClassDataset.create(tmp_path / "source", Row):
+        pass
+    convert(tmp_path / "source", tmp_path / f"data{ending}")
+    if ending == ".hf":  # which `datasets` itself does not open
+        with pytest.raises(FileFormatError, match="data.hf"):
+            convert(tmp_path / "data.hf", tmp_path / "back.safetensors", Row)
+        return
+    convert(tmp_path / f"data{ending}", tmp_path / "back.safetensors", Row)
+    assert len(load(tmp_path / "back.safetensors")) == 0
