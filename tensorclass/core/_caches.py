@@ -91,8 +91,8 @@ KEPT = MappingProxyType({
     # made of texts and numbers: bounded
     "_dims._grammar.parse_dims": "the dims of 4096 texts",
     "_schema._json._lists_of": "one class for each kind of number and rank",
-    "classes._build._attributes": "one set of names for each base of typed classes",
-    "classes._build._members": "one set of names",
+    "classes._facts._attributes": "one set of names for each base of typed classes",
+    "classes._build.member_names": "one set of names",
     "typecheck.plugin._facts._read": "the fields of 4096 classes, in the process of mypy",
     "typecheck.plugin._plugin._digest": "one text, in the process of mypy",
     "typecheck.plugin._source._PARTS": "the names of parts, one entry for each kind of node, in the process of mypy",

@@ -265,7 +265,8 @@ class InplaceOps(IndexOps):
         leaves: list[Any] = []
         if key is not None:
             self._refuse_frozen("write in place", key)
-            leaves.append(self._live().get(key))
+            entries = self._live()
+            leaves.append(entries.get(key) if entries is self._live() else None)  # else they are read anew: copies
         elif self._beside(self, leaves, [], "index") is None:
             return None
         return leaves if all([type(leaf) is Tensor and takes(leaf, value) for leaf in leaves]) else None

@@ -454,12 +454,6 @@ class PersistentTensorDict(TensorDictBase):
         self._node(key)
         del self._live_group()[name_of(key)]
 
-    def _assign_alike(self, *_: Any) -> bool:
-        return False  # the tensors of entries are copies
-
-    def _fillable(self, *_: Any) -> None:
-        return None  # as above
-
     def _set_at(self, index: Any, value: Any, wanted: Any, non_blocking: bool) -> None:
         self._writable("write")
         plain = plain_index(index)
