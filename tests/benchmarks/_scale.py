@@ -135,7 +135,7 @@ def processes(scale: float, rounds: int) -> Iterator[Pair]:
 def ray(scale: float, rounds: int) -> Iterator[Pair]:
     """A Ray that runs."""
     package = optional("ray", "The benchmark", "ray")
-    package.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    package.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     call = package.remote(_chunk)
 
     def hand(arrays: Any, begins: list[int]) -> list[Any]:

@@ -27,7 +27,7 @@ def ray() -> Iterator[Any]:
     """Ray, which stays up between maps."""
     import ray  # starts slowly
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield ray
     ray.shutdown()
 
