@@ -38,7 +38,7 @@ def most_likely(logits: Tensor) -> Tensor:
 
 
 def keyed(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
-    """The program as it was: strings say what is read and written, and nothing says what stands there."""
+    """The program as it was: strings say what is read and written, and nothing says what is there."""
     return TensorDictSequential(
         TensorDictModule(encoder, in_keys=["measured"], out_keys=["hidden"]),
         TensorDictModule(head, in_keys=["hidden"], out_keys=["logits"]),

@@ -71,7 +71,7 @@ class set_printoptions(ContextDecorator):  # called like a function, and known u
         verbose: False hides devices, dtypes and sharing, unless one of them is asked for.
         **options: `compact` (one line where it fits), `width` (columns of that line), `sort_keys` ("alphabetical",
             "insertion" or a key function), `html` (tables in notebooks), `show_batch_size`, `show_device`,
-            `show_dtype`; and those of the detailed form, each of which asks for it: `show_shape`,
+            `show_dtype`; and those of the detailed form, which each ask for it: `show_shape`,
             `show_field_device`, `show_is_shared`, `show_field_is_shared`, `show_grad`, `show_is_contiguous`,
             `show_is_view`, `show_storage_size`, `plain` (range or mean of the values).
 
@@ -113,7 +113,7 @@ class set_printoptions(ContextDecorator):  # called like a function, and known u
 
 
 def check_options(options: dict[str, Any]) -> None:
-    """Refuse what is no print option, or no value of one."""
+    """Refuse something that is not a print option, or not a value of one."""
     for name, value in options.items():
         if name not in _NAMES:
             raise ArgumentError(

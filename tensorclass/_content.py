@@ -24,8 +24,8 @@ def read_content(path: str | os.PathLike[str], max_bytes: int | None = MAX_BYTES
         max_bytes: the largest size that is read; None for any.
 
     Raises:
-        OSError: for what is not a regular file (a folder, a pipe, a device, a socket) and for one that is too large,
-            before anything is read; for one that grows or shrinks meanwhile; and as `open` raises it.
+        OSError: for something that is not a regular file (a folder, a pipe, a device, a socket) and for one that is
+            too large, before anything is read; for one that grows or shrinks meanwhile; and as `open` raises it.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -64,7 +64,7 @@ def write_content(
         inside: the folder that was asked for: folders below it are made, and no link leads out of it.
 
     Raises:
-        OSError: for a folder, link, pipe or device in the place of the file, and outside of `inside`. Nothing is
+        OSError: for a folder, link, pipe or device in place of the file, and outside of `inside`. Nothing is
             written then, and an earlier file stays as it was.
 
     >>> import tempfile

@@ -186,7 +186,7 @@ class MissingKeyError(TensorClassError, KeyError):
     """A key that the container does not hold."""
 
     undeclared: ClassVar[bool] = False
-    """Whether no instance of the class ever holds it, so that only a default that is given stands in."""
+    """Whether no instance of the class ever holds it, so that only a default that is given is used."""
     key: str = ""
     """The key, where the error is about one of several that were given."""
 

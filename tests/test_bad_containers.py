@@ -114,7 +114,7 @@ rows(
     ("other keys in place", lambda w: w.d.add_(w.o), "n"),
     ("other keys in maximum", lambda w: w.d.maximum(w.o), "n"),
     ("a condition of another size", lambda w: w.d.where(torch.ones(5, dtype=torch.bool), w.d), "[5]", "[2, 3]"),
-    ("a condition that is no mask", lambda w: w.d.where(torch.ones(2, 3), w.d), "bool"),
+    ("a condition that is not a mask", lambda w: w.d.where(torch.ones(2, 3), w.d), "bool"),
     ("a mask of another size", lambda w: w.d.masked_fill(torch.ones(5, dtype=torch.bool), 0), "5", "[2, 3]"),
     ("a fraction added to ints in place", lambda w: w.ints.add_(0.5), "int64", "use `add`"),
     ("a default that is none", lambda w: w.d.add(w.o, default="union"), "union", "intersection"),

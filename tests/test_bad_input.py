@@ -276,7 +276,7 @@ rows(
         "did you mean `label`",
     ),
     ("read an unknown key", lambda w: w.b["lable"], "lable", "did you mean `label`"),
-    ("write in place what is not there", lambda w: w.b.update_({"lable": long(4)}), "lable"),
+    ("write in place something that is not there", lambda w: w.b.update_({"lable": long(4)}), "lable"),
     ("delete an unknown key", lambda w: w.b.del_("lable"), "lable"),
 )
 rows(
@@ -436,7 +436,7 @@ rows(
     ("two variadic dims", lambda w: Float32[Tensor, "*a *b"], "*a *b"),
     ("a negative dim", lambda w: Float32[Tensor, "-1"], "-1"),
     ("a division by zero", lambda w: Float32[Tensor, "h//0"], "h//0"),
-    ("dims that are no text", lambda w: Float32[Tensor, 3], "3"),
+    ("dims that are not text", lambda w: Float32[Tensor, 3], "3"),
 )
 
 # ---- untyped containers ----------------------------------------------------------------------------------------------

@@ -147,7 +147,7 @@ def wrong_layers(source: Source) -> list[str]:
     if here == WHOLE or source.name == BRIDGES:
         return []
     if here not in ALLOWED:
-        return [f"{source.name}: `{here}` is no room of the house; see docs/internals.md"]
+        return [f"{source.name}: `{here}` is not a room of the house; see docs/internals.md"]
     found = []
     for node in ast.walk(source.tree):
         rooms = {_room(target) for target in _targets(node, source.name)} - {None}
@@ -164,7 +164,7 @@ def wrong_folders(source: Source) -> list[str]:
     part = rest[0].removesuffix(".py")
     here = next((n for n, column in enumerate(columns) if part in column), None)
     if here is None:
-        return [f"{source.name}: `{part}` is no folder of `{room}`; see docs/internals.md"] if len(rest) > 1 else []
+        return [f"{source.name}: `{part}` is not a folder of `{room}`; see docs/internals.md"] if len(rest) > 1 else []
     allowed = {part, *(name for column in columns[:here] for name in column)}
     allowed.update(name for name in columns[here] if part.startswith("_") and name.startswith("_"))
     targets = [(node.lineno, t) for node in ast.walk(source.tree) for t in _targets(node, source.name)]

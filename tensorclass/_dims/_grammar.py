@@ -22,7 +22,7 @@ _ODD = {
     ",": "write spaces, not commas, between dims",
     "#": "broadcasting (`#`) is not part of the grammar; write `_` for any size",
     "?": "`?` is not part of the grammar",
-    "=": "write the size or the name alone",
+    "=": "write only the size or only the name",
     "{": "expressions take dim names, not variables",
     "%": "the operators are + - * //",
 }
@@ -49,7 +49,7 @@ class AnyDim:
 
 @dataclass(frozen=True)
 class Variadic:
-    """Any number of dims: `...`, or `*name` when they are equal wherever the name stands."""
+    """Any number of dims: `...`, or `*name` when they are equal wherever the name is."""
 
     name: str | None = None
 
@@ -125,9 +125,7 @@ def parse_dims(text: str) -> Dims:
         )
     tokens = tuple(_parse_token(word, position, text) for position, word in enumerate(text.split(), 1))
     if sum(isinstance(token, Variadic) for token in tokens) > 1:
-        raise DimSyntaxError(
-            f'"{text}": only one of `...` and `*name` may stand in a shape, else their lengths are open'
-        )
+        raise DimSyntaxError(f'"{text}": only one of `...` and `*name` may be in a shape, else their lengths are open')
     return Dims(tokens)
 
 
@@ -147,13 +145,13 @@ def _parse_token(word: str, position: int, text: str) -> Token:
 
 
 def _reason(error: Exception) -> str:
-    return str(error) if type(error) in (ValueError, ZeroDivisionError) else "this is no dim"
+    return str(error) if type(error) in (ValueError, ZeroDivisionError) else "this is not a dim"
 
 
 def _parse_expression(word: str) -> Polynomial:
     # Python's own parser keeps precedence and nesting; the characters are limited first.
     if not re.fullmatch(r"[\w+\-*/()]+", word):
-        raise ValueError("this is no dim")
+        raise ValueError("this is not a dim")
     if not word.isascii() and normalize("NFKC", word) != word:  # Python's parser would go on with another name
         raise ValueError(f"Python reads it as `{normalize('NFKC', word)}`, which is another text: write that one")
     size = _polynomial(ast.parse(word, mode="eval").body)
@@ -178,7 +176,7 @@ def _polynomial(node: ast.expr) -> Polynomial:
         return -_polynomial(node.operand)
     if isinstance(node, ast.BinOp):
         return _operate(node.op, _polynomial(node.left), _polynomial(node.right))
-    raise ValueError("this is no dim")
+    raise ValueError("this is not a dim")
 
 
 def _operate(operator: ast.operator, left: Polynomial, right: Polynomial) -> Polynomial:

@@ -1,6 +1,6 @@
 """Sizes as polynomials with integer coefficients: two expressions that always give the same size are one object.
 
-The atoms are names and floor divisions. What a floor division by a constant can give away is taken out of it:
+The atoms are names and floor divisions. Whole parts of a floor division by a constant are taken out of it:
 `(2*n + 1)//2` is `n`, `(h - 1)//2 + 1` is `(h + 1)//2`, `(h//2)//2` is `h//4`.
 """
 
@@ -157,7 +157,7 @@ class Polynomial:
         return None if found is None else (found[0], Fraction(value - found[2], found[1]))
 
     def isolate(self, name: str) -> Polynomial | None:
-        """What `name` must be for this size to be zero, when that is a polynomial; else None."""
+        """The value of `name` for this size to be zero, when that is a polynomial; else None."""
         slope = self.terms.get((name,), 0)
         rest = Polynomial({monomial: count for monomial, count in self.terms.items() if monomial != (name,)})
         if not slope or name in rest.names or any(count % slope for count in rest.terms.values()):

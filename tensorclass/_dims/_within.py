@@ -50,7 +50,7 @@ class DimMap:
 
 
 def pair(parent: Dims, child: Dims) -> list[tuple[Token, tuple[Token, ...]]] | None:
-    """Each dim of the parent with the dims of the child that stand there; None when the ranks can't agree."""
+    """Each dim of the parent with the dims of the child that are there; None when the ranks can't agree."""
     rank = len(child.tokens)
     if rank < parent.min_rank or (parent.variadic is None and rank > parent.min_rank):
         return None

@@ -1,6 +1,6 @@
 """What a class accepts besides its types: constraints, validators, conversions, former names; and what changes do.
 
-Everything is compared as it stands in a saved schema, so that a class and its saved form are the same.
+Everything is compared as it is in a saved schema, so that a class and its saved form are the same.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def _parse_core(core: Any, optional: bool, metadata: tuple[Any, ...], owner: typ
         return Parsed("per_element", inner, optional=optional, metadata=metadata)
     if isinstance(core, TENSOR_MARKS):
         raise WrongDeclaration(
-            f"{_mark_text(core)} alone", 'it says something about a tensor: write `Float32[Tensor, "3 h w"]`'
+            f"{_mark_text(core)} without a tensor", 'it says something about a tensor: write `Float32[Tensor, "3 h w"]`'
         )
     _refuse_unions(core, owner)
     if is_interface(get_origin(core) or core):
@@ -203,7 +203,7 @@ def _refuse_unions(core: Any, owner: type | None) -> None:
     if any(_is_batch_data(member, owner) for member in members):
         raise WrongDeclaration(
             f"a union of {' and '.join(type_name(member) for member in members)}",
-            "a field has one tensor or container type, alone or with `| None`; declare a dtype family such as "
+            "a field has one tensor or container type, by itself or with `| None`; declare a dtype family such as "
             "`Float[Tensor, ...]`, or two optional fields",
         )
 

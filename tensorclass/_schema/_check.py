@@ -259,7 +259,7 @@ class Checker:
             if first is not None and value is not first[1] and len(self.problems) == before:
                 other = f"`{first[0]}` is {describe_tensor(first[1])} on {first[1].device}"
                 given = f"{describe_tensor(value)} on {value.device}"
-                self.add(spec, given, f"elements differ in length alone, and {other}", path)
+                self.add(spec, given, f"elements differ only in length, and {other}", path)
         if self.options.validate == "values":
             for path, value in elements.items():
                 self._values(spec, value, 0, path)

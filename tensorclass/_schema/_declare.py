@@ -121,7 +121,7 @@ def _check_shape_policy(parsed: Parsed, join: str | None) -> None:
             'join="ragged" on a field with one shape for all', 'declare `Ragged[Tensor, "t d"]` for one length each'
         )
     if join == "pad" and (kind != "tensor" or (dims is not None and dims.literal is not None)):
-        what = f'of the shape "{dims}"' if kind == "tensor" else "that is no tensor with batch dims"
+        what = f'of the shape "{dims}"' if kind == "tensor" else "that is not a tensor with batch dims"
         raise WrongDeclaration(
             f'join="pad" on a field {what}', "padding is for tensors whose event sizes may differ: name those dims"
         )
@@ -158,7 +158,7 @@ def check_default(spec: FieldSpec) -> Any:
     if default is MISSING:
         return default
     if isinstance(default, PydanticField):
-        hint = f"it stands in the annotation, `Annotated[{spec}, Field(...)]`; the default is `= value` or `field(...)`"
+        hint = f"it is in the annotation, `Annotated[{spec}, Field(...)]`; the default is `= value` or `field(...)`"
         raise WrongDeclaration("pydantic's `Field(...)` as the default", hint)
     if default is None:
         if spec.optional or not _never_none(spec):
@@ -215,7 +215,7 @@ def substitute_field(spec: FieldSpec, arguments: Mapping[Any, Any], owner: type 
     """The field with type variables replaced by types.
 
     Raises:
-        WrongDeclaration: when the result is no valid field.
+        WrongDeclaration: when the result is not a valid field.
     """
     declared = _substitute(spec.declared, arguments)
     if declared is spec.declared or spec.kind == "pending":
@@ -248,7 +248,7 @@ def check_argument(variable: Any, argument: Any) -> None:
     if not isinstance(argument, type):
         return
     if isinstance(bound, type) and not issubclass(argument, bound):
-        raise SchemaError(f"{type_name(argument)} is no argument for {variable}: its bound is {type_name(bound)}")
+        raise SchemaError(f"{type_name(argument)} is not an argument for {variable}: its bound is {type_name(bound)}")
     if constraints and not any(isinstance(c, type) and issubclass(argument, c) for c in constraints):
         allowed = ", ".join(type_name(c) for c in constraints)
-        raise SchemaError(f"{type_name(argument)} is no argument for {variable}: it is one of {allowed}")
+        raise SchemaError(f"{type_name(argument)} is not an argument for {variable}: it is one of {allowed}")

@@ -165,7 +165,7 @@ class Sizes:
         return self.draw.integer(low, max(low, self.high if most is None else min(self.high, most)))
 
     def _solve(self, schema: Schema, names: Sequence[str], tests: list[tuple[Polynomial, int, int | None]]) -> None:
-        """Sizes for names that stand in expressions, out of all that are right."""
+        """Sizes for names that are in expressions, out of all that are right."""
         for high in (self.high, *REACH):
             span = range(self.low, high + 1)
             if len(span) ** len(names) > TRIES and high != self.high:
@@ -245,7 +245,7 @@ def length_bounds(spec: FieldSpec) -> tuple[int, int | None]:
 
 
 def _named(schema: Schema) -> Iterator[tuple[Polynomial, int, int | None]]:
-    """Every size that names stand in, with its least and greatest value."""
+    """Every size that names are in, with its least and greatest value."""
     for spec in schema:
         tokens: Iterable[Any] = () if spec.dims is None else spec.dims.tokens
         for position, token in enumerate(tokens):
@@ -257,5 +257,5 @@ def _named(schema: Schema) -> Iterator[tuple[Polynomial, int, int | None]]:
 
 
 def nested_lists(shape: Sequence[int], make: Callable[[], Any]) -> Any:
-    """Values in nested lists of a shape; a value alone for no dims."""
+    """Values in nested lists of a shape; a single value for no dims."""
     return [nested_lists(shape[1:], make) for _ in range(shape[0])] if shape else make()

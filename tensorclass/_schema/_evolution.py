@@ -37,7 +37,7 @@ def migrate(entries: dict[str, V], schema: Schema) -> dict[str, V]:
             continue
         if now in found:
             names = " and ".join(f"`{n}`" for n in sorted((source[now], name), key=lambda n: n == now))
-            problems.append(Problem(now, str(schema[now]), names, f"both are this field: give `{now}` alone"))
+            problems.append(Problem(now, str(schema[now]), names, f"both are this field: give only `{now}`"))
         found[now], source[now] = value, name
     if problems:
         raise SchemaError.of(schema.name, problems)

@@ -1,4 +1,4 @@
-"""What stands on the right of a field: `field(...)` and `produced()`."""
+"""What is on the right of a field: `field(...)` and `produced()`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def field(
             that is exact, "cast" converts whatever it can. By default what the class says: "strict" with `nocast`,
             "cast" with `autocast`, else "exact".
         renamed_from: Former names of the field, which `from_dict`, `from_json` and file loads go on reading. The
-            constructor takes the new name alone.
+            constructor takes only the new name.
         since: The version of your program that brought the field, or its name; for messages and documentation.
         shadow: Allow a name that hides a method of every container, as the class option `shadow` does for all fields.
 
@@ -118,7 +118,7 @@ def field(
 
 
 def produced(doc: str | None = None, *, init: Literal[False] = False, **refused: Never) -> Any:
-    """A field that is no constructor argument and that a module fills in later.
+    """A field that is not a constructor argument and that a module fills in later.
 
     Args:
         doc: What the field means.
@@ -142,7 +142,7 @@ def produced(doc: str | None = None, *, init: Literal[False] = False, **refused:
             "argument that may be omitted is `field(default=...)`"
         )
     if init:
-        raise SchemaError("produced(): the field is no constructor argument, so `init` is False")
+        raise SchemaError("produced(): the field is not a constructor argument, so `init` is False")
     return FieldInfo(init=False, doc=doc, produced=True)
 
 
@@ -160,7 +160,7 @@ def _check_policy(name: str, given: object, known: tuple[str, ...]) -> None:
 
 
 def as_field_info(value: Any) -> FieldInfo:
-    """The options of a field from what stands on its right: a default, `field(...)` or the field of `dataclasses`."""
+    """The options of a field from what is on its right: a default, `field(...)` or the field of `dataclasses`."""
     if isinstance(value, FieldInfo):
         return value
     if not isinstance(value, dataclasses.Field):

@@ -1,8 +1,9 @@
-"""Tensors as JSON and back: base64 of the bytes with dtype and shape, or nested lists. What comes in is not trusted.
+"""Tensors as JSON and back: base64 of the bytes with dtype and shape, or nested lists. Input is not trusted.
 
-An object has the keys `dtype`, `shape` and `data`; `data` is base64 of the little-endian bytes, or lists. Lists alone
-stand for a tensor whose dtype the declaration says. nan and infinities are the strings "NaN", "Infinity", "-Infinity",
-a complex number is the list of its parts. Sizes are compared with what the text holds before anything is allocated.
+An object has the keys `dtype`, `shape` and `data`; `data` is base64 of the little-endian bytes, or lists. Lists
+by themselves stand for a tensor whose dtype the declaration says. nan and infinities are the strings "NaN",
+"Infinity", "-Infinity", a complex number is the list of its parts. Sizes are compared with what the text
+holds before anything is allocated.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _array_of(value: Tensor) -> np.ndarray[Any, Any]:
 
 
 def encode_lists(value: Tensor, family: DTypeFamily | None) -> Any:
-    """A tensor, on any device, as nested lists: alone where a reader takes the dtype from the declared family."""
+    """A tensor, on any device, as nested lists: only lists where a reader takes the dtype from the declared family."""
     dtype = value.dtype
     numbers = _array_of(value if dtype in NUMPY else _widened(value))
     kind = numbers.dtype.kind
@@ -141,7 +142,7 @@ def decode(value: Any, family: DTypeFamily, cast: bool = False, json: bool = Fal
     Args:
         value: An object with `dtype`, `shape` and `data`, nested lists, or a number.
         family: The declared dtypes, which lists take; an object keeps its own dtype.
-        cast: Convert numbers of lists alone also where that changes them.
+        cast: Convert numbers of lists, and only of lists, also where that changes them.
         json: Whether the value was read from JSON text, in which nan and infinities are words: a number that is
             infinite was larger than a float.
 
@@ -193,7 +194,7 @@ def _from_any_object(value: dict[Any, Any], json: bool) -> Tensor:
     try:
         raw = bytearray(_unbase64(data))
     except ValueError as error:
-        raise Inexact(f"`data` is no base64: {error}") from None
+        raise Inexact(f"`data` is not base64: {error}") from None
     if len(raw) != size:
         raise Inexact(_wrong_size(name, shape, size, len(raw)))
     if dtype is torch.bool and raw.translate(None, b"\0\1"):
@@ -242,7 +243,7 @@ def _from_lists(value: Any, family: DTypeFamily, cast: bool, json: bool) -> Tens
             raise Inexact(f'{given} are no {family}; nothing is converted without `coerce="cast"`')
         # numpy takes a boolean among numbers for 0 or 1
         if kind != "b" and b"\1" in ((array == 0) | (array == 1)).tobytes() and _holds_booleans(value):
-            raise Inexact('booleans stand among the numbers; nothing is converted without `coerce="cast"`')
+            raise Inexact('booleans are among the numbers; nothing is converted without `coerce="cast"`')
     if not array.size:
         return torch.zeros(array.shape, dtype=target)
     if target.is_complex:
@@ -311,7 +312,7 @@ def _odd(value: Any) -> str:
             return next(filter(None, (search(inner, (*path, i)) for i, inner in enumerate(part))), "")
         if isinstance(part, int | float) or part in WORDS:
             return "" if expected is None else f"{part!r}{_place(path)} where others hold {expected} entries"
-        return f"{part!r:.40}{_place(path)} is no number; nan and infinities are {', '.join(WORDS)}"
+        return f"{part!r:.40}{_place(path)} is not a number; nan and infinities are {', '.join(WORDS)}"
 
     return search(value, ()) or "numbers in nested lists are expected, up to 64 bits each and 64 lists deep"
 
@@ -346,7 +347,7 @@ def _spelt(value: Any) -> bool:
 
 
 def _whole(value: Any, array: np.ndarray[Any, Any], target: torch.dtype) -> np.ndarray[Any, Any]:
-    """Integers that numpy takes for floats, because floats or still larger integers stand among them."""
+    """Integers that numpy takes for floats, because floats or still larger integers are among them."""
     if not array.size or np.abs(array).max() < 2**53:
         return array
     numbers = [int(n) if float(n).is_integer() else n for n in np.asarray(value, dtype=object).reshape(-1).tolist()]

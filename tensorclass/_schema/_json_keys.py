@@ -28,7 +28,7 @@ def unique(text: bytes) -> Any:
 
     Raises:
         StructureError: for a key that is given twice, by its path.
-        ValueError: for what is not JSON.
+        ValueError: for something that is not JSON.
 
     >>> unique(b'{"a": {"b": 1, "b": 2}}')
     Traceback (most recent call last):

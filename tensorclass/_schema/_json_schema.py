@@ -1,4 +1,4 @@
-"""The JSON Schema of a class: what `from_json` takes; dtype, dims and shape stand beside the types of a tensor."""
+"""The JSON Schema of a class: what `from_json` takes; dtype, dims and shape are beside the types of a tensor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BOUNDS = {
 
 
 def json_schema(schema: Schema) -> dict[str, Any]:
-    """The JSON Schema of one instance as JSON; other classes stand under `$defs`."""
+    """The JSON Schema of one instance as JSON; other classes are under `$defs`."""
     found: list[tuple[Schema, str]] = [(schema, schema.name)]
     models: dict[str, Any] = {}
 

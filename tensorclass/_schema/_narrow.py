@@ -25,7 +25,7 @@ def widening(child: FieldSpec, parent: FieldSpec, table: DimMap) -> str:
         return _tensor_widening(child, parent, table)
     if child.kind == "nested":
         below = child.nested is not None and parent.nested is not None and issubclass(child.nested, parent.nested)
-        return "" if below or child.nested is parent.nested else f"{child} is no subclass of {parent}"
+        return "" if below or child.nested is parent.nested else f"{child} is not a subclass of {parent}"
     return "" if type_within(child.annotation, parent.annotation) else f"`{child.type_text}` is wider"
 
 

@@ -137,7 +137,7 @@ class _Body:
                 self._add(name, "nothing", f"`{name} = {call}` without a type", f"write `{name}: <type> = {call}`")
 
     def _refuse_members(self, inherited: Fields) -> None:
-        """An inherited field is a field: a property, method, constant or ClassVar in its place would be lost."""
+        """An inherited field is a field: a property, method, constant or ClassVar of its name would be lost."""
         rows, body = {row.name for row in self.rows}, vars(self.cls)
         constants = own_annotations(self.cls).keys() - rows
         for name, spec in inherited.items():

@@ -28,7 +28,7 @@ class Schema:
         declared: Its fields and `InitVar` pseudo-fields, in constructor order.
         resolver: Turns the fields whose forward references could not be read yet into their final form.
         removed: The names of fields that older versions had, each with the version that dropped it.
-        policy: What else says which values are accepted, where it is not the default: the options `validate` and
+        policy: Other rules for accepted values, where they are not the default: the options `validate` and
             `coerce` ("strict" for `nocast`, "cast" for `autocast`), and the names of the class validators as `checks`.
 
     >>> from torch import Tensor
@@ -158,7 +158,7 @@ class Schema:
         return SchemaDiff.between(self, other)
 
     def to_dict(self) -> dict[str, Any]:
-        """The schema as plain JSON types; nested classes stand once, under `classes`."""
+        """The schema as plain JSON types; nested classes appear once, under `classes`."""
         return to_entries(self)
 
     @classmethod
@@ -166,12 +166,12 @@ class Schema:
         """The schema that `to_dict` wrote. Types are known by name only; nothing is imported.
 
         Raises:
-            SchemaError: when the mapping is no schema.
+            SchemaError: when the mapping is not a schema.
         """
         return read_entries(entries, cls)
 
     def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of one instance as JSON; `dtype`, `dims` and `shape` stand beside the types of a tensor.
+        """The JSON Schema of one instance as JSON; `dtype`, `dims` and `shape` are beside the types of a tensor.
 
         >>> from torch import Tensor
         >>> from tensorclass import TensorClass, schema
@@ -223,7 +223,7 @@ def schema(cls: Any) -> Schema:
         cls: The class, or an instance of it.
 
     Raises:
-        TypeError: when it is no tensorclass.
+        TypeError: when it is not a tensorclass.
         SchemaError: when a forward reference of the class names nothing.
 
     >>> from tensorclass import TensorClass, schema
@@ -240,7 +240,7 @@ def schema(cls: Any) -> Schema:
 
 
 def unknown_field(schema: Schema, name: str) -> str:
-    """The message about a name that is no field."""
+    """The message about a name that is not a field."""
     fields = ", ".join(schema.names) or "none"
     return f"{schema.name} has no field `{name}`; its fields are {fields}{did_you_mean(name, schema.names)}"
 

@@ -34,7 +34,7 @@ def canonical(schema: Schema, above: tuple[Schema, ...] = ()) -> list[Any]:
 
 
 def to_entries(schema: Schema) -> dict[str, Any]:
-    """The schema as plain JSON types; nested classes stand once, under `classes`."""
+    """The schema as plain JSON types; nested classes appear once, under `classes`."""
     found: list[tuple[Schema, str]] = [(schema, schema.name)]
     rows = {schema.name: _rows(schema, found)}
     for nested, name in found:  # grows while it is read
@@ -84,7 +84,7 @@ def read_entries(entries: Mapping[str, Any], make: Callable[..., Schema]) -> Sch
         if isinstance(error, SchemaError):
             raise
         raise SchemaError(
-            f"this mapping is no schema: {type(error).__name__}: {error}; see Schema.to_dict()"
+            f"this mapping is not a schema: {type(error).__name__}: {error}; see Schema.to_dict()"
         ) from error
 
 

@@ -156,7 +156,7 @@ def as_size(batch_size: Sequence[int] | int) -> torch.Size:
     """A batch size from what users write.
 
     Raises:
-        BatchSizeError: when it is no sequence of sizes.
+        BatchSizeError: when it is not a sequence of sizes.
     """
     sizes = (batch_size,) if isinstance(batch_size, int) else tuple(batch_size)
     if any(isinstance(size, bool) or not isinstance(size, int | torch.SymInt) or size < 0 for size in sizes):

@@ -119,7 +119,7 @@ def _value_setter(name: str, kind: type) -> Setter:
 
 
 def is_checked(spec: FieldSpec, options: Options) -> bool:
-    """Whether the elements of a tensor are looked into, so that dtype and shape alone say nothing."""
+    """Whether the elements of a tensor are looked into, so that dtype and shape say nothing."""
     return (options.validate == "values" and bool(spec.metadata)) or (
         options.validate != "off" and bool(spec.validators)
     )

@@ -46,7 +46,7 @@ def pick(cls: Any, *fields: Any, name: str | None = None) -> Any:
         name: The name of the class; made of the fields by default.
 
     Raises:
-        UnknownFieldError: for a name that is no field; names the nearest.
+        UnknownFieldError: for a name that is not a field; names the nearest.
         SchemaError: for no fields at all.
 
     >>> from torch import Tensor
@@ -68,7 +68,7 @@ def omit(cls: Any, *fields: Any, name: str | None = None) -> Any:
     """The class of all fields of a class but some; the counterpart of `pick`, which takes the same arguments.
 
     Raises:
-        UnknownFieldError: for a name that is no field; names the nearest.
+        UnknownFieldError: for a name that is not a field; names the nearest.
         SchemaError: when nothing is left.
 
     >>> from torch import Tensor
@@ -83,9 +83,9 @@ def omit(cls: Any, *fields: Any, name: str | None = None) -> Any:
 
 
 def merge(first: Any, second: Any, *more: Any, name: str | None = None) -> Any:
-    """The class of the fields of several classes. A field that two of them declare alike stands once.
+    """The class of the fields of several classes. A field that two of them declare alike appears once.
 
-    Dims of one name are equal across all fields of the result. Fields without a default that come to stand behind one
+    Dims of one name are equal across all fields of the result. Fields without a default that end up behind one
     with a default are keyword-only. Checks of whole instances are kept. `frozen` and `shadow` hold when one class has
     them, the strictest `validate` wins.
 
@@ -113,7 +113,7 @@ def merge(first: Any, second: Any, *more: Any, name: str | None = None) -> Any:
 
 
 def partial(cls: Any, *, name: str | None = None) -> Any:
-    """The class of the same fields, each of which may be None, and is None unless it is given.
+    """The class of the same fields; each may be None, and is None unless it is given.
 
     Nested classes stay whole; produced fields stay produced. Constraints and field validators hold for what is given.
 
@@ -181,7 +181,7 @@ def _whole(cls: Any) -> Tree:
 
 
 def _tree(cls: Any, paths: Iterable[Path], keep: bool) -> Tree:
-    """What is left of a class when the paths are kept, or dropped."""
+    """The rest of a class when the paths are kept, or dropped."""
     below: dict[str, list[Path]] = {}
     for path in paths:
         below.setdefault(path[0], []).append(path[1:])
@@ -408,7 +408,7 @@ class AlgebraMethods:
             fields: What to keep, as `tensorclass.pick` takes it; or one class that has some of the fields.
 
         Raises:
-            UnknownFieldError: for a name that is no field.
+            UnknownFieldError: for a name that is not a field.
             SchemaError: when the batch does not fit the class.
 
         >>> import torch

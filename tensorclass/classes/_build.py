@@ -179,7 +179,7 @@ def construct(
 
 
 def _argument_problems(schema: Schema, given: Mapping[str, Any], unknown: Mapping[str, Any]) -> list[Problem]:
-    """What is wrong with the arguments before any value is looked at."""
+    """Faults of the arguments, found without a look at any value."""
     missing = [
         Problem(spec.name, f"InitVar[{spec.type_text}]", "nothing", f"pass `{spec.name}=`")
         for spec in schema.init_vars if given[spec.name] is ABSENT
@@ -193,7 +193,7 @@ def _argument_problems(schema: Schema, given: Mapping[str, Any], unknown: Mappin
 
 
 def set_other(self: Any, name: str, value: Any) -> None:
-    """Set an attribute that is no field of a class that may be written: a property, batch size, names, or nothing."""
+    """Set an attribute of a writable class that is not a field: a property, batch size, names, or nothing."""
     cls = type(self)
     known = name in cls.__tensorclass__.attributes
     if cls.__tensorclass_options__.frozen and name[0] != "_" and (known or name in cls.__tensorclass_schema__.fields):
@@ -234,7 +234,7 @@ def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
 
 
 def _dataclass_fields(cls: Any, schema: Schema) -> dict[str, Any]:
-    """Fields as dataclasses know them; batch size, device and names stand beside them so that `replace` keeps them."""
+    """Fields as dataclasses know them; batch size, device and names are beside them so that `replace` keeps them."""
     found: dict[str, Any] = {}
     for name, spec in schema.declared.items():
         options: dict[str, Any] = {key: getattr(spec, key) for key in ("init", "kw_only", "repr", "compare")}

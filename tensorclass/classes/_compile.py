@@ -15,7 +15,7 @@ _counter = itertools.count()
 def compile_function(
     source: str, name: str, owner: type, names: Mapping[str, Any], space: dict[str, Any]
 ) -> Callable[..., Any]:
-    """One function of one class from its source, which stands one level deep from the second line on.
+    """One function of one class from its source, which is one level deep from the second line on.
 
     Args:
         source: The text of the function.

@@ -149,7 +149,7 @@ class Conveniences:
         """All fields but some, as an instance of a smaller class around the same tensors; see `pick`.
 
         Raises:
-            UnknownFieldError: for a name that is no field.
+            UnknownFieldError: for a name that is not a field.
 
         >>> from torch import Tensor
         >>> from tensorclass import TensorClass

@@ -42,7 +42,7 @@ def from_dataclass(
         device: where the instance lives.
 
     Raises:
-        TypeError: for something that is no dataclass.
+        TypeError: for something that is not a dataclass.
         SchemaError: for values that do not fit the annotations.
 
     >>> import torch

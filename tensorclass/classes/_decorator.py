@@ -77,7 +77,7 @@ _MADE_BY_PYTHON = frozenset((
     "__dict__", "__weakref__", "__orig_bases__", "__abstractmethods__", "_abc_impl", "_is_protocol",
     "_is_runtime_protocol", "__protocol_attrs__", "__non_callable_proto_members__", "__parameters__",
 ))  # fmt: skip
-"""What a class body holds once there is a class, and what the new class gets in its own form."""
+"""The names of a class body that come with the class, and what the new class gets in its own form."""
 
 
 def _rebuild(cls: type, options: dict[str, Any]) -> type:

@@ -1,4 +1,4 @@
-"""Whether a tensor fits a field, said without a word: what is not surely right is checked in full, with messages.
+"""Whether a tensor fits a field, said without a word: others are checked in full, with messages.
 
 Written in terms that dynamo traces, so that a first write to a field (a produced one above all) compiles.
 """
@@ -19,7 +19,7 @@ Rule = tuple[int, int | None, tuple[tuple[str, int], ...]]
 
 
 class DimTable:
-    """Where the dim names of one class stand, and which of them need the full check."""
+    """Where the dim names of one class are, and which of them need the full check."""
 
     def __init__(self, schema: Schema) -> None:
         self.places: dict[str, list[tuple[str, int]]] = {}

@@ -1,6 +1,6 @@
 """Typed batches as JSON types and back: each kind of field has one way out and one way in.
 
-What comes in is not trusted: every problem is collected with its path, and nothing is made that is larger than what
+Input is not trusted: every problem is collected with its path, and nothing is made that is larger than what
 the text holds. `tensorclass._schema._json` has the form of one tensor.
 """
 

@@ -111,7 +111,7 @@ class JsonMethods:
             max_bytes: the largest file that is read; None for any. Text is taken at any size.
 
         Raises:
-            SchemaError: for text that is no JSON or does not fit the declaration; nothing is made that is larger than
+            SchemaError: for text that is not JSON or does not fit the declaration; nothing is made that is larger than
                 what the text holds.
             OSError: for a file that can't be read, is too large, or is not a regular file; nothing is read of it.
 

@@ -17,7 +17,7 @@ BATCHED = ("tensor", "per_element", "ragged")
 
 
 def to_records(batch: Any, separator: str | None) -> list[dict[str, Any]]:
-    """One object for each element of the first batch dim; values of the whole batch stand in every one.
+    """One object for each element of the first batch dim; values of the whole batch are in every one.
 
     Raises:
         SchemaError: for a batch without batch dims, and for values that JSON can't hold.
@@ -62,7 +62,7 @@ def from_records(cls: Any, rows: list[Any], separator: str | None) -> Any:
     """An instance whose first batch dim are the rows.
 
     Raises:
-        SchemaError: for rows that are no objects, and for values that do not fit the declaration.
+        SchemaError: for rows that are not objects, and for values that do not fit the declaration.
     """
     wrong = next((i for i, row in enumerate(rows) if not isinstance(row, dict)), None)
     if wrong is not None:

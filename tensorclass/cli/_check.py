@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("targets", nargs="+", metavar="FILE.py[:PIPELINE]", help="a pipeline, or all of a module")
     parser.add_argument("--values", action="store_true", help="also see whether batch elements influence each other")
-    parser.add_argument("--no-probe", action="store_true", help="check the declarations alone")
+    parser.add_argument("--no-probe", action="store_true", help="check only the declarations")
     parser.add_argument("--format", choices=["text", "json"], default="text", help="what to print")
 
 

@@ -46,7 +46,7 @@ def _saved(file: Path, name: str) -> Schema:
     except OSError as error:
         raise CommandError(f"can't read {file}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise CommandError(f"{file} is no JSON: {error}; {SAVED}") from None
+        raise CommandError(f"{file} is not JSON: {error}; {SAVED}") from None
     several = (
         isinstance(entries, dict) and "fields" not in entries and all(isinstance(v, dict) for v in entries.values())
     )

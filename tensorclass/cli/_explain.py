@@ -28,5 +28,5 @@ def run(arguments: argparse.Namespace) -> int:
 def _size(text: str) -> tuple[str, int]:
     name, _, size = text.partition("=")
     if not name.isidentifier() or not size.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no DIM=N")
+        raise argparse.ArgumentTypeError(f"{text!r} is not DIM=N")
     return name, int(size)

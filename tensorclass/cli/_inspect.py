@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is stored, or the classes; one is an object in JSON, those of a module stand under their names."""
+    """Print what is stored, or the classes; one is an object in JSON, those of a module are under their names."""
     if is_stored(arguments.target):
         return _show_stored(arguments)
     found, form = load_classes(arguments.target), arguments.format

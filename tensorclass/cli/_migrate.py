@@ -100,7 +100,7 @@ def migrated(text: str) -> tuple[str, list[Finding]]:
     """A program with other imports, and what is left to do.
 
     Raises:
-        SyntaxError: for what is no Python.
+        SyntaxError: for something that is not Python.
 
     >>> migrated("import tensordict")
     ('import tensorclass as tensordict', [])

@@ -91,7 +91,7 @@ def _place(source: Path, out: Path | None) -> Path:
 
 
 def _present(place: Path) -> str:
-    """What is in a place; nothing for what is not a file."""
+    """What is in a place; nothing for something that is not a file."""
     if place.is_symlink() or not place.is_file():
         return ""
     return read_content(place, None).decode("utf-8", "replace").replace(os.linesep, "\n")

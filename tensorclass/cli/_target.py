@@ -48,7 +48,7 @@ def load_module(place: str, despite: type[Exception] | tuple[()] = ()) -> Module
             raise CommandError(f"`{path}` has {path.stat().st_size} bytes; a module has at most {MAX_SOURCE}")
         spec = spec_from_file_location(path.stem, path)
         if spec is None:
-            raise CommandError(f"`{path}` is no Python file")
+            raise CommandError(f"`{path}` is not a Python file")
         return _run(spec, place, str(path.parent), despite)
     sys.path.insert(0, "")
     try:

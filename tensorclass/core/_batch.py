@@ -21,7 +21,7 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
     """Normalise a batch size given as an int, a sequence of ints or None.
 
     Raises:
-        BatchSizeError: for a negative size or something that is no sequence of ints.
+        BatchSizeError: for a negative size or something that is not a sequence of ints.
 
     >>> as_batch_size(3), as_batch_size(None)
     (torch.Size([3]), torch.Size([]))
@@ -87,7 +87,8 @@ def jagged(key: str, value: torch.Tensor) -> torch.Tensor:
     """A nested tensor in torch's jagged layout, which has a shape and rows to index; a strided one is converted.
 
     Raises:
-        UnsupportedOperationError: when the jagged layout can't hold it: elements differ in one dim, and are no scalars.
+        UnsupportedOperationError: when the jagged layout can't hold it: elements differ in one dim, and are not
+            scalars.
     """
     if value.layout is torch.jagged:
         return value

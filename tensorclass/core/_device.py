@@ -30,5 +30,5 @@ def _parsed(device: str | int) -> torch.device:
         return torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ArgumentError(
-            f'{device!r} is no device; give "cpu", "cuda", "cuda:1", "meta", ..., and for a dtype `torch.float32`, ...'
+            f'{device!r} is not a device; give "cpu", "cuda", "cuda:1", "meta", and for a dtype `torch.float32`, ...'
         ) from error

@@ -18,7 +18,7 @@ def print_directory_tree(path: str | PathLike[str], indent: str = "", display_me
 
     Args:
         path: the directory, or one file.
-        indent: stands before each line.
+        indent: is before each line.
         display_metadata: whether the first line tells the size of all files together.
 
     Raises:

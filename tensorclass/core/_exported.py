@@ -43,7 +43,7 @@ def single(child: Any) -> list[Any]:
 
 
 def _unused(_: Iterable[Any], __: Any) -> Any:
-    raise StructureError("the children of a container are no pytree of their own; use the container")
+    raise StructureError("the children of a container are not a pytree of their own; use the container")
 
 
 def _by_key(children: Children) -> Any:

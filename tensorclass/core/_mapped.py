@@ -60,7 +60,7 @@ class Outside:
 
 
 class Seen(Outside):
-    """What a container was when it was flattened."""
+    """A container as it was when flattened."""
 
     __slots__ = ("batch_size", "container", "jacobian", "level", "ndim", "placed")
 
@@ -142,8 +142,8 @@ def _entered(
     for key, dim in found.items():
         if dim >= len(size) and (size or _declares(cls, key)):
             raise UnsupportedOperationError(
-                f"vmap: in_dims would map dim {dim} of `{key}` in a {cls.__name__}, which is no batch dim: the batch "
-                f"size is {list(size)}. {_choice(len(size))}; a negative dim counts from the end of each tensor"
+                f"vmap: in_dims would map dim {dim} of `{key}` in a {cls.__name__}, which is not a batch dim: the "
+                f"batch size is {list(size)}. {_choice(len(size))}; a negative dim counts from the end of each tensor"
             )
     left_out = (
         []
@@ -153,7 +153,7 @@ def _entered(
     if size and (left_out or len(set(found.values())) > 1):
         raise UnsupportedOperationError(
             f"vmap: in_dims maps other dims of `{(left_out or list(found))[-1]}` than of `{next(iter(found))}` in a "
-            f"{cls.__name__} of batch size {list(size)}; give one dim for the whole container, and what is not mapped "
+            f"{cls.__name__} of batch size {list(size)}; give one dim for the whole container, and pass the rest "
             "as an argument of its own"
         )
     if not size:
@@ -334,8 +334,8 @@ def refuse_event_dims(cls: type, children: Mapping[str, Any], sizer: Any, event_
         lacks = len(sizes) < len(ends) or (value is sizer and value.ndim < event_ndim)
         if lacks or any([e.isdigit() and int(e) != n for e, n in zip(ends, sizes, strict=True)]):
             raise UnsupportedOperationError(
-                f"vmap: in_dims would map a dim of `{key}` in a {cls.__name__} that is no batch dim: inside its event "
-                f"shape would be {list(sizes)}, declared '{' '.join(texts)}'. Give in_dims of a batch dim"
+                f"vmap: in_dims would map a dim of `{key}` in a {cls.__name__} that is not a batch dim: inside its "
+                f"event shape would be {list(sizes)}, declared '{' '.join(texts)}'. Give in_dims of a batch dim"
             )
 
 

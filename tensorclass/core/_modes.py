@@ -67,7 +67,7 @@ class Setting(Generic[T]):
 
 
 class Block(ContextDecorator, Generic[T]):
-    """A setting for a block of code, or for each call of a decorated function, in this thread or task alone."""
+    """A setting for a block of code, or for each call of a decorated function, only in this thread or task."""
 
     _setting: ClassVar[Setting[Any]]
 

@@ -40,7 +40,7 @@ class Context(NamedTuple):
     """What a twin needs besides its children.
 
     The batch size is read off the child at `sizer`, since vmap, tree_map and other inputs of an exported program change
-    it; `batch_size` stands here only when there is no such child. `seen` is what that child was, which
+    it; `batch_size` is here only when there is no such child. `seen` is what that child was, which
     compiled code does not know.
     """
 

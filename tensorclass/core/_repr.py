@@ -63,7 +63,7 @@ def describe_entry(value: Any, outer: torch.Size) -> str:
 
 
 def _start_of_nested(value: TensorCollection, outer: torch.Size) -> str:
-    """What stands before the fields of a nested container: its class and the batch dims that it adds."""
+    """What is before the fields of a nested container: its class and the batch dims that it adds."""
     extra = value._batch_size[len(outer) :]
     shape = f"[{','.join(map(str, extra))}]" if extra else ""
     return (type(value).__name__ if is_typed(value) else "") + shape

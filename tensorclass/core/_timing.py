@@ -73,7 +73,7 @@ class timeit:
         """Log the mean and the total time of each name at the level INFO; without a handler, to stderr.
 
         Args:
-            prefix: stands before each line.
+            prefix: is before each line.
         """
         with timeit._lock:
             rows = sorted(timeit._seconds.items())

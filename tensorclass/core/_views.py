@@ -67,7 +67,7 @@ class View(Generic[T]):
         self._sort = sort
 
     def _table(self) -> dict[str, Tensor] | None:
-        """A snapshot of a container of tensors alone, in its own order; None asks for a walk."""
+        """A snapshot of a container of only tensors, in its own order; None asks for a walk."""
         if self._sort or self._is_leaf is not default_is_leaf:
             return None
         return self._collection._tensors_by_key()

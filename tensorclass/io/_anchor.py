@@ -36,7 +36,7 @@ from ._unpack import Unpacker, find, references
 from ._values import encode, to_text
 
 _ENTRIES = ("shape", "device", "_type", "_class", "_names", "_format_version")
-"""Names in `meta.json` that are no keys; a key of that name has lost its description."""
+"""Names in `meta.json` that are not keys; a key of that name has lost its description."""
 _DAMAGED = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError,
 )  # fmt: skip
@@ -128,7 +128,7 @@ class _Folder:
         if is_url(here):
             return names_in(here)
         if where and not stat.S_ISDIR(os.lstat(here).st_mode):
-            raise FileFormatError("there is a link or a file in the place of a folder", here)
+            raise FileFormatError("there is a link or a file in place of a folder", here)
         return os.listdir(here)
 
     def raw(self, where: Path) -> bytes:

@@ -64,7 +64,7 @@ def unpack_memmap(archive_path: StrPath, prefix: StrPath) -> FilePath:
         The path of the folder.
 
     Raises:
-        FileFormatError: for what is no archive, and for a damaged one.
+        FileFormatError: for something that is not an archive, and for a damaged one.
         OSError: with the path.
     """
     packed, checksums = _stored(_archive(archive_path))
@@ -94,7 +94,7 @@ def refresh_archive_checksums(archive_path: StrPath) -> FilePath:
     written to, and stays as it is.
 
     Raises:
-        FileFormatError: for what is no archive.
+        FileFormatError: for something that is not an archive.
         UnsupportedOperationError: for one that `tensordict` wrote.
     """
     text = _archive(archive_path)
@@ -115,7 +115,7 @@ def _archive(path: StrPath) -> str:
 
 
 def _stored(path: str) -> tuple[Packed, bool]:
-    """What a folder or a file holds, and whether it has checksums."""
+    """The content of a folder or a file, and whether it has checksums."""
     file, key = to_read(path)
     if key:
         raise FileNotFoundError(2, "no such file or folder", path)

@@ -351,7 +351,7 @@ class Rows:
             self.look(table.watched, places)
 
     def look(self, watched: list[int], places: IntArray) -> None:
-        """Have the system read what is not in memory.
+        """Have the system read the parts that are not in memory.
 
         A look at one row tells, since each takes as long as the copy of a row. Where one was not there, the rows of
         the next times are asked for without a look: files that are there in part are not taken for whole.

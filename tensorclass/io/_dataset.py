@@ -46,7 +46,7 @@ _BLOCK = 4096
 class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     """Rows of a tensorclass in a folder of shards; a map-style dataset of torch.
 
-    Opening reads the manifest only. A shard is mapped when a row of it is asked for. What is given back has memory of
+    Opening reads the manifest only. A shard is mapped when a row of it is asked for. Results have memory of
     its own. The dataset is what it was when it was opened; rows that a writer adds are seen by the next one.
 
     Args:
@@ -222,7 +222,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             fields: names, paths or references, as `tensorclass.pick` takes them.
 
         Raises:
-            UnknownFieldError: for a name that is no field; names the nearest.
+            UnknownFieldError: for a name that is not a field; names the nearest.
             UnsupportedOperationError: for a dataset whose class is not imported.
         """
         if self.cls is None:

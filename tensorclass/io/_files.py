@@ -63,8 +63,8 @@ def save(
 ) -> Any:  # fmt: skip
     """Write a batch to a file, and give it back mapped from there.
 
-    The file is written under a temporary name, brought to the disk and put in its place: a crash leaves the old file or
-    the new one. Any reader of safetensors files reads the tensors.
+    The file is written under a temporary name, brought to the disk and put where it belongs: a crash leaves the old
+    file or the new one. Any reader of safetensors files reads the tensors.
 
     Args:
         data: any container.
@@ -126,7 +126,7 @@ def prepared(
 
 
 def put(file: str, folder: str, packed: Packed, **options: Any) -> list[Tensor]:
-    """Write a packed container to a file, or in the place of all that a folder holds; see `write`."""
+    """Write a packed container to a file, or in place of all that a folder holds; see `write`."""
     if is_url(file):
         return _uploaded(file, packed, options)
     if folder:
@@ -219,7 +219,7 @@ def load(
 
 
 def find(prefix: StrPath, subpath: Key | None, cls: Any, **options: Any) -> tuple[Any, Path]:
-    """What a path and a key lead to, as a class when one is wanted, and where that is: the file, and keys.
+    """The value at a path and a key, as a class when one is wanted, and its place: the file, and keys.
 
     The options are those of `read`.
     """

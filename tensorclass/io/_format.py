@@ -125,7 +125,7 @@ Entry: TypeAlias = Annotated[
 
 
 class CompressedPart(Part):
-    """What a tensor is that is stored as compressed bytes."""
+    """The description of a tensor that is stored as compressed bytes."""
 
     codec: Literal["deflate", "bzip2", "lzma"]
     dtype: str
@@ -192,7 +192,7 @@ def read(text: str, path: str) -> Meta:
     """The metadata of a file.
 
     Raises:
-        FileFormatError: for another version, and for what is no such metadata.
+        FileFormatError: for another version, and for something that is not such metadata.
     """
     found = load_json(text, path, "its metadata", 8)
     version = found.get("version") if type(found) is dict else None

@@ -218,7 +218,7 @@ def append_memmap(prefix: StrPath, rows: TensorCollection, *, allow_pickle: bool
         allow_pickle: load and save pickled objects.
 
     Raises:
-        StructureError: for rows that do not fit, and for what is no such folder; the folder is untouched.
+        StructureError: for rows that do not fit, and for something that is not such a folder; the folder is untouched.
         OSError: with the path.
 
     >>> import tempfile, torch

@@ -1,4 +1,4 @@
-"""The header of a file: eight bytes of length, JSON, then the payload without holes. What is read is not trusted."""
+"""The header of a file: eight bytes of length, JSON, then the payload without holes. Files are not trusted."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def length(raw: bytes, size: int, path: str) -> int:
     found = int.from_bytes(raw, "little")
     if found > MAX_HEADER:
         raise FileFormatError(
-            f"its header would have {found} bytes, {MAX_HEADER} at most; this is no safetensors file", path, 0
+            f"its header would have {found} bytes, {MAX_HEADER} at most; this is not a safetensors file", path, 0
         )
     if found > size - 8:
         raise FileFormatError(f"its header has {found} bytes and the file ends after {size}: it is cut off", path, 8)

@@ -50,7 +50,7 @@ def read_index(path: str) -> Index:
 
 
 def write_index(path: str, index: Index) -> None:
-    """Put an index in the place of the one that is there, atomically."""
+    """Put an index in place of the one that is there, atomically."""
     with replacing(path) as target:
         target.write([sealed(index.model_dump_json(exclude_unset=True))])
 
@@ -71,7 +71,7 @@ class Settle:
         """Where the file is, once it is there."""
 
     def __call__(self, target: Target) -> None:
-        """Put the file in its place, then the index; files that it does not name are removed."""
+        """Put the file where it belongs, then the index; files that it does not name are removed."""
         with target.alone():
             path = os.path.join(target.folder, INDEX)
             found = self.make(path if os.path.lexists(path) else None)

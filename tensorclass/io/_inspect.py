@@ -1,4 +1,4 @@
-"""What files and datasets hold, and whether it is what was written: for the command line."""
+"""The content of files and datasets, and whether it is intact: for the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_dataset(path: str) -> bool:
 
 
 def verify(path: str, pbar: bool = False) -> list[Exception]:
-    """What is wrong with a file or a dataset, checksums included where there are some; nothing is raised.
+    """The faults of a file or a dataset, checksums included where there are some; nothing is raised.
 
     Args:
         path: a file, its folder, or a dataset.

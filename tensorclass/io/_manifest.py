@@ -62,7 +62,7 @@ def stored_schema(manifest: Manifest) -> Schema:
 
 
 def write_manifest(folder: str, manifest: Manifest) -> None:
-    """Put a manifest in the place of the one that is there, atomically.
+    """Put a manifest in place of the one that is there, atomically.
 
     Raises:
         OSError: with the path.

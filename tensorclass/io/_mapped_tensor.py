@@ -147,7 +147,7 @@ class MemoryMappedTensor(Tensor):
 
         Raises:
             FileFormatError: when the file is shorter than dtype and shape ask for.
-            OSError: for what is no file, or can't be opened.
+            OSError: for something that is not a file, or can't be opened.
         """
         size = shape_from(shape)
         strides = torch.empty(size, device="meta").stride()
@@ -324,7 +324,7 @@ def from_handle(
 
     Raises:
         FileFormatError: when the file is too short.
-        OSError: for what is no file, or can't be opened.
+        OSError: for something that is not a file, or can't be opened.
     """
     if mode not in (None, "r", "r+"):
         raise ArgumentError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')

@@ -182,7 +182,7 @@ def _shared(leaf: Tensor, like: bool) -> Tensor:
 def memmap_(data: Any, prefix: StrPath | None = None, copy_existing: bool = False, **options: Any) -> Any:
     """Map the tensors of a batch in place; see `memmap`."""
     if isinstance(data, TensorDictParams):
-        raise UnsupportedOperationError("memmap_: parameters are no mapped tensors; `memmap` gives a container of both")
+        raise UnsupportedOperationError("memmap_: parameters are not mapped tensors; `memmap` gives both")
     if is_memmap(data) and prefix is None:
         return data
     made = memmap(data, prefix, copy_existing, **options)

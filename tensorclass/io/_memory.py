@@ -86,7 +86,7 @@ def tensor_over(buffer: Any, begin: int, end: int, dtype: torch.dtype, shape: Se
 
 
 def scatter(count: int, buffers: Sequence[Any]) -> list[Any]:
-    """What is left of buffers after `count` bytes of them were read or written."""
+    """The rest of buffers after `count` bytes of them were read or written."""
     done = 0
     for buffer in buffers:
         if count < len(buffer):

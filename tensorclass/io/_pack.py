@@ -31,7 +31,7 @@ from ._names import MAX_DEPTH, Names
 from ._values import Unstorable, encode, to_text
 
 INLINE = 1 << 16
-"""The longest JSON text of one value that stands in the metadata; longer ones are stored as bytes."""
+"""The longest JSON text of one value that is in the metadata; longer ones are stored as bytes."""
 PLAIN: set[type] = {Tensor, Parameter, UnbatchedTensor}
 """Classes of tensors that are stored by their values. A subclass that is a tensor like any other may be added."""
 _WHOLE = frozenset(CODES) - {TORCH.get("F4")}
@@ -62,7 +62,7 @@ class Packed(NamedTuple):
     shard: str = ""
     """The id of a shard of a dataset."""
     compressed: dict[str, Any] = {}
-    """What the items are that are compressed bytes."""
+    """The descriptions of the items that are compressed bytes."""
 
 
 def pack(

@@ -50,7 +50,7 @@ def to_write(path: StrPath, single: bool | None = None) -> tuple[str, str]:
         single: whether it is the file itself; by default its end says so.
 
     Raises:
-        NotADirectoryError: for a file in the place of the folder.
+        NotADirectoryError: for a file in place of the folder.
         StructureError: for one of several files that make up a folder.
     """
     text = text_of(path)
@@ -69,7 +69,7 @@ def to_write(path: StrPath, single: bool | None = None) -> tuple[str, str]:
         pass
     else:
         if not stat.S_ISDIR(kind):
-            what = f"a file in the place of a folder; a path that ends in {SUFFIXES[0]} is written as one file"
+            what = f"a file in place of a folder; a path that ends in {SUFFIXES[0]} is written as one file"
             raise NotADirectoryError(errno.ENOTDIR, what, text)
     return os.path.join(text, DATA), text
 

@@ -270,7 +270,7 @@ def read(
 
     Raises:
         FileFormatError: for a damaged file.
-        OSError: for what is no file, or can't be read.
+        OSError: for something that is not a file, or can't be read.
         SchemaError: for data that does not fit its class.
     """
     found = find_tensors(path, key, mmap=mmap, write=write, verify=verify, wrap=wrap)

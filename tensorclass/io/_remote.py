@@ -149,7 +149,7 @@ class Remote:
             store.invalidate_cache()
             found = {str(name).lower(): value for name, value in store.info(path).items()}
             if found.get("type") == "directory":
-                raise IsADirectoryError(errno.EISDIR, "a folder in the place of a file", self.url)
+                raise IsADirectoryError(errno.EISDIR, "a folder in place of a file", self.url)
             if not isinstance(found.get("size"), int):
                 raise UnsupportedOperationError(f"{self.url}: the server does not say how long it is")
             return found["size"], *[str(found[tag]) if found.get(tag) is not None else "" for tag in _TAGS]

@@ -26,7 +26,7 @@ class Rows(Protocol[T_co]):
 
 
 def _place(rank: Any, world_size: Any) -> tuple[Any, Any]:
-    """This process among others: what was given, else what `torch.distributed` or torchrun says, else alone."""
+    """This process among others: what was given, else what `torch.distributed` or torchrun says, else a single rank."""
     if (rank is None) != (world_size is None):
         raise ArgumentError(f"rank and world_size are given together, got {rank!r:.40} and {world_size!r:.40}")
     if rank is not None:

@@ -46,7 +46,7 @@ class Scaled:
             ArgumentError: for another number of rows, another class, and to go on with another map.
             SchemaError: for results that do not fit `cls`.
             WorkerError: when the workers of a task died time after time; names the rows.
-            Exception: what the function raised, with the rows. What is committed stays.
+            Exception: what the function raised, with the rows. Committed rows stay.
 
         >>> import tempfile, torch
         >>> from torch import Tensor

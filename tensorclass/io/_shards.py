@@ -62,7 +62,7 @@ class How(NamedTuple):
 class Known(NamedTuple):
     """What was learned from the header of a shard: a shard that differs in its id is opened without reading it again.
 
-    Its rows depend on the tensors of the columns alone, and the class looks at no values.
+    Its rows depend only on the tensors of the columns, and the class looks at no values.
     """
 
     raw: bytes
@@ -145,7 +145,7 @@ def _plain(node: Node) -> bool:
 def _learned(
     shard: Shard, raw: bytes, size: int, places: dict[str, Place], named: dict[str, Tensor], parts: Parts
 ) -> Known | None:  # fmt: skip
-    """What was learned from a shard whose columns are the tensors of its file."""
+    """The facts learned from a shard whose columns are the tensors of its file."""
     form, at = parts.form, {tensor.data_ptr(): (places[name], tensor.shape) for name, tensor in named.items()}
     found = [at.get(tensor.data_ptr()) for tensor in parts.tensors if tensor.numel()]
     whole = [one[0] for one, tensor in zip(found, parts.tensors, strict=False) if one and one[1] == tensor.shape]
@@ -192,7 +192,7 @@ def _of_rows(node: Node) -> Iterator[str]:
 
 
 def check_shard(shard: Shard, how: How) -> list[Exception]:
-    """What is wrong with a shard, with its checksums where it has them."""
+    """The faults of a shard, with its checksums where it has them."""
     try:
         fd, size = open_file(shard.path)
         try:

@@ -212,7 +212,7 @@ class Unpacker:
     # ---- entries -------------------------------------------------------------------------------------------------
 
     def _entry(self, part: Any, key: Path, size: torch.Size | None, spec: FieldSpec | None) -> Any:
-        """An entry that is no container; `size` is the batch size around it, when that is read."""
+        """An entry that is not a container; `size` is the batch size around it, when that is read."""
         if isinstance(part, (str, TensorPart)):
             return self._tensor(part, key, size)
         if isinstance(part, RaggedPart):

@@ -34,8 +34,8 @@ def write(
         sweep: remove temporary files that dead processes have left.
         through: map write-through; otherwise writes stay in memory.
         zeros: names of tensors whose values are not written; their space is reserved.
-        settle: what puts the file in its place.
-        fill: gets the tensors, mapped write-through, before the file is put in its place.
+        settle: what puts the file where it belongs.
+        fill: gets the tensors, mapped write-through, before the file is put where it belongs.
 
     Returns:
         The tensors of `packed.items`, mapped from the new file.

@@ -35,7 +35,7 @@ _SINGLES = 1024
 """Small batches that are joined at once."""
 LOCK = ".lock"
 _UNFINISHED = re.compile(rf"\.{SHARD.pattern}\.\d+-\d+\.tmp")
-"""What a shard is called while it is written."""
+"""The name of a shard while it is written."""
 
 
 @flags
@@ -44,8 +44,8 @@ class DatasetWriter(Generic[T]):
 
     Rows are committed by whole shards: when one is full, on `commit()`, and at the end of the `with` block. A full
     shard is brought to the disk by a thread while the next one fills; an error of it comes with the next call. A block
-    that ends by an exception keeps the shards that are full. What is not committed is held in memory: the rows of one
-    shard at most, and the batch that was given last.
+    that ends by an exception keeps the shards that are full. A row that is not committed is held in memory: the
+    rows of one shard at most, and the batch that was given last.
     """
 
     def __init__(

@@ -348,7 +348,7 @@ class ApplyOps(KeyOps):
 
         Args:
             batch_dims: at most this many dims.
-            keep_compliant_size: leave nested batch sizes alone that have `batch_dims` dims or more.
+            keep_compliant_size: leave nested batch sizes unchanged that have `batch_dims` dims or more.
 
         >>> import torch
         >>> from tensorclass import TensorDict

@@ -14,7 +14,7 @@ CastFilter: TypeAlias = "Callable[[Any, Tensor], bool] | None"
 
 @dataclass(frozen=True)
 class TensorAttrs:
-    """The device, dtype and shape of one tensor, as `attrs()` gives them; None for what was not asked for.
+    """The device, dtype and shape of one tensor, as `attrs()` gives them; None for those not asked for.
 
     Args:
         tgt_device: the device.

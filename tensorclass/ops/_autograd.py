@@ -60,7 +60,7 @@ class AutogradOps(Pointwise, ApplyOps):
         for path, leaf, gradient in pairs:
             problem = _misfit(leaf, gradient, device=True)
             if not leaf.is_leaf and not leaf.retains_grad:
-                problem = "is no autograd leaf: call `retain_grad()` on it, or `detach()` the container"
+                problem = "is not an autograd leaf: call `retain_grad()` on it, or `detach()` the container"
             if problem:
                 raise StructureError(f"grad: `{path}` {problem}; nothing was set")
         for _, leaf, gradient in pairs:

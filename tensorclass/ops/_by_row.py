@@ -122,7 +122,7 @@ class RowOps(ConversionOps):
 
         Raises:
             MissingKeyError: for an absent key.
-            TypeError: for a nested container, and for objects that can't be sorted or are no keys of a dict.
+            TypeError: for a nested container, and for objects that can't be sorted or are not keys of a dict.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -165,7 +165,7 @@ class RowOps(ConversionOps):
 
         Raises:
             BatchSizeError: for a mask of another shape.
-            TypeError: for what is no mask.
+            TypeError: for something that is not a mask.
 
         >>> import torch
         >>> from tensorclass import TensorDict

@@ -206,7 +206,7 @@ class ConversionOps(ApplyOps):
             batch_size: the leading dims that all entries share.
 
         Raises:
-            TypeError: for something that is no instance of a dataclass.
+            TypeError: for something that is not an instance of a dataclass.
 
         >>> import dataclasses, torch
         >>> from tensorclass import TensorDict
@@ -362,7 +362,8 @@ class ConversionOps(ApplyOps):
     ) -> Any:
         """A container from nested dicts, lists and tuples of tensors, which `to_pytree` turns back into what they were.
 
-        The items of a sequence get the keys "0", "1", ...; what is no plain dict notes its type in `"_pytree_type"`.
+        The items of a sequence get the keys "0", "1", ...; others than plain dicts note their type in
+        `"_pytree_type"`.
 
         Args:
             pytree: the nesting; a tensor or container comes back as it is.
@@ -489,7 +490,7 @@ class ConversionOps(ApplyOps):
                 a typed class gives a named tuple of its name, any other container `GenericDict`.
 
         Raises:
-            StructureError: for a key that is no identifier, or keys that `dest_cls` does not take.
+            StructureError: for a key that is not an identifier, or keys that `dest_cls` does not take.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -546,7 +547,7 @@ def _element(
     if isinstance(item, TensorCollection):
         if size is not None and item._batch_size != size:
             raise BatchSizeError(
-                f"from_list: element {position} has batch size {list(item._batch_size)}, {list(size)} is due"
+                f"from_list: element {position} has batch size {list(item._batch_size)}, {list(size)} is expected"
             )
         return item if device is None else item._on(device)  # type: ignore[attr-defined]  # a Container
     if not isinstance(item, Mapping):

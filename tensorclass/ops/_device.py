@@ -95,7 +95,7 @@ class DeviceOps(CastMethods, ApplyOps):
         return result
 
     def _cast_each(self, attrs: dict[Path, TensorAttrs], non_blocking: bool) -> Self:
-        """A twin whose leaves have the device and dtype that stand under their paths; others stay as they are."""
+        """A twin whose leaves have the device and dtype that are under their paths; others stay as they are."""
         if self._stacked:
             return self._cast_members("_cast_each", attrs, non_blocking)
         leaves: list[Tensor] = []
@@ -261,7 +261,7 @@ class DeviceOps(CastMethods, ApplyOps):
         """The memory of the leaves in bytes.
 
         Args:
-            count_duplicates: count a tensor that stands in several entries each time.
+            count_duplicates: count a tensor that is in several entries each time.
 
         >>> import torch
         >>> from tensorclass import TensorDict

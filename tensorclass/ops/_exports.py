@@ -161,7 +161,7 @@ def _nested_column(value: TensorCollection, outer: int, path: str) -> tuple[Any,
 
 
 def _column(path: str, value: Any) -> Any:
-    """The values of an entry as an array; one object for each record where they are no numbers and strings."""
+    """The values of an entry as an array; one object for each record where they are not numbers and strings."""
     if isinstance(value, Tensor):
         if value.dtype not in NUMPY and (value.is_floating_point() or value.is_complex()):  # as tables hold bfloat16
             value = value.to(torch.complex64 if value.is_complex() else torch.float32)

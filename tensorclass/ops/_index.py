@@ -128,7 +128,7 @@ def indexed_size(parts: tuple[Any, ...], size: torch.Size, leaf: Tensor | None, 
 def indexed_names(parts: tuple[Any, ...], names: Names, ndim: int) -> Names:
     """Names after an index: a slice keeps one, an int drops it, a list or mask along one dim keeps it.
 
-    Tensors that index several dims, or one with several, make unnamed dims: in their place when they stand side by
+    Tensors that index several dims, or one with several, make unnamed dims: at their position when they are side by
     side, in front otherwise, as torch places the dims themselves.
     """
     if names is None:

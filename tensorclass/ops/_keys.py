@@ -310,7 +310,7 @@ class KeyOps(LazyOps):
         return self
 
     def filter_non_tensor_data(self) -> Any:
-        """A container of the tensors alone, at every depth.
+        """A container of only the tensors, at every depth.
 
         >>> import torch
         >>> from tensorclass import TensorDict

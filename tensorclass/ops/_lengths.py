@@ -118,7 +118,7 @@ def in_stacks(collection: Any) -> list[bool]:
 
 
 def require_same_lengths(mine: TensorCollection, other: TensorCollection, op: str, path: Path = ()) -> None:
-    """Refuse to combine entries whose elements have different lengths: their values do not stand side by side.
+    """Refuse to combine entries whose elements have different lengths: their values are not side by side.
 
     Raises:
         StructureError: names the entry, the element and both lengths.

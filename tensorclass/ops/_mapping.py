@@ -546,7 +546,7 @@ def _leaf_paths(source: Any, prefix: Path) -> Iterator[Path]:
 
 
 def wanted_paths(keys: Sequence[Key] | None, source: Any) -> list[Path] | None:
-    """The paths of `keys_to_update`, each of which the source gives."""
+    """The paths of `keys_to_update`, each given by the source."""
     if keys is None:
         return None
     wanted = [unravel_key_to_tuple(key) for key in keys]

@@ -68,7 +68,7 @@ def nested_entries(entries: Mapping[Any, Any], path: Path = ()) -> dict[str, Any
 
     Raises:
         StructureError: when two entries claim one place.
-        TypeError: for a key that is no string, tuple of strings or field reference.
+        TypeError: for a key that is not a string, tuple of strings or field reference.
     """
     if len(path) > 400:
         raise too_deep(join_path(path[:8]))

@@ -329,7 +329,7 @@ def _filler(self: Pointwise, like: Tensor, default: Any, op: str) -> Tensor:
 def _assembled(
     self: TensorCollection, other: TensorCollection | None, leaves: dict[Any, Tensor], prefix: Path
 ) -> Pointwise:
-    """An untyped container of the entries that have a leaf, and of what is no tensor."""
+    """An untyped container of the entries that have a leaf, and of entries that are not tensors."""
     result: Any = self._bare(self._batch_size, self._names)
     entries = {**({} if other is None else other._entries()), **self._entries()}
     order = [*self._entries(), *(key for key in entries if key not in self._entries())]

@@ -85,7 +85,7 @@ class PointwiseOps(Pointwise):
 
     An operand is a container of the same entries (paired by key), a tensor that broadcasts to the batch size and is
     applied to all event dims alike, or a number. A container's batch size may broadcast to the left one's as a tensor's
-    may, never enlarge it. Entries that are no tensors are taken from the left container.
+    may, never enlarge it. Entries that are not tensors are taken from the left container.
     Results keep class, batch size and names. A typed class refuses a result whose dtype it does not declare, except
     for the bool leaves of comparisons and predicates.
     """

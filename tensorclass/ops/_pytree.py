@@ -1,4 +1,4 @@
-"""Nested dicts, lists and tuples as entries and back: what is no plain dict notes its type among the entries."""
+"""Nested dicts, lists and tuples as entries and back: dicts need no note of their type, others do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._nesting import Raw, field_names
 
 TYPE_KEY = "_pytree_type"
 OTHER_KEY = "<NON_NESTED>"
-"""Starts the stand-in of a dict key that is no string: an entry with the key and the value."""
+"""Starts the stand-in of a dict key that is not a string: an entry with the key and the value."""
 
 
 def from_tree(tree: Any) -> Any:
@@ -78,5 +78,5 @@ def _value(value: Any) -> Any:
 
 def _position(key: str) -> int:
     if not key.isdecimal():
-        raise StructureError(f"to_pytree: the entry `{key}` is no position in a sequence; remove it or rename it")
+        raise StructureError(f"to_pytree: the entry `{key}` is not a position in a sequence; remove it or rename it")
     return int(key)

@@ -91,7 +91,7 @@ class ReadingOps(TensorCollection):
         return self._read(unravel_key_to_tuple(index)) if is_key(index) else self._index(index)
 
     def _read(self, path: Path) -> Any:
-        """The value at a path; parts that are no plain strings are flattened first."""
+        """The value at a path; parts that are not plain strings are flattened first."""
         node: Any = self
         try:
             for part in path:
@@ -144,7 +144,7 @@ class ReadingOps(TensorCollection):
 
         Raises:
             KeyThroughLeafError: when the path goes through a leaf.
-            MissingKeyError: for a name that is no field of a typed class, without a default.
+            MissingKeyError: for a name that is not a field of a typed class, without a default.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(batch_size=[]).get("a", 3)

@@ -37,7 +37,7 @@ I = TypeVar("I")  # noqa: E741  # indices beside values
 
 
 class Extrema(NamedTuple, Generic[V, I]):
-    """Smallest or largest elements, and where along the reduced dim each of them stands.
+    """Smallest or largest elements, and where along the reduced dim each of them is.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -265,7 +265,7 @@ def _pairs(
     self: Pointwise, function: Function, op: str, size: torch.Size, names: Names, return_indices: bool,
     regroups: bool = True,
 ) -> Any:  # fmt: skip
-    """Values in a twin; indices, of other dtypes and for reduced tensors alone, in an untyped container."""
+    """Values in a twin; indices, of other dtypes and only for reduced tensors, in an untyped container."""
     self, leaves, functions = _batched(self, op, regroups, function)
     found = each(self, op, leaves, functions)
     reduced = [True] * len(leaves) if callable(functions) else [given is not None for given in functions]

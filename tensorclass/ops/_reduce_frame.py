@@ -1,4 +1,4 @@
-"""Where a reduction goes: which dims it takes from each leaf, and the container that stands around what is left."""
+"""Where a reduction goes: which dims it takes from each leaf, and the container that is around what is left."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def is_feature(self: Pointwise, dim: Any, keepdim: bool, op: str) -> bool:
             f"{self._names.index(FEATURE)} by its number, or rename it"
         )
     if keepdim:
-        raise ArgumentError(f'{op}: keepdim=True keeps reduced batch dims; dim="feature" leaves the batch dims alone')
+        raise ArgumentError(f'{op}: keepdim=True keeps reduced batch dims; dim="feature" keeps the batch dims')
     return True
 
 

@@ -62,7 +62,7 @@ DIM = 'dim: batch dims by number or name, or "feature" for the event dims; all e
 ONE_DIM = "dim: a batch dim by number or name; all elements of each leaf when omitted."
 KEEPDIM = "keepdim: keep reduced batch dims with size one."
 TOGETHER = "reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first."
-INDICES = "return_indices: also give the positions; without them the values come alone."
+INDICES = "return_indices: also give the positions; without them only the values come."
 ARGUMENTS: Final = {
     "dtype": "dtype: cast every leaf to it first.",
     "correction": "correction: number of elements minus degrees of freedom.",
@@ -71,7 +71,7 @@ ARGUMENTS: Final = {
 }
 KEY_TRANSFORM = "key_transform: gives the key of every entry of the result, which then is untyped."
 RAISES = (
-    "BatchDimError: when `dim` is no batch dim.",
+    "BatchDimError: when `dim` is not a batch dim.",
     "StructureError: when an entry holds one object for each element, and the batch dims change.",
     "SchemaError: when a typed class does not declare the dtype of the result.",
 )  # fmt: skip

@@ -108,7 +108,7 @@ class ReductionOps(Pointwise):
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
             SchemaError: when a typed class does not declare the dtype of the result.
 
@@ -178,7 +178,7 @@ class ReductionOps(Pointwise):
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
             SchemaError: when a typed class does not declare the dtype of the result.
 
@@ -248,7 +248,7 @@ class ReductionOps(Pointwise):
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
             SchemaError: when a typed class does not declare the dtype of the result.
 
@@ -320,7 +320,7 @@ class ReductionOps(Pointwise):
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
             SchemaError: when a typed class does not declare the dtype of the result.
 
@@ -392,7 +392,7 @@ class ReductionOps(Pointwise):
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
             SchemaError: when a typed class does not declare the dtype of the result.
 
@@ -462,7 +462,7 @@ class ReductionOps(Pointwise):
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
             SchemaError: when a typed class does not declare the dtype of the result.
 
@@ -532,7 +532,7 @@ class ReductionOps(Pointwise):
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
             SchemaError: when a typed class does not declare the dtype of the result.
 
@@ -608,7 +608,7 @@ class ReductionOps(Pointwise):
             key_transform: gives the key of every entry of the result, which then is untyped.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
             SchemaError: when a typed class does not declare the dtype of the result.
 
@@ -636,7 +636,7 @@ class ReductionOps(Pointwise):
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
             SchemaError: when a typed class does not declare the dtype of the result.
 
@@ -664,7 +664,7 @@ class ReductionOps(Pointwise):
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
             SchemaError: when a typed class does not declare the dtype of the result.
 
@@ -722,7 +722,7 @@ class ReductionOps(Pointwise):
         reduce: bool | None = None,
         return_indices: bool = True,
     ) -> Any:
-        """Minimum of every leaf, and where it stands.
+        """Minimum of every leaf, and where it is.
 
         With `dim` the result has `values` and, untyped, `indices`; without it, it is untyped and holds scalars.
 
@@ -730,10 +730,10 @@ class ReductionOps(Pointwise):
             dim: a batch dim by number or name; all elements of each leaf when omitted.
             keepdim: keep reduced batch dims with size one.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
-            return_indices: also give the positions; without them the values come alone.
+            return_indices: also give the positions; without them only the values come.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
 
         >>> import torch
@@ -790,7 +790,7 @@ class ReductionOps(Pointwise):
         reduce: bool | None = None,
         return_indices: bool = True,
     ) -> Any:
-        """Maximum of every leaf, and where it stands.
+        """Maximum of every leaf, and where it is.
 
         With `dim` the result has `values` and, untyped, `indices`; without it, it is untyped and holds scalars.
 
@@ -798,10 +798,10 @@ class ReductionOps(Pointwise):
             dim: a batch dim by number or name; all elements of each leaf when omitted.
             keepdim: keep reduced batch dims with size one.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
-            return_indices: also give the positions; without them the values come alone.
+            return_indices: also give the positions; without them only the values come.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
 
         >>> import torch
@@ -826,17 +826,17 @@ class ReductionOps(Pointwise):
         self, dim: BatchDims, *, reduce: Literal[False] | None = None, return_indices: Literal[False]
     ) -> Self: ...
     def cummin(self, dim: BatchDims, *, reduce: bool | None = None, return_indices: bool = True) -> Any:
-        """Minimum so far along a batch dim of every leaf, and where it stands.
+        """Minimum so far along a batch dim of every leaf, and where it is.
 
         The result has `values` and, untyped, `indices`.
 
         Args:
             dim: a batch dim by number or name.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
-            return_indices: also give the positions; without them the values come alone.
+            return_indices: also give the positions; without them only the values come.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -861,17 +861,17 @@ class ReductionOps(Pointwise):
         self, dim: BatchDims, *, reduce: Literal[False] | None = None, return_indices: Literal[False]
     ) -> Self: ...
     def cummax(self, dim: BatchDims, *, reduce: bool | None = None, return_indices: bool = True) -> Any:
-        """Maximum so far along a batch dim of every leaf, and where it stands.
+        """Maximum so far along a batch dim of every leaf, and where it is.
 
         The result has `values` and, untyped, `indices`.
 
         Args:
             dim: a batch dim by number or name.
             reduce: reduce all leaves together to one tensor; given batch dims, they are joined along the first.
-            return_indices: also give the positions; without them the values come alone.
+            return_indices: also give the positions; without them only the values come.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -896,7 +896,7 @@ class ReductionOps(Pointwise):
             keepdim: keep reduced batch dims with size one.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
 
         >>> import torch
@@ -921,7 +921,7 @@ class ReductionOps(Pointwise):
             keepdim: keep reduced batch dims with size one.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
 
         >>> import torch
@@ -940,7 +940,7 @@ class ReductionOps(Pointwise):
             out: a container of the same entries that receives the result, and is returned.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             StructureError: when an entry holds one object for each element, and the batch dims change.
             SchemaError: when a typed class does not declare the dtype of the result.
 
@@ -959,7 +959,7 @@ class ReductionOps(Pointwise):
             dtype: cast every leaf to it first.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
             SchemaError: when a typed class does not declare the dtype of the result.
 
         >>> import torch

@@ -555,7 +555,7 @@ def grown_size(shape: list[int], size: torch.Size) -> torch.Size:
 
 
 def _merged(names: Sequence[str | None]) -> tuple[str | None]:
-    """The name of merged dims: the only one there is when a single dim was named and merged alone."""
+    """The name of merged dims: the only one there is when a single dim was named and merged with no other."""
     return (names[0],) if len(names) == 1 else (None,)
 
 

@@ -73,7 +73,7 @@ class LazyOps(JoinOps):
 
         Args:
             padding: what fills the padding.
-            mask_key: where a bool mask of what is no padding is written; for a ragged batch dim.
+            mask_key: where a bool mask of values that are not padding is written; for a ragged batch dim.
 
         >>> import torch
         >>> from tensorclass import TensorDict

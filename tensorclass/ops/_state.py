@@ -34,7 +34,7 @@ from ._steps import copied_alike
 
 _LEGACY = ("__batch_size", "__device")
 OBJECTS, RAGGED = "objects", "ragged"
-"""Where the metadata of a level keeps the entries that are no tensors, and names those with a length per element."""
+"""Where the metadata of a level keeps the entries that are not tensors, and names those with a length per element."""
 PARTS = ("values", "lengths")
 """The two tensors of such an entry, below its key."""
 
@@ -60,11 +60,11 @@ class StateOps(ApplyOps):
     def state_dict(
         self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
     ) -> OrderedDict[str, Any]:
-        """The tensors under dotted keys; batch sizes, devices and what is no tensor stand in its `_metadata`.
+        """The tensors under dotted keys; batch sizes, devices and values that are not tensors are in its `_metadata`.
 
         Args:
             destination: an OrderedDict that receives the entries.
-            prefix: stands before every key.
+            prefix: is before every key.
             keep_vars: keep the tensors attached to the autograd graph.
             flatten: False for nested OrderedDicts instead of dotted keys.
 
@@ -95,7 +95,7 @@ class StateOps(ApplyOps):
             state_dict: dotted keys or nested mappings.
             strict: refuse other keys than this container's. False writes the keys that are there, new ones too, and
                 leaves out those that a typed class does not declare.
-            assign: put the tensors of the state in the place of the present ones instead of copying into them.
+            assign: put the tensors of the state in place of the present ones instead of copying into them.
             from_flatten: whether dotted keys are paths; found out by default.
 
         Raises:
@@ -326,7 +326,7 @@ def _check_levels(twin: Any, resized: list[Path]) -> None:
 def _sort_out(
     table: Mapping[Path, Any], values: dict[Path, Any], assign: bool, sizes: Mapping[Path, torch.Size]
 ) -> tuple[dict[Path, Any], dict[Path, Any]]:
-    """What is copied into present tensors, and what is put in their place; copies have the same shape."""
+    """What is copied into present tensors, and what replaces them; copies have the same shape."""
     copies: dict[Path, Any] = {}
     rest: dict[Path, Any] = {}
     misfits = []

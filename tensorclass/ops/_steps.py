@@ -115,8 +115,8 @@ def _copy(targets: list[Tensor], sources: list[Tensor], non_blocking: bool) -> N
 def apart(targets: list[Tensor], sources: list[Tensor], own: bool = True) -> list[Tensor]:
     """Sources of a write, copied where they overlap a target, so that all are read before any is written.
 
-    A source that is its own target is left alone, unless `own` is False. Memory that torch knows as two storages, such
-    as two arrays of numpy over one buffer, is not recognised.
+    A source that is its own target is left unchanged, unless `own` is False. Memory that torch knows as two
+    storages, such as two arrays of numpy over one buffer, is not recognised.
     """
     if torch.compiler.is_compiling():  # which can't tell where tensors lie, and computes with copies anyway
         return [source.clone() for source in sources] if len(targets) > 1 or not own else sources

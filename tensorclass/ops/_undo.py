@@ -20,7 +20,7 @@ Entries: TypeAlias = "dict[Path, Any]"
 
 
 COMPILED: Final = "torch.compile"
-"""The origin of what a compiled region makes: it can't keep track of containers that are no results of it."""
+"""The origin of what a compiled region makes: it can't keep track of containers that are not results of it."""
 
 
 class Origin(NamedTuple):
@@ -100,7 +100,7 @@ class WriteBack:
 
 
 def flat(container: Any, path: Path = ()) -> Entries:
-    """Every entry that is no container, by path."""
+    """Every entry that is not a container, by path."""
     found: Entries = {}
     for key, value in container._entries().items():
         here = (*path, key)

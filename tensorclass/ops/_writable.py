@@ -47,7 +47,7 @@ def same_storage(a: Tensor, b: Tensor) -> bool:
 
 
 def rank(value: object) -> int:
-    """Where a tensor's dtype or a number stands in torch's promotion: bool, integer, floating, complex."""
+    """Where a tensor's dtype or a number is in torch's promotion: bool, integer, floating, complex."""
     if isinstance(value, Tensor):
         return 3 if value.is_complex() else 2 if value.is_floating_point() else int(value.dtype is not torch.bool)
     return 3 if isinstance(value, complex) else 2 if isinstance(value, float) else int(not isinstance(value, bool))

@@ -24,7 +24,7 @@ def choose(engine: Any, workers: Any, pool: Any = None, **of_processes: Any) -> 
             `max_tasks_per_child`, each None where it was not given.
 
     Raises:
-        ArgumentError: for what is no engine, and for options of another one.
+        ArgumentError: for something that is not an engine, and for options of another one.
     """
     count = wanted_workers(workers)
     if pool is not None:

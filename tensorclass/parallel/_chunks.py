@@ -28,8 +28,8 @@ class ChunkJob:
         fn: takes a chunk.
         source: the container.
         dim: along which it is cut.
-        cuts: where each chunk begins and ends; begin alone for single elements.
-        seed: all seeds of chunks come from it; None leaves generators alone.
+        cuts: where each chunk begins and ends; only begin for single elements.
+        seed: all seeds of chunks come from it; None leaves generators unchanged.
         alone: whether each task has a process for itself.
         order: which elements the chunks are made of, where they are shuffled.
         out: what results are written to by the workers.
@@ -133,13 +133,13 @@ def cut_up(
     """The dim from 0, and the chunks.
 
     Raises:
-        BatchDimError: for what is no batch dim.
+        BatchDimError: for something that is not a batch dim.
         ArgumentError: for numbers that make no chunks.
     """
     count(dim=dim)
     ndim = batch.ndim
     if not -ndim <= dim < ndim:
-        raise BatchDimError(f"map: dim {dim} is no batch dim of batch size {list(batch.batch_size)}")
+        raise BatchDimError(f"map: dim {dim} is not a batch dim of batch size {list(batch.batch_size)}")
     if chunksize is not None and num_chunks is not None:
         raise ArgumentError(f"map takes chunksize or num_chunks, got both: {chunksize} and {num_chunks}")
     for name, value, least in (("chunksize", chunksize, 0), ("num_chunks", num_chunks, 1)):

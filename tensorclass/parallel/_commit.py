@@ -69,7 +69,7 @@ class Commits:
         resume: go on with what is there.
 
     Raises:
-        FileExistsError: when there is a dataset, without `resume`, or one that is no map's.
+        FileExistsError: when there is a dataset, without `resume`, or one that is not a map's.
         BlockingIOError: when another driver writes to it.
         ArgumentError: when the map that was begun there was asked for something else.
     """

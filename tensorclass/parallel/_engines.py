@@ -279,7 +279,7 @@ def wanted_workers(workers: Any) -> int | None:
     """The number of workers that a caller asks for.
 
     Raises:
-        ArgumentError: for what is no number from 0.
+        ArgumentError: for something that is not a number from 0.
     """
     if workers is None:
         return None
@@ -290,7 +290,7 @@ def wanted_workers(workers: Any) -> int | None:
 
 
 def unknown(engine: Any, names: Iterable[str]) -> ArgumentError:
-    """The error for what is no engine."""
+    """The error for something that is not an engine."""
     known = list(names)
     near = did_you_mean(engine, known) if isinstance(engine, str) else ""
     return ArgumentError(

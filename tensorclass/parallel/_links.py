@@ -87,7 +87,7 @@ def bytes_on(device: torch.device, size: int) -> Tensor:
 
 
 def pieces(block: Tensor) -> Sequence[Tensor]:
-    """A block in parts of which none is too large."""
+    """A block in parts that are not too large."""
     return block.split(BUCKET) if len(block) > BUCKET else [block] if len(block) else []
 
 

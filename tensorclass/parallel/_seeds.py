@@ -20,7 +20,7 @@ def base_seed(generator: torch.Generator | None) -> int:
     """A number that all seeds of a map come from; drawn from torch's own generator when none is given.
 
     Raises:
-        ArgumentError: for what is no generator.
+        ArgumentError: for something that is not a generator.
     """
     if generator is not None and not isinstance(generator, torch.Generator):
         raise ArgumentError(f"generator is a torch.Generator, got {generator!r:.80}")

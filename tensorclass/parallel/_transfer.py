@@ -211,7 +211,7 @@ def _tag_of(head: list[int], tag: int) -> int:
 def _head(frame: Tensor) -> list[int]:
     head = frame[:_HEAD].view(torch.int64).tolist()
     if head[0] != _MAGIC:
-        raise WorkerError("what came is no container: the ranks do not call send and recv in turn, or share a tag")
+        raise WorkerError("what came is not a container: the ranks do not call send and recv in turn, or share a tag")
     return head
 
 

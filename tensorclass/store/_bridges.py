@@ -181,7 +181,7 @@ class BridgeOps(PadOps):
         swap_dest: TensorCollection | None = None, use_state_dict: bool = False, non_blocking: bool = False,
         preserve_module_state: bool = True, memo: object = None,
     ) -> Any:  # fmt: skip
-        """Put the tensors of this container in the place of a module's parameters and buffers.
+        """Put the tensors of this container in place of a module's parameters and buffers.
 
         In a `with` block the module has them for the block; the old ones come back at its end, also after an
         exception. The block holds a lock of the module, so that no other thread swaps it meanwhile.
@@ -197,7 +197,7 @@ class BridgeOps(PadOps):
             swap_dest: a container to write the old tensors to and to give back.
             use_state_dict: load with `module.load_state_dict`, so that its hooks run.
             non_blocking: whether copies between devices with `inplace` may be asynchronous.
-            preserve_module_state: a tensor that is no parameter, requires no grad and is not of a function transform
+            preserve_module_state: a tensor that is not a parameter, requires no grad and is not of a function transform
                 becomes a parameter that requires grad as the one before did. Otherwise it takes the place as it is.
 
         Returns:

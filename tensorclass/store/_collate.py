@@ -39,7 +39,7 @@ def collate(
         batch: containers, or tuples and dicts that hold some; anything but a sequence is a batch already.
         pad_keys: entries that are padded along their first dim, and the number that fills each.
         nested_keys: entries that become nested tensors with the jagged layout.
-        mask_key: where the masks of the padded entries go: a container with True at what is no padding.
+        mask_key: where the masks of the padded entries go: a container with True at values that are not padding.
 
     A class that declares `field(join="pad")` needs no options.
 

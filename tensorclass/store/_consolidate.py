@@ -259,7 +259,7 @@ def cut(block: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
 
 
 def block_of(leaves: Sequence[Tensor]) -> Tensor | None:
-    """The block whose views the leaves are, in order; None where they are no such views."""
+    """The block whose views the leaves are, in order; None where they are not such views."""
     if not leaves or any(leaf.is_nested or leaf.layout is not torch.strided for leaf in leaves):
         return None
     storage = leaves[0].untyped_storage()

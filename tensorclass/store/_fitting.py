@@ -70,7 +70,7 @@ def mismatch(key: str, shape: Sequence[int], size: torch.Size) -> BatchSizeError
 
 
 def within(holder: TensorCollection, value: Any) -> bool:
-    """Whether a container is another or stands below it."""
+    """Whether a container is another or is below it."""
     store = store_of(value)
     parts = store._parts()
     below = children(store) if len(parts) == 1 and parts[0] is store else parts

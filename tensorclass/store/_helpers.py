@@ -114,7 +114,7 @@ def merge_tensordicts(
         callback_exist: called with the values of a tensor that all hold; or such a function for each key.
 
     Raises:
-        StructureError: for fewer than two, or something that is no container.
+        StructureError: for fewer than two, or something that is not a container.
 
     >>> from tensorclass import TensorDict, merge_tensordicts
     >>> merged = merge_tensordicts(TensorDict(a=1, c=1), TensorDict(b=2, c=2), callback_exist=lambda x, y: x + y)
@@ -233,7 +233,7 @@ def assert_close(
         prefix: a key before those in the message.
 
     Raises:
-        TypeError: for what is no container.
+        TypeError: for something that is not a container.
         MissingKeyError: for keys that differ.
         AssertionError: for tensors, lengths of ragged entries and objects that differ; names the key.
 

@@ -166,7 +166,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
         return Parameter(value.detach())
 
     def _convert_all(self, store: Any, made: dict[int, Tensor]) -> None:
-        """Make parameters and buffers of all tensors: one of each, wherever it stands."""
+        """Make parameters and buffers of all tensors: one of each, wherever it is."""
         for key, value in store._entries().items():
             if isinstance(value, TensorCollection):
                 self._convert_all(value, made)
@@ -271,7 +271,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
     # ---- copies --------------------------------------------------------------------------------------------------
 
     def _alike(self, store: Any) -> Self:
-        """Parameters and buffers of their own, as these are; one that stands in several places stays one."""
+        """Parameters and buffers of their own, as these are; one that is in several places stays one."""
         made: dict[int, Tensor] = {}
         olds = self._store._leaves(STORAGE)
         for old, new in zip(olds, store._leaves(STORAGE), strict=True):
@@ -372,7 +372,7 @@ class TensorDictParams(Layered, TensorDictBase, nn.Module):  # type: ignore[misc
     def load_state_dict(
         self, state_dict: Any, strict: bool = True, assign: bool = False, from_flatten: bool | None = None
     ) -> Any:
-        """Copy a state dict into the parameters and buffers, or with `assign` put its tensors in their place.
+        """Copy a state dict into the parameters and buffers, or with `assign` replace them by its tensors.
 
         Args:
             state_dict: tensors by dotted name, or nested mappings of them.

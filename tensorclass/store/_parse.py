@@ -32,7 +32,7 @@ def parse_tensor_dict_string(s: str) -> TensorDict:
         s: the printed form.
 
     Raises:
-        ValueError: where the text is no printed container of tensors; shows the place.
+        ValueError: where the text is not a printed container of tensors; shows the place.
 
     >>> import torch
     >>> from tensorclass import TensorDict, parse_tensor_dict_string
@@ -62,18 +62,18 @@ class Reader:
         raise ArgumentError(f"not a printed container of tensors: {what}; at character {self.at}: {place!r:.200}")
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Read a pattern if it stands here."""
+        """Read a pattern if it is here."""
         found = pattern.match(self.text, self.at)
         if found:
             self.at = found.end()
         return found
 
     def need(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
-        """Read a pattern that must stand here."""
-        return self.match(pattern) or self.fail(f"{what} is due")
+        """Read a pattern that must be here."""
+        return self.match(pattern) or self.fail(f"{what} is expected")
 
     def take(self, literal: str) -> bool:
-        """Read a text if it stands here."""
+        """Read a text if it is here."""
         found = self.text.startswith(literal, self.at)
         self.at += len(literal) if found else 0
         return found
@@ -89,7 +89,7 @@ class Reader:
             name = self.need(_FIELD, "`name=`")[1]
             if name == "fields":
                 if not self.take("{"):
-                    self.fail("`{` is due")
+                    self.fail("`{` is expected")
                 facts[name] = self.entries(facts.get("batch_size", ()))
             elif self.text.startswith("Tensor(", self.at) or name not in _ATTRIBUTES:
                 typed[name] = self.entry(())
@@ -151,7 +151,7 @@ class Reader:
     def _closes(self, literal: str) -> bool:
         self.need(_SPACE, "")
         if self.at == len(self.text):
-            self.fail(f"`{literal}` is due")
+            self.fail(f"`{literal}` is expected")
         return self.take(literal)
 
 

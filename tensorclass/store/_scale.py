@@ -42,7 +42,7 @@ class ScaleOps(TableOps):
                 where it is shared or mapped.
             chunksize: elements of a chunk; 0 gives single elements, without the dim, and stacks the results.
             num_chunks: how many chunks; one for each worker when neither is given.
-            pool: a `multiprocessing.Pool` that is running; its generators are left alone.
+            pool: a `multiprocessing.Pool` that is running; its generators are left unchanged.
             generator: seeds are drawn from it; from torch's own when omitted.
             max_tasks_per_child: replace a process after so many chunks.
             worker_threads: torch threads of each process.
@@ -56,7 +56,7 @@ class ScaleOps(TableOps):
 
         Raises:
             ArgumentError: for numbers that make no chunks, an unknown engine, and a function that does not pickle.
-            BatchDimError: for what is no batch dim.
+            BatchDimError: for something that is not a batch dim.
             WorkerError: for a chunk whose workers died three times.
             Exception: what the function raised, with the elements that it was called on.
 

@@ -109,7 +109,7 @@ def _values(padding_value: Any, table: Mapping[Path, Tensor]) -> dict[Path, Any]
     for path in values:
         if path not in table:
             near = did_you_mean(join_path(path), map(join_path, table))
-            raise MissingKeyError(f"pad_sequence: padding_value names `{join_path(path)}`, which is no entry{near}")
+            raise MissingKeyError(f"pad_sequence: padding_value names `{join_path(path)}`, which is not an entry{near}")
     return values
 
 

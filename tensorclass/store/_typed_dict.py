@@ -160,7 +160,7 @@ class TypedTensorDict(TensorDict):
 
         Raises:
             SchemaError: for missing and wrong fields.
-            UnsupportedOperationError: for a container of another kind; a tensorclass stands over any.
+            UnsupportedOperationError: for a container of another kind; a tensorclass wraps any.
 
         >>> import torch
         >>> from torch import Tensor
@@ -174,7 +174,7 @@ class TypedTensorDict(TensorDict):
         if not isinstance(tensordict, TensorDict):
             raise UnsupportedOperationError(
                 f"{cls.__name__}.from_tensordict takes a TensorDict, got a {type(tensordict).__name__}; convert it "
-                "with `to_tensordict()`, or declare a TensorClass, which stands over any container"
+                "with `to_tensordict()`, or declare a TensorClass, which wraps any container"
             )
         entries = tensordict._entries()
         if not check:

@@ -42,7 +42,7 @@ def as_tensor(value: Any, device: torch.device | None) -> Tensor | None:
 
 
 def holds(key: str, tensor: Tensor, value: Any) -> Tensor:
-    """A tensor that was made of Python numbers, none of which is too large for it."""
+    """A tensor that was made of Python numbers, all small enough for it."""
     if isinstance(value, (float, complex, list, tuple)) and overflows(value, tensor.dtype):
         raise StructureError(f"field `{key}`: {tensor.dtype} can't hold {value!r:.80}; give a tensor of a wider dtype")
     return tensor

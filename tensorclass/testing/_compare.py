@@ -153,7 +153,7 @@ def _number(value: Any) -> str:
 
 
 def _element(a: Tensor, b: Tensor, wrong: Tensor, head: str, path: str) -> Difference:
-    """Where the first wrong element stands, and how far off the worst one is."""
+    """Where the first wrong element is, and how far off the worst one is."""
     first = tuple(int(i) for i in wrong.nonzero()[0])
     wide = torch.complex128 if a.is_complex() else torch.float64
     error = (a.to(wide) - b.to(wide)).abs().nan_to_num(math.inf, math.inf, math.inf).masked_fill(~wrong, -1)

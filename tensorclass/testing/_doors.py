@@ -71,7 +71,7 @@ def assert_close(
 ) -> None:  # fmt: skip
     """Assert that two batches agree, and report every field that does not.
 
-    The report gives dtype and shape, how many elements differ, where the first one stands, the largest absolute and
+    The report gives dtype and shape, how many elements differ, where the first one is, the largest absolute and
     relative errors, and the first element of the batch in which something differs.
 
     Args:

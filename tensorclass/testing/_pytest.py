@@ -22,8 +22,8 @@ def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | Non
 
     Args:
         op: The comparison.
-        left: What stands on its left.
-        right: What stands on its right.
+        left: What is on its left.
+        right: What is on its right.
     """
     if op not in ("==", "is") or "tensorclass._api" not in sys.modules:
         return None

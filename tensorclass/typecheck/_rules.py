@@ -93,7 +93,7 @@ def shape_of(family: str, count: int, text: object) -> str:
     """The shape in `Float32[Tensor, "8 8"]`: of so many items between the brackets, the second.
 
     Raises:
-        WrongAnnotation: for another number of items, and for what is no shape.
+        WrongAnnotation: for another number of items, and for something that is not a shape.
     """
     if count != 2:
         raise WrongAnnotation(f'{family}[...] takes a tensor type and a shape: {family}[Tensor, "..."]')
@@ -174,7 +174,7 @@ def differs(name: str, one: str, first: Declared, other: str, second: Declared) 
 def out_of_order(name: str, before: str) -> str:
     """A required field behind one that may be omitted."""
     return (
-        f'"{name}" is required and stands behind "{before}", which has a default; move it in front, give it a '
+        f'"{name}" is required and is behind "{before}", which has a default; move it in front, give it a '
         "default, or write `field(kw_only=True)`"
     )
 
@@ -195,5 +195,5 @@ def without_end(path: str, name: str) -> str:
 def undefined(name: str, names: Container[str], known: tuple[str, ...]) -> str:
     """A name in an annotation that stands for nothing when the program runs."""
     if name in names:
-        return f'"{name}" is imported under TYPE_CHECKING alone, and does not exist at run time; import it outside'
+        return f'"{name}" is imported only under TYPE_CHECKING, and does not exist at run time; import it outside'
     return f'"{name}" is not defined in this module; define or import it{did_you_mean(name, known)}'

@@ -102,7 +102,7 @@ def strict_json(text: str) -> Any:
     """The text as any JSON parser reads it: without NaN and Infinity."""
 
     def refuse(word: str) -> None:
-        raise AssertionError(f"{word} is no JSON")
+        raise AssertionError(f"{word} is not JSON")
 
     return json.loads(text, parse_constant=refuse)
 
@@ -330,7 +330,7 @@ BAD = {
     "a huge shape": '{"angle": %s, "axis": [0, 0, 0]}' % (TENSOR % ("float32", "[1152921504606846976, 16]", "")),
     "an overflowing shape": '{"angle": %s, "axis": [0, 0, 0]}' % (TENSOR % ("float32", f"[0, {2**62}, {2**62}]", "")),
     "a negative size": '{"angle": %s, "axis": [0, 0, 0]}' % (TENSOR % ("float32", "[-1]", "")),
-    "a size that is no number": '{"angle": %s, "axis": [0, 0, 0]}' % (TENSOR % ("float32", "[true]", "")),
+    "a size that is not a number": '{"angle": %s, "axis": [0, 0, 0]}' % (TENSOR % ("float32", "[true]", "")),
     "too many dims": '{"angle": %s, "axis": [0, 0, 0]}' % (TENSOR % ("float32", [1] * 65, "")),
     "another batch size": '{"angle": [1], "axis": [[0, 0, 0]], "batch_size": [2]}',
     "a batch size that is none": '{"angle": [1], "axis": [[0, 0, 0]], "batch_size": "all"}',
@@ -371,9 +371,9 @@ def test_numbers_that_do_not_fit(number):
         ([1, [2]], "nested lists at [1] where others hold a number"),
         ([[1, 2], [3]], "a list of 1 at [1] where others have 2 entries"),
         ([[1], 2], "2 at [1] where others hold 1 entries"),
-        ([[1], [None]], "None at [1][0] is no number; nan and infinities are NaN, Infinity, -Infinity"),
-        (["NaN", "nan"], "'nan' at [1] is no number"),
-        ([1, {"a": 1}], "{'a': 1} at [1] is no number"),
+        ([[1], [None]], "None at [1][0] is not a number; nan and infinities are NaN, Infinity, -Infinity"),
+        (["NaN", "nan"], "'nan' at [1] is not a number"),
+        ([1, {"a": 1}], "{'a': 1} at [1] is not a number"),
         ([1, 2.5], "int64 can't hold 2.5 at [1]"),
         ([0, 2**63], "int64 can't hold 9.223372036854776e+18 at [1]"),
         ([1, 10**30], "64 bits"),
@@ -395,7 +395,7 @@ def test_the_first_wrong_number_is_named(values, hint):
 def test_booleans_among_numbers(values):
     """A boolean is no number, also beside numbers, unless the field casts."""
     for family in (family_of(torch.int64), family_of(torch.float32)):
-        with pytest.raises(Inexact, match="booleans stand among the numbers"):
+        with pytest.raises(Inexact, match="booleans are among the numbers"):
             decode(values, family)
     assert decode(values, family_of(torch.float32), cast=True).dtype is torch.float32
     with pytest.raises(Inexact, match="no Bool"):
@@ -483,7 +483,7 @@ def test_bool_bytes():
 
     with pytest.raises(SchemaError, match="0 and 1"):
         Flags.from_json('{"x": {"dtype": "bool", "shape": [3], "data": "AQID"}}')
-    with pytest.raises(SchemaError, match="numbers are no Bool"):
+    with pytest.raises(SchemaError, match="numbers are not Bool"):
         Flags.from_json('{"x": [0, 1]}')
 
 

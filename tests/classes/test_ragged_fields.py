@@ -112,7 +112,7 @@ def test_a_child_narrows_a_ragged_field() -> None:
         class Wrong(Speech):
             frames: Float32[RaggedTensor, "t"]  # type: ignore[assignment]  # the point
 
-    with pytest.raises(SchemaError, match="a tensor field is no ragged field"):
+    with pytest.raises(SchemaError, match="a tensor field is not a ragged field"):
 
         class Dense(Speech):
             frames: Float32[Tensor, "t d"]
@@ -162,7 +162,7 @@ def test_wrong_declarations(annotation: Any, options: dict[str, Any], words: str
             lambda: Speech([torch.zeros(1, 2), torch.zeros(1, 2).double()], torch.zeros(2, 2)),
             "frames[1]",
             "float64",
-            "differ in length alone",
+            "differ only in length",
         ),
         (
             lambda: speech(1).set("extra", RaggedTensor([torch.zeros(1, 2), torch.zeros(2, 2)])),
@@ -174,7 +174,7 @@ def test_wrong_declarations(annotation: Any, options: dict[str, Any], words: str
             lambda: speech(1, 1).set("extra", [torch.zeros(1, 2), torch.zeros(2, 3)]),
             "extra[1]",
             "[2, 3]",
-            "differ in length alone",
+            "differ only in length",
         ),
     ],
 )

@@ -65,4 +65,4 @@ def test_explain(tmp_path, capsys):
     assert main(["explain", file, "--size", "wide=3"]) == 2
     assert "no dim of the pipeline is called `wide`" in capsys.readouterr().err
     assert main(["explain", file, "--size", "wide"]) == 2
-    assert "is no DIM=N" in capsys.readouterr().err
+    assert "is not DIM=N" in capsys.readouterr().err

@@ -214,7 +214,7 @@ def test_diff_against_a_saved_schema(files, tmp_path, capsys):
         (["inspect", "json"], "defines no tensorclass"),
         (["diff", "{first_version}", "{first_version}:Digits"], "has several classes; name one"),
         (["diff", "{folder}/no.json", "{first_version}:Digits"], "can't read"),
-        (["diff", "{folder}/bad.json", "{first_version}:Digits"], "is no JSON"),
+        (["diff", "{folder}/bad.json", "{first_version}:Digits"], "is not JSON"),
         (["diff", "{folder}/other.json", "{first_version}:Digits"], "holds no schema"),
         (["diff", "{folder}/two.json", "{first_version}:Digits"], "holds several classes"),
         (["inspect", "{folder}/broken_module.py"], "can't be run: KeyError"),

@@ -30,7 +30,7 @@ def check(collection: TensorCollection, path: str = "") -> None:
     store = getattr(collection, "_store", collection)
     if isinstance(store, TensorDict):
         only_tensors = all(isinstance(value, Tensor) for value in store._data.values())
-        assert store._plain is False or only_tensors, f"{path or 'root'}: `_plain` with entries that are no tensors"
+        assert store._plain is False or only_tensors, f"{path or 'root'}: `_plain` with entries that are not tensors"
 
 
 def _check_stack(stack: Any, path: str) -> None:

@@ -358,7 +358,7 @@ def test_device_names_and_classes_are_read_back() -> None:
         ("TensorDict(batch_size=[2], fields={s: str})", ["`s`", "neither a tensor nor a container"]),
         ("TensorDict(batch_size=[2], fields={a: x32[2]})", ["`a`", "dtype"]),
         ("TensorDict(batch_size=[2], fields={a: f32[-1]})", ["`a`", "shape"]),
-        ("TensorDict(batch_size=[2], fields={a: f32[2]}", ["`)` is due"]),
+        ("TensorDict(batch_size=[2], fields={a: f32[2]}", ["`)` is expected"]),
         ("TensorDict(batch_size=[2], fields={a: f32[2]}) more", ["nothing follows", "more"]),
     ],
 )

@@ -304,7 +304,7 @@ ARGUMENTS = [
     (lambda: step(flatten, Digits.image, "flat"), ["out_fields", "the string 'flat'"]),
     (lambda: step(flatten, ["image"], Hidden.flat), ["the string 'image'"]),
     (lambda: step(flatten, Digits, Hidden.flat), ["the class Digits", "(Digits.image, Digits.label"]),
-    (lambda: step(flatten, int, Hidden.flat), ["the class int, which is no tensorclass"]),
+    (lambda: step(flatten, int, Hidden.flat), ["the class int, which is not a tensorclass"]),
     (lambda: step(flatten, _first_image(), Hidden.flat), ["a tensor of shape [6, 1, 8, 8]", "off the class"]),
     (lambda: step(flatten, digits(), Hidden.flat), ["an instance of Digits", "`Digits.image`"]),
     (lambda: step(flatten, None, Hidden.flat), ["got None"]),

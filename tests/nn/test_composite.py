@@ -136,7 +136,7 @@ STRICT = functools.partial(D.Normal, validate_args=True)  # whatever torch.compi
     [
         (lambda p: CompositeDistribution(p, {"contt": D.Normal}), MissingKeyError, "did you mean `cont`"),
         (lambda p: CompositeDistribution(p, MAKERS, name_map={"con": "x"}), ValueError, "did you mean `cont`"),
-        (lambda p: CompositeDistribution(p, MAKERS, extra_kwargs={"y": {}}), ValueError, "`y`, which is no component"),
+        (lambda p: CompositeDistribution(p, MAKERS, extra_kwargs={"y": {}}), ValueError, "which is not a component"),
         (
             lambda p: CompositeDistribution(p, MAKERS, name_map={"cont": ("nested", "disc")}),
             ValueError,

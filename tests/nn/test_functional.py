@@ -284,7 +284,7 @@ def test_a_renamed_entry_is_seen() -> None:
     with params.to_module(module):
         pass
     params.rename_key_("bias", "biass")
-    with pytest.raises(StructureError, match="`biass` is no tensor of the module; did you mean `bias`"):
+    with pytest.raises(StructureError, match="`biass` is not a tensor of the module; did you mean `bias`"):
         params.to_module(module)
 
 
@@ -326,7 +326,7 @@ def test_missing_and_unknown_names_raise_and_nothing_is_swapped() -> None:
     with pytest.raises(StructureError) as caught:
         params.to_module(module)
     for text in (
-        "`0.wieght` is no tensor of the module; did you mean `0.weight`?", "`3` is no", "`0.weight` is missing",
+        "`0.wieght` is not a tensor of the module; did you mean `0.weight`?", "`3` is no", "`0.weight` is missing",
         "`2.bias` is missing", "Nothing was swapped",
     ):  # fmt: skip
         assert text in str(caught.value)
@@ -337,7 +337,7 @@ def test_missing_and_unknown_names_raise_and_nothing_is_swapped() -> None:
     ("make", "options", "error", "words"),
     [
         (lambda p: {**p, "weight": torch.zeros(4, 4)}, {"inplace": True}, StructureError, "`weight` has shape"),
-        (lambda p: {**p, "weight": "text"}, {}, StructureError, "`weight` is no tensor"),
+        (lambda p: {**p, "weight": "text"}, {}, StructureError, "`weight` is not a tensor"),
         (lambda p: {**p, "weight": {"a": torch.zeros(1)}}, {}, StructureError, "`weight`"),
         (lambda p: {**p, "weight": torch.zeros(4, 3).long()}, {}, StructureError, "int64"),
         (lambda p: {**p, "more": torch.zeros(1)}, {"use_state_dict": True}, StructureError, "more"),

@@ -109,7 +109,7 @@ def test_sequence_by_name_is_a_sequence_too():
 @pytest.mark.parametrize("wrong", [3, "abs", {"p": abs}, None, torch.nn.Linear])
 def test_what_is_no_module_is_refused_at_once(wrong):
     """The original wraps anything and fails at the call."""
-    with pytest.raises(ModuleError, match=r"is no module|make an instance"):
+    with pytest.raises(ModuleError, match=r"is not a module|make an instance"):
         TensorDictSequential(_module(abs, ["a"], ["b"]), wrong)
 
 

@@ -134,7 +134,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "name of the output": (
         lambda: one(real.bert(), (Text.ids, Text.attend), Made.h, Text), r"E110.*without `h`.*last_hidden_state",
     ),
-    "mask in the place of the cache": (
+    "mask in place of the cache": (
         lambda: one(real.gpt2(), (Text.ids, Text.attend), Made.scores, Text), r"E108.*get_seq_length",
     ),
     "no decoder input": (

@@ -281,7 +281,7 @@ BAD: list[tuple[Any, Any, str]] = [
     (lambda d: setattr(d, "grad", TensorDict(a=make(2).double(), batch_size=[2])), StructureError, "`a` has dtype"),
     (lambda d: setattr(d, "grad", TensorDict(a=make(2))), BatchSizeError, r"batch size is \[2\], got \[\]"),
     (lambda d: setattr(d, "grad", make(2)), TypeError, "grad: give a container of the same keys, got Tensor"),
-    (lambda d: setattr(d * 2, "grad", d.data), StructureError, "`a` is no autograd leaf.*retain_grad.*nothing was set"),
+    (lambda d: setattr(d * 2, "grad", d.data), StructureError, "`a` is not an autograd leaf.*nothing was set"),
     (lambda d: setattr(d, "data", TensorDict(c=make(2), batch_size=[2])), StructureError, "data: no tensor is at `c`"),
     (lambda d: setattr(d, "data", TensorDict(a=make(2).int(), batch_size=[2])), StructureError, "`a` has dtype"),
     (lambda d: setattr(d, "data", TensorDict(a=make(2))), BatchSizeError, "data: the batch size is"),

@@ -180,7 +180,7 @@ def test_required_after_default():
         (Float32[Tensor, "3"], "fill", 'join="fill" on a field that is never None'),
         (str | None, "fill", 'join="fill"'),
         (Float32[Tensor, "3"], "pad", 'join="pad" on a field of the shape "3"'),
-        (str, "pad", 'join="pad" on a field that is no tensor with batch dims'),
+        (str, "pad", 'join="pad" on a field that is not a tensor with batch dims'),
         (Float32[Tensor, "n"], "ragged", 'join="ragged" on a field with one shape for all'),
         (Ragged[Tensor, "t"], "stack", 'join="stack" on a ragged field'),
         (Ragged[Tensor, "t"], "pad", 'join="pad" on a ragged field'),

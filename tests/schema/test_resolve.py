@@ -151,8 +151,8 @@ def test_narrowing(parent, child):
         (Float32[Tensor, "3 ..."], Float32[Tensor, "..."], 'the shape "..." is not within "3 ..."'),
         (Float32[Tensor, "n"], Tensor, "not within"),
         (Tensor, Tensor | None, "the parent's field is never None"),
-        (Tensor, str, "a value field is no tensor field"),
-        (Sub, Base, "is no subclass of"),
+        (Tensor, str, "a value field is not a tensor field"),
+        (Sub, Base, "is not a subclass of"),
         (str, str | int, "`str | int` is wider"),
         (str, object, "`object` is wider"),
         (Literal["a"], Literal["a", "b"], "is wider"),
@@ -272,7 +272,7 @@ def test_bounds_and_constraints():
 
     assert Holder.__tensorclass_schema__.fields["key"].kind == "any"
     assert Holder.__tensorclass_schema__.fields["inner"].nested is Base
-    with pytest.raises(SchemaError, match=r"float is no argument for ~N: it is one of int, str"):
+    with pytest.raises(SchemaError, match=r"float is not an argument for ~N: it is one of int, str"):
         substitute(Holder.__tensorclass_schema__, {N: float})
 
 
@@ -282,7 +282,7 @@ def test_class_bound():
     schema = build_schema(type("Some", (), {"__annotations__": {"x": bounded}}))
     assert schema.fields["x"].nested is Base
     assert substitute(schema, {bounded: Sub}).fields["x"].nested is Sub
-    with pytest.raises(SchemaError, match="str is no argument for ~bounded: its bound is Base"):
+    with pytest.raises(SchemaError, match="str is not an argument for ~bounded: its bound is Base"):
         substitute(schema, {bounded: str})
 
 

@@ -96,7 +96,7 @@ def test_unpad_shares_memory() -> None:
         (lambda: RaggedTensor([torch.zeros(1, 2), torch.zeros(1, 3)]), StructureError, r"\[t, 3\].* at 1"),
         (lambda: RaggedTensor([torch.tensor(1.0)]), StructureError, r"at least one dim.*shape \[\] at \[0\]"),
         (lambda: RaggedTensor([torch.zeros(1), 3]), StructureError, r"a int: 3 at \[1\]"),  # type: ignore[arg-type]  # the point
-        (lambda: RaggedTensor([[torch.zeros(1)], []]), BatchSizeError, r"shape \[1\] are due at \[1\], got 0"),
+        (lambda: RaggedTensor([[torch.zeros(1)], []]), BatchSizeError, r"shape \[1\] are expected at \[1\], got 0"),
         (lambda: RaggedTensor.unpad(torch.zeros(2, 3), [1, 4]), ValueError, "from 0 to 3.*got 4"),
         (lambda: RaggedTensor.unpad(torch.zeros(2, 3), [-1, 4]), ValueError, "got -1"),
         (lambda: RaggedTensor.unpad(torch.zeros(2, 3), [1]), BatchSizeError, r"got shape \[2, 3\]"),
@@ -275,7 +275,7 @@ def test_update_in_place() -> None:
     ("value", "error", "words"),
     [
         ([torch.zeros(1)] * 3, BatchSizeError, r"`r` takes one tensor for each element of \[2\].*\[3\]"),
-        ([torch.zeros(1, 2)] * 2, StructureError, "`r` holds .*differ in length alone"),
+        ([torch.zeros(1, 2)] * 2, StructureError, "`r` holds .*differ only in length"),
         ([torch.zeros(1, dtype=torch.complex64)] * 2, StructureError, "`r` holds"),
         ("a", StructureError, "`r`: an element"),
         ([torch.zeros(1), torch.zeros(1).double()], StructureError, "`r`: elements"),

@@ -62,8 +62,8 @@ WRONG = {
     FIELD.format("x: Tenzor"): "did you mean `Tensor`?",
     FIELD.format("x: 'Optional[Perent]' = None"): "did you mean `Parent`?",
     FIELD.format("x: dict[str, Undefined]"): '"Undefined" is not defined',
-    "if TYPE_CHECKING:\n    from decimal import Decimal\n" + FIELD.format("x: 'Decimal'"): "under TYPE_CHECKING alone",
-    FIELD.format("x: '1 +'"): '"1 +" is no type',
+    "if TYPE_CHECKING:\n    from decimal import Decimal\n" + FIELD.format("x: 'Decimal'"): "only under TYPE_CHECKING",
+    FIELD.format("x: '1 +'"): '"1 +" is not a type',
     # ---- names
     FIELD.format("reshape: Tensor"): '"reshape" would hide a member',
     FIELD.format("to_json: str"): '"to_json" would hide a member',
@@ -76,9 +76,9 @@ WRONG = {
     FIELD.format("x: Any = field(default={})"): "field(default_factory=...)",
     FIELD.format("x: list = dataclasses.field(default=[])"): "field(default_factory=...)",
     FIELD.format("x: Tensor = produced(default=3)"): 'produced() has no "default"',
-    FIELD.format("x: int = 0\n    y: Tensor"): '"y" is required and stands behind "x"',
+    FIELD.format("x: int = 0\n    y: Tensor"): '"y" is required and is behind "x"',
     FIELD.format("x: int = field(default_factory=int)\n    y: Tensor = field(doc='late')"): '"y" is required',
-    CHILD.format("a: Tensor"): '"a" is required and stands behind "z"',
+    CHILD.format("a: Tensor"): '"a" is required and is behind "z"',
     # ---- children
     CHILD.format('x: Float32[Tensor, "9"]'): 'widens the field of Parent: the shape "9" is not within "3 h w"',
     CHILD.format('x: Float32[Tensor, "3 _ w"]'): 'the shape "3 _ w" is not within "3 h w"',
@@ -88,10 +88,10 @@ WRONG = {
     CHILD.format("x: Annotated[Tensor, torch.float32]"): 'any shape is not within "3 h w"',
     CHILD.format('x: Float32[Tensor, "3 h w"] | None = None'): "the parent's field is never None",
     CHILD.format('x: Float32[Tensor, "3 h w"] = produced()'): "the parent's field can always be read",
-    CHILD.format('x: Shared[Float32[Tensor, "3 h w"]]'): "a shared field is no tensor field",
-    CHILD.format("x: str"): "a value field is no tensor field",
-    CHILD.format("z: int = 0"): "int is no str",
-    "class B(Parent): pass\nclass A(B):\n    z: PerElement[str]": "a per-element field is no value field",
+    CHILD.format('x: Shared[Float32[Tensor, "3 h w"]]'): "a shared field is not a tensor field",
+    CHILD.format("x: str"): "a value field is not a tensor field",
+    CHILD.format("z: int = 0"): "int is not a str",
+    "class B(Parent): pass\nclass A(B):\n    z: PerElement[str]": "a per-element field is not a value field",
     # ---- classes without end
     FIELD.format("x: 'A'"): '"x" is a A again',
 }

@@ -34,7 +34,7 @@ def main() -> int:
             PAGE.write_text(fresh, "utf-8")
         elif fresh != page:
             problems.append(f"docs/{PAGE.name} has other tables; `python -m tests.typing --markdown` writes them")
-    print("\n".join(problems) or f"{len(found)} files: the checkers say what stands on the lines")
+    print("\n".join(problems) or f"{len(found)} files: the checkers say what is on the lines")
     return bool(problems)
 
 

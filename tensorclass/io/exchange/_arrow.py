@@ -52,7 +52,7 @@ def to_arrow(td: Any) -> Any:
     Returns:
         A `pyarrow.Table`. Columns of numbers share memory with the batch where they can. Event dims are
         `arrow.fixed_shape_tensor`, ragged fields lists, nested containers structs, absent optional fields nulls; what
-        belongs to the whole batch stands in every row. The metadata says the class.
+        belongs to the whole batch is in every row. The metadata says the class.
 
     Raises:
         BatchDimError: unless there is one batch dim.
@@ -170,7 +170,7 @@ def from_arrow(
         table: a table or record batch, or anything that has `__arrow_c_stream__`: a polars frame, say.
         copy: None shares memory with columns that may be written to and copies the others; True copies; False
             raises where a copy is needed.
-        nulls: "raise"; "fill" puts NaN, 0, None or an empty list in their place; "mask" also adds a bool entry below
+        nulls: "raise"; "fill" replaces them by NaN, 0, None or an empty list; "mask" also adds a bool entry below
             `mask_key` for each entry with nulls, false where they are. A class fills its fields with `join="fill"`.
         mask_key: "_mask" by default.
         device: where the tensors go.
@@ -240,7 +240,7 @@ def columns_in(table: Any, copy: bool | None = None) -> Columns:
 
 
 class _Irregular(Exception):
-    """Lists that are no tensors."""
+    """Lists that are not tensors."""
 
 
 class _Reader(NamedTuple):

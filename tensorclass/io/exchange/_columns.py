@@ -1,6 +1,6 @@
 """A batch as columns, one value for each row: what every format writes, and what it reads.
 
-Columns stand under their names; those of a nested class make up a column that holds columns. A format turns each kind
+Columns are under their names; those of a nested class make up a column that holds columns. A format turns each kind
 of value into its own form and back, and knows nothing of classes.
 """
 
@@ -53,7 +53,7 @@ Columns = dict[str, Column]
 
 
 def columns_of(batch: Any, what: str) -> Columns:
-    """The columns of a batch; a value of the whole batch stands in every row.
+    """The columns of a batch; a value of the whole batch is in every row.
 
     Raises:
         BatchDimError: unless there is one batch dim.
@@ -211,7 +211,7 @@ def unique(names: list[Any], what: str) -> list[str]:
     """The names of columns, checked.
 
     Raises:
-        SchemaError: for a name that is given twice or is no text.
+        SchemaError: for a name that is given twice or is not a text.
     """
     for i, name in enumerate(names):
         if not isinstance(name, str) or name in names[:i]:

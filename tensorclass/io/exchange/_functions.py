@@ -51,8 +51,8 @@ def from_csv(
             columns of numbers are cast to, `nulls` and `mask_key` as `from_arrow` takes them: an empty cell is null.
 
     Raises:
-        FileFormatError: for text that is no UTF-8, a line with another number of cells, or a cell that is no number
-            where one is declared; names the line.
+        FileFormatError: for text that is not UTF-8, a line with another number of cells, or a cell that is not a
+            number where one is declared; names the line.
         SchemaError: for columns that do not fit the class.
 
     >>> import tempfile, torch
@@ -80,7 +80,7 @@ def from_json(
         options: as for `from_csv`.
 
     Raises:
-        FileFormatError: for text that is no JSON; names the line.
+        FileFormatError: for text that is not JSON; names the line.
         SchemaError: for columns that do not fit the class.
     """
     cls = TensorDict if cls is None else cls
@@ -103,7 +103,7 @@ def from_parquet(
         options: as for `from_csv`.
 
     Raises:
-        FileFormatError: for a file that is no Parquet, and a column that is not there.
+        FileFormatError: for a file that is not Parquet, and a column that is not there.
         SchemaError: for columns that do not fit the class.
     """
     return next(read_parquet(path, cls, None, separator, columns, **options))
@@ -174,7 +174,7 @@ READERS: dict[str, Any] = {
 
 
 def read(form: str, cls: Any, *source: Any, **options: Any) -> Any:
-    """What a reader gives, as the class whose method was called; an untyped one is `TensorDict`."""
+    """The result of a reader, as the class whose method was called; an untyped one is `TensorDict`."""
     return READERS[form](*source, cls=cls if schema_of(cls) is not None else TensorDict, **options)
 
 

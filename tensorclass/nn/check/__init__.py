@@ -1,1 +1,1 @@
-"""The build check on declarations alone: what each module reads and writes, followed through the pipeline."""
+"""The build check, only on declarations: what each module reads and writes, followed through the pipeline."""

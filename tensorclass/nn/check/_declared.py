@@ -77,7 +77,7 @@ class Report:
 
 
 def check(stages: Sequence[Stage], modules: Sequence[Callable[..., Any]], input: type, output: type) -> Report:
-    """Check a pipeline on its declarations alone.
+    """Check a pipeline only on its declarations.
 
     Args:
         stages: What each module reads and writes.
@@ -240,7 +240,7 @@ class DeclaredCheck:
             message = f"the output declares `{cls}.{name}` as {self._spelled(spec, terms)}: {wrong.reason}"
             self._report(None, wrong.code, message, None, (self._origin(place),), wrong.hint)
         if place.optional and spec.required and not spec.optional:
-            message = f"the output requires `{cls}.{name}`, and what stands there may be None"
+            message = f"the output requires `{cls}.{name}`, and what is there may be None"
             self._report(
                 None, "E104", message, None, (self._origin(place),), "make the field of the output optional too"
             )
@@ -275,7 +275,7 @@ class DeclaredCheck:
             if not place.used and self.stages[place.writer].method != WHOLE:
                 self._report(
                     place.writer, "W201", f"{self._who(place.writer)} writes `{place.name}`, which nothing reads", None,
-                    (f"declared: {place}",), "write None in its place to drop the output, or leave the module out",
+                    (f"declared: {place}",), "write None instead to drop the output, or leave the module out",
                 )  # fmt: skip
 
     def _shared(self) -> None:

@@ -1,4 +1,4 @@
-"""The state of a pipeline while it is checked: what stands at each path, who put it there, what is known about it."""
+"""The state of a pipeline while it is checked: what is at each path, who put it there, what is known about it."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class FlowState:
         return found
 
     def below(self, path: Path) -> bool:
-        """Whether anything stands below a path."""
+        """Whether anything is below a path."""
         return any(len(other) > len(path) for other in self.places.overlapping(path))
 
     def _expand(

@@ -164,7 +164,7 @@ class Unifier:
             self._bind_rest(have, i, want, head, tail)
 
     def _bind_rest(self, terms: Terms, at: int | None, others: Terms, head: int, tail: int) -> bool:
-        """Bind the open part of one shape to what stands there in the other; False when neither encloses the other."""
+        """Bind the open part of one shape to what is there in the other; False when neither encloses the other."""
         if at is None or at != head or len(terms) - at - 1 != tail:
             return False
         rest, middle = terms[at], others[head : len(others) - tail]

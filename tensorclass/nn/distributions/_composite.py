@@ -352,7 +352,7 @@ def _known(given: Mapping[NestedKey, Any], makers: Mapping[Key, Any], role: str)
     for name in table:
         if name not in makers:
             near = did_you_mean(_text(name), map(_text, makers))
-            raise ArgumentError(f"CompositeDistribution: {role} names `{_text(name)}`, which is no component{near}")
+            raise ArgumentError(f"CompositeDistribution: {role} names `{_text(name)}`, which is not a component{near}")
     return table
 
 

@@ -105,7 +105,7 @@ class Delta(D.Distribution):
 
 
 def _split(shape: torch.Size, batch: tuple[int, ...], event: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Batch and event dims of a value; what is not given is the rest of the other, or the last dim is the event."""
+    """Batch and event dims of a value; a missing one is the rest of the other, or the last dim is the event."""
     whole = tuple(shape)
     if not batch and not event:
         return whole[:-1], whole[-1:]

@@ -49,7 +49,7 @@ def build(maker: Callable[..., Any], values: Mapping[str, Any], constants: Mappi
 
     Raises:
         TypeError: when it does not take them; names what it takes.
-        ModuleError: when what is made is no distribution.
+        ModuleError: when what is made is not a distribution.
     """
     try:
         dist = maker(**values, **constants)

@@ -105,7 +105,7 @@ def _mismatch(swaps: Swaps, unknown: list[Path], missing: list[Path]) -> Structu
 
 
 def _unknown(name: str, names: list[str]) -> str:
-    return f"`{name}` is no tensor of the module{did_you_mean(name, names)}"
+    return f"`{name}` is not a tensor of the module{did_you_mean(name, names)}"
 
 
 def _plain_stores(params: Any, stores: list[TensorDict]) -> bool:

@@ -223,7 +223,7 @@ def swaps_of(module: Any) -> Swaps:
     """The record of a module, made when there is none.
 
     Raises:
-        TypeError: for what is no module.
+        TypeError: for something that is not a module.
     """
     if not isinstance(module, nn.Module):
         raise ArgumentError(f"to_module: give an nn.Module, got {type(module).__name__}: {module!r:.60}")

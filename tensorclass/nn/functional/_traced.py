@@ -27,7 +27,7 @@ class Traced:
 
 
 def swap_traced(params: Any, module: nn.Module) -> Traced:
-    """Put the tensors of a container in the place of a module's, as they are."""
+    """Put the tensors of a container in place of a module's, as they are."""
     changes: list[tuple[dict[str, Any], str, Any]] = []
     _plan(module, params, (), changes, [])
     before = []

@@ -28,7 +28,7 @@ class CudaGraphModule:
     is recorded. The calls before it are ordinary ones on a stream of their own, so that libraries initialise and
     allocators settle; the calls after it write their inputs over the recorded ones and launch the graph. Results are
     cloned out of the graph: the next call does not change them. Arguments and results may be tensors, typed batches,
-    `TensorDict`s and pytrees of them. What has `in_keys` is called with a container, or with tensors as under
+    `TensorDict`s and pytrees of them. A module with `in_keys` is called with a container, or with tensors as under
     `dispatch`, and a container that it fills in place is filled here too. On a machine without CUDA nothing is
     recorded: a warning says so once, and calls go through.
 
@@ -101,7 +101,7 @@ class CudaGraphModule:
     # ---- a graph -------------------------------------------------------------------------------------------------
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, bool]:
-        """The result, and whether it is the container that was given, of which only the out keys are returned."""
+        """The result, and whether it is the container that was given, and only its out keys are returned."""
         leaves, spec = tree_flatten((args, kwargs))
         _refuse_grad(leaves)
         key = self._conditions()

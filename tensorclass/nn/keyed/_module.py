@@ -44,8 +44,8 @@ class TensorDictModule(TensorDictModuleBase):
         get_kwargs: keyword arguments of the `get` that reads the in keys.
 
     Raises:
-        ModuleError: (a `RuntimeError` and `ValueError`) for arguments that are no callable or no keys, and for another
-            number of results than out keys.
+        ModuleError: (a `RuntimeError` and `ValueError`) for arguments that are not a callable or not keys, and for
+            another number of results than out keys.
         MissingKeyError: for a missing key with `strict=True`, or when the callable fails without it.
 
     >>> import torch
@@ -289,14 +289,14 @@ def read_keys(in_keys: Any, out_to_in_map: bool | None) -> tuple[Keys, list[str]
     wrong = [name for name in names if not isinstance(name, str)]
     if wrong:
         raise ModuleError(
-            f"in_keys maps the name of an argument to a key, and {wrong[0]!r} is no name; give {{'argument': key}}, or "
-            "{key: 'argument'} with out_to_in_map=False"
+            f"in_keys maps the name of an argument to a key, and {wrong[0]!r} is not a name; give {{'argument': key}}, "
+            "or {key: 'argument'} with out_to_in_map=False"
         )
     return as_keys(keys, "in_keys"), names
 
 
 def check_inplace(inplace: Any) -> Any:
-    """Refuse what is no policy."""
+    """Refuse something that is not a policy."""
     if not (inplace is None or isinstance(inplace, bool) or inplace == "empty"):
         raise ModuleError(f"inplace is True, False or 'empty', got {inplace!r}")
     return inplace

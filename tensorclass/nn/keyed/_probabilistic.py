@@ -221,7 +221,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         """Build the distribution and write a value of it.
 
         Args:
-            tensordict: The parameters; tensors in its place are read by in key.
+            tensordict: The parameters; tensors instead of it are read by in key.
             tensordict_out: Where the values go; the input when omitted.
 
         Returns:

@@ -137,7 +137,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     @property
     def num_samples(self) -> tuple[int, ...]:
-        """The leading dims that the modules add, as they stand in the shape of the output."""
+        """The leading dims that the modules add, as they are in the shape of the output."""
         return tuple(n for module in self._backwards() for n in module.num_samples)
 
     @property
@@ -265,7 +265,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         A last module whose values the modules before it write already does not draw again.
 
         Args:
-            tensordict: The input; tensors in its place are read by in key.
+            tensordict: The input; tensors instead of it are read by in key.
             tensordict_out: Where the out keys go; the input does not change then.
             **kwargs: For the modules that are not probabilistic.
         """

@@ -33,7 +33,7 @@ class TensorDictSequential(TensorDictModule):
 
     Args:
         *modules: the modules, one list of them, or one dict from name to module. A callable without keys is wrapped in
-            a `WrapModule`; typed modules and pipelines stand here too, under the paths of their fields.
+            a `WrapModule`; typed modules and pipelines are here too, under the paths of their fields.
         partial_tolerant: skip a module whose in keys are not all there. On a lazy stack, such a module runs on the
             members that have them.
         selected_out_keys: the out keys to keep, as by `select_out_keys`.
@@ -92,7 +92,7 @@ class TensorDictSequential(TensorDictModule):
 
     @dispatch(auto_batch_size=False)
     def forward(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
-        """Run the modules on a container and return the result; tensors in its place are read by in key.
+        """Run the modules on a container and return the result; tensors instead of it are read by in key.
 
         Args:
             tensordict: the input.
@@ -302,7 +302,7 @@ def step(module: Any, data: Any) -> Any:
 
 
 def derived_keys(modules: Iterable[Any]) -> tuple[Keys, Keys]:
-    """What a sequence reads and writes; a key that is written twice stands where it is written last."""
+    """What a sequence reads and writes; a key that is written twice is where it is written last."""
     reads: Keys = []
     writes: Keys = []
     for module in modules:
@@ -336,7 +336,7 @@ def _held(modules: tuple[Any, ...]) -> nn.Module:
 
 
 def as_step(module: Any) -> nn.Module:
-    """What stands in a sequence for what the user gave.
+    """What is in a sequence for what the user gave.
 
     Raises:
         ModuleError: for what can't be called, and for classes.
@@ -345,8 +345,8 @@ def as_step(module: Any) -> nn.Module:
         raise ModuleError(f"got the class {module.__name__}: make an instance of it, `{module.__name__}(...)`")
     if isinstance(module, Mapping) or not callable(module):
         raise ModuleError(
-            f"{type(module).__name__} {module!r} is no module: give keyed modules, functions over containers, one list "
-            "of them, or one dict from name to module"
+            f"{type(module).__name__} {module!r} is not a module: give keyed modules, functions over containers, one "
+            "list of them, or one dict from name to module"
         )
     if isinstance(module, TensorClassModule):
         return TypedStep(module)

@@ -91,7 +91,7 @@ class Diagnostic:
         message: What is wrong, in one line.
         module: The index of the module in the pipeline; None for the pipeline itself.
         name: The name of that module.
-        location: The line that declares it, and what stands there.
+        location: The line that declares it, and what is there.
         notes: More lines, such as what is available.
         hint: What to do.
 

@@ -31,7 +31,7 @@ class Dispatch:
 
     Raises:
         ModuleError: (a `RuntimeError`) when the function has no such argument, an input is given twice, or a result is
-            no container.
+            not a container.
 
     >>> import torch
     >>> from tensorclass.nn import dispatch

@@ -1,4 +1,4 @@
-"""What modules over containers show to `fully_shard`, whose hooks look for tensors in lists and dicts alone."""
+"""What modules over containers show to `fully_shard`, whose hooks look only for tensors in lists and dicts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Before(NamedTuple):
     hook: Callable[..., Any]
 
     def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        """The arguments, themselves where the hook leaves them alone."""
+        """The arguments, themselves where the hook leaves them unchanged."""
         leaves, spec = tree_flatten((args, kwargs))
         found = self.hook(module, (leaves,), {})
         return None if found is None or _same(found[0][0], leaves) else tree_unflatten(found[0][0], spec)
@@ -55,7 +55,7 @@ class After(NamedTuple):
     hook: Callable[..., Any]
 
     def __call__(self, module: nn.Module, args: Any, result: Any) -> Any:
-        """The result, itself where the hook leaves it alone."""
+        """The result, itself where the hook leaves it unchanged."""
         leaves, spec = tree_flatten(result)
         found = self.hook(module, args, leaves)
         return None if found is None or _same(found, leaves) else tree_unflatten(found, spec)

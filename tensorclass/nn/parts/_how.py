@@ -74,7 +74,7 @@ def by_keyword(in_fields: object) -> tuple[object, tuple[str, ...]]:
     """In fields, and the parameters that they are passed to when they come as a mapping.
 
     Raises:
-        BuildError: for a key that is no name of a parameter.
+        BuildError: for a key that is not a name of a parameter.
     """
     if not isinstance(in_fields, Mapping):
         return in_fields, ()

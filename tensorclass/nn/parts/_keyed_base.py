@@ -1,4 +1,4 @@
-"""What keyed modules share: the keys that they read and write, and the choice of which outputs a call keeps."""
+"""What keyed modules share: the keys that they read and write, and which outputs a call keeps."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class TensorDictModuleBase(Hooked):
     def select_out_keys(self, *out_keys: Key) -> Self:
         """Keep only some of the out keys in what a call returns; changes the module and returns it.
 
-        All outputs are computed; those that are not selected, and are no in keys, are removed afterwards.
+        All outputs are computed; those that are not selected, and are not in keys, are removed afterwards.
 
         Args:
             *out_keys: the keys to keep, each one of `out_keys`.
@@ -122,13 +122,13 @@ class TensorDictModuleBase(Hooked):
         if absent:
             near = did_you_mean(str(absent[0]), map(str, self.out_keys))
             raise ModuleError(
-                f"{type(self).__name__}.select_out_keys: {absent[0]!r} is no out key{near}; out_keys are "
+                f"{type(self).__name__}.select_out_keys: {absent[0]!r} is not an out key{near}; out_keys are "
                 f"{self.out_keys}; `reset_out_keys()` undoes an earlier selection"
             )
         return chosen
 
     def _watch_outputs(self) -> None:
-        """Take what is not selected out of every result."""
+        """Remove the keys that are not selected from every result."""
         if remove_unselected not in self._forward_hooks.values():
             self.register_forward_hook(remove_unselected)
 

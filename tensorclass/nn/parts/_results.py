@@ -119,13 +119,13 @@ def fill(batch: Any, values: Mapping[str, Any]) -> Any:
 
 
 def build_alone(batch: Any, writes: Sequence[Slot | None], values: Sequence[Any], label: str) -> Any:
-    """What a module that is called alone returns: the owner of its out fields, or a twin of the batch."""
+    """What a module that is called by itself returns: the owner of its out fields, or a twin of the batch."""
     written = {slot: value for slot, value in zip(writes, values, strict=True) if slot is not None}
     owners = list(dict.fromkeys(slot.owner for slot in written))
     if len(owners) > 1:
         names = " and ".join(owner.__name__ for owner in owners)
         raise ModuleError(
-            f"{label} writes fields of {names}; called alone, a module writes one class; put it in a sequence"
+            f"{label} writes fields of {names}; called by itself, a module writes one class; put it in a sequence"
         )
     tree = nest({slot.path: value for slot, value in written.items()})
     if isinstance(batch, owners[0]):
@@ -165,6 +165,6 @@ def construct(cls: Any, tree: Mapping[str, Any], size: torch.Size, label: str) -
 
 def _refuse_partial(cls: type, missing: list[str], label: str) -> NoReturn:
     raise ModuleError(
-        f"{label} is called alone and can't build a {cls.__name__}: it does not write {', '.join(missing)}; put it "
+        f"{label} is called by itself and can't build a {cls.__name__}: it does not write {', '.join(missing)}; put it "
         "in a TensorClassSequential with the modules that do, or declare those fields with `produced()`"
     )

@@ -50,8 +50,8 @@ class set_skip_existing(Block[Any]):  # called like a function, and known under 
     block. Inside `torch.compile`, enter the block inside the compiled function.
 
     Args:
-        mode: True skips whatever exists, False nothing, a list of keys only modules that write no other key. None, for
-            the decorator alone, follows the block in which the method is called.
+        mode: True skips whatever exists, False nothing, a list of keys modules that write only these. None (only for
+            the decorator) follows the block in which the method is called.
         in_key_attr: for the decorator, the attribute of the module with its in keys.
         out_key_attr: for the decorator, the attribute of the module with its out keys.
         thread_local: accepted for compatibility; a block never reaches other threads.

@@ -30,7 +30,7 @@ class Slot:
 
     @property
     def path(self) -> Path:
-        """Where the value stands; slots of different classes are the same place when their paths are equal."""
+        """Where the value is; slots of different classes are the same place when their paths are equal."""
         return (self.within + self.ref._path[0], *self.ref._path[1:]) if self.within else self.ref._path
 
     @property
@@ -137,7 +137,7 @@ def _what_else(item: object) -> str:
         names = [f"{item.__name__}.{name}" for name in fields_of(item)]
         return f"got the class {item.__name__}: name its fields, ({', '.join(names)})"
     if isinstance(item, type):
-        return f"got the class {item.__name__}, which is no tensorclass: decorate it with `@tensorclass`"
+        return f"got the class {item.__name__}, which is not a tensorclass: decorate it with `@tensorclass`"
     if isinstance(item, Tensor):
         return (
             f"got a tensor of shape {list(item.shape)}: take the field off the class (`Digits.image`), not off an "
@@ -146,7 +146,7 @@ def _what_else(item: object) -> str:
     if is_tensorclass_type(type(item)):
         return f"got an instance of {type(item).__name__}: name fields of the class, as in `{_first_field(type(item))}`"
     if isinstance(item, property):
-        return "got a property that is no field; name what it is computed from"
+        return "got a property that is not a field; name what it is computed from"
     if item is None:
         return "got None; in a sequence of out_fields None drops an output, and nothing else may be None"
     return f"got {item!r} of type {type(item).__name__}"

@@ -87,8 +87,8 @@ class Stage:
 class TensorClassModule(Hooked, Generic[Batch]):
     """A callable with the fields of a batch that it reads and writes.
 
-    In a `TensorClassSequential` it is metadata only: the wrapped module itself is registered there. Called alone on a
-    batch, it returns an instance of the class of its out fields; when the batch is of that class already, a new
+    In a `TensorClassSequential` it is metadata only: the wrapped module itself is registered there. Called by itself
+    on a batch, it returns an instance of the class of its out fields; when the batch is of that class already, a new
     instance with the out fields filled in and everything else passed through.
 
     Args:
@@ -104,7 +104,7 @@ class TensorClassModule(Hooked, Generic[Batch]):
         checkpoint: Whether the module runs again in the backward pass instead of keeping its activations.
 
     Raises:
-        BuildError: for arguments that are no callable or no fields.
+        BuildError: for arguments that are not a callable or not fields.
 
     >>> import torch
     >>> from torch import Tensor, nn

@@ -1,8 +1,8 @@
 """Copies of callables that share nothing with the originals, so that running one leaves no trace.
 
 Modules, closures, partials, bound methods, containers and plain objects are copied with one memo; tensors are replaced
-by what a function makes of them. What can't be copied (locks, files, C objects) stays itself. Hooks of the user are
-left out: they are there to be told of real runs.
+by what a function makes of them. Objects that can't be copied (locks, files, C objects) stay themselves. Hooks of the
+user are left out: they are there to be told of real runs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Uncopyable(Exception):
 
 
 class Private(types.ModuleType):
-    """A module with names of its own in the place of some; everything else is the module's."""
+    """A module with names of its own in place of some; everything else is the module's."""
 
     def __init__(self, module: types.ModuleType, own: object) -> None:
         super().__init__(module.__name__)
@@ -66,7 +66,7 @@ class Isolator:
     """Copies values; equal objects stay one object.
 
     Args:
-        tensor: What a copy holds in the place of a tensor.
+        tensor: What a copy holds in place of a tensor.
         make: An empty tensor of a shape, for the parameters of lazy modules.
         share: Whether data stays what it is, as nothing writes into it. Data are containers of numbers, texts and other
             data, and arrays; where something may write into it, the container itself is copied.
@@ -421,7 +421,7 @@ def _copies_itself(cls: type) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether an object is its `__dict__`, made by a class in Python that leaves copying alone."""
+    """Whether an object is its `__dict__`, made by a class in Python that leaves copying unchanged."""
     cls = type(value)
     made = all(base.__flags__ & HEAP for base in cls.__mro__[:-1])
     return made and hasattr(value, "__dict__") and not _copies_itself(cls)

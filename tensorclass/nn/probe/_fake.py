@@ -203,7 +203,7 @@ class Guard(TorchDispatchMode):
 
 
 class FewSteps(Assuming):
-    """Recurrent layers run over two steps instead of all, each of which would cost Python a millisecond."""
+    """Recurrent layers run over two steps instead of all, which would each cost Python a millisecond."""
 
     def __init__(self, guard: Guard) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """Step 2 of the build check: every callable runs on fake tensors, and what it makes is held against its declaration.
 
 A sweep runs the whole pipeline once, for batches of two, three and one, with other sizes of the open dims each time.
-What a module rejects is looked into before it is an error: other sizes, dtypes and ranks of the open inputs are tried,
-and a copy is run on real values, since fake tensors have gaps of their own.
+A rejection by a module is looked into before it is an error: other sizes, dtypes and ranks of the open inputs are
+tried, and a copy is run on real values, since fake tensors have gaps of their own.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ class Prober(Searcher):
             value = MISSING if place is None else self._made(sweep, path, place.spec)
             sweep.values[path] = value
         if value is MISSING:
-            raise Unknown(f"it reads `{'.'.join(path)}`, of which there is no example")
+            raise Unknown(f"it reads `{'.'.join(path)}`, for which there is no example")
         return value
 
     def _made(self, sweep: Sweep, path: Path, spec: FieldSpec) -> Any:

@@ -40,7 +40,7 @@ class RealTensors:
 
     Args:
         device: Where modules draw, from a generator of their own.
-        number: What stands in tensors of whole numbers.
+        number: What is in tensors of whole numbers.
     """
 
     real = True
@@ -85,7 +85,7 @@ class RealTensors:
 
 @dataclass(frozen=True)
 class Symptom:
-    """What is wrong with one run, before it is put into words.
+    """The faults of one run, before they are put into words.
 
     `position` is the in or out field, `dim` the event dim, `expected` and `given` what the words need.
     """

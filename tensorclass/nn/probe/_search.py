@@ -31,7 +31,7 @@ BLOCKING = ("E101", "E102", "E103", "E110")
 
 
 class Unknown(Exception):
-    """A value of which there is no example."""
+    """A value without an example."""
 
 
 class Again(Exception):

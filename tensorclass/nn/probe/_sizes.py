@@ -113,7 +113,7 @@ class SweepSizes:
                 self.known.update(found[-1] if found else {})
 
     def compare(self, terms: Terms, shape: Sequence[int], origin: tuple[int, int]) -> None:
-        """Hold a shape against dims; variables without a number take what stands there.
+        """Hold a shape against dims; variables without a number take what is there.
 
         Raises:
             Wrong: naming the first dim that differs.

@@ -127,7 +127,7 @@ class Words:
         return self.diagnostic(index, "E112", message, notes, hint)
 
     def follows(self, index: int, position: int, dim: int, shapes: Shapes, expression: str, batch: bool) -> Diagnostic:
-        """E115 and N305: a dim that only outputs have, and that is no constant."""
+        """E115 and N305: a dim that only outputs have, and that is not a constant."""
         use = self.report.writes[index][position]
         assert use is not None
         token = _token(use, dim, len(shapes[0] or ()))

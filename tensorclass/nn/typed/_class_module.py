@@ -36,7 +36,7 @@ class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
     A subclass says both classes, `TensorClassModuleBase[In, Out]` or in the annotations of `forward`, and is held to
     them at every call. `a >> b` runs one after the other: checkers and the constructor see whether they fit, where a
     module that takes a class takes its subclasses too. In a `TensorClassSequential` the module reads every field of
-    `In` and writes every field of `Out`; in a `TensorDictSequential` it stands under the names of the fields.
+    `In` and writes every field of `Out`; in a `TensorDictSequential` it is under the names of the fields.
 
     >>> import torch
     >>> from torch import Tensor

@@ -195,7 +195,7 @@ def _box(top: float, title: str, height: float, labels: Mapping[str, str]) -> Bo
 
 
 def _lanes(edges: Sequence[Edge]) -> list[int]:
-    """The lane of every edge, 0 for one to the next node; in one lane no two lines stand side by side."""
+    """The lane of every edge, 0 for one to the next node; in one lane no two lines are side by side."""
     taken: list[Edge] = []
     found: dict[Edge, int] = {}
     for edge in sorted(edges, key=lambda edge: edge[1] - edge[0]):

@@ -115,7 +115,7 @@ def explain(
 
 
 def _probed(report: Report) -> tuple[dict[int, SeenOutput], dict[str, int]]:
-    """What the probes of the build saw of every place, and the sizes that outputs have whatever the input is."""
+    """The findings of the build's probes for every place, and the sizes that outputs have for every input."""
     unifier, seen, fixed = report.state.unifier, dict[int, SeenOutput](), dict[str, int]()
     open_ = {n for place in report.inputs.values() for term in unifier.resolve(place.terms) for n in _names(term)}
     following = {d.module for d in report.diagnostics if d.code == "N305"}

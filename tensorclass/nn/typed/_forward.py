@@ -140,7 +140,7 @@ class Writer:
         return module_source(stage.name) + (f".{stage.method}" if stage.method is not None else "")
 
     def _before(self, slot: Slot | None, index: int, filled: bool) -> str:
-        """What an out field is when its module is skipped: what it was."""
+        """The value of an out field whose module is skipped: what it was."""
         if slot is None:
             return "None"
         if filled:

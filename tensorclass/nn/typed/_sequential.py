@@ -75,11 +75,11 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
             it writes and does not return stays private to it.
         input: The tensorclass that the pipeline takes.
         output: The tensorclass that it returns; by default `input`, with the `produced()` fields filled in.
-        probe: Whether every module is tried on fake tensors too: `True`, `False` for the declarations alone, or
+        probe: Whether every module is tried on fake tensors too: `True`, `False` only for the declarations, or
             `"run"` to run copies of the modules on real ones.
         sort: Whether the modules may be listed in any order, and are put into one in which they can run.
-        partial: Whether a module is skipped when an in field is None that its parameter does not admit. What depends on
-            it is skipped too, and may only stand in optional or `produced()` fields of the output.
+        partial: Whether a module is skipped when an in field is None that its parameter does not admit. Whatever
+            depends on it is skipped too, and may only be in optional or `produced()` fields of the output.
         skip_existing: Whether a module is skipped when the batch has its out fields already: optional fields of the
             input, and `produced()` ones where the output is the same class. A module with `update=True` always runs.
         name: The name of the pipeline as a module of another one.
@@ -398,8 +398,8 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         """A pipeline of the modules that can run from some fields, and that others depend on; it shares the modules.
 
         Args:
-            in_fields: A field or a sequence of them, of the input or intermediate: only modules stay that can run from
-                these alone. The part takes a class of the fields that it reads; batches with more fit too.
+            in_fields: A field or a sequence of them, of the input or intermediate: only modules stay that need
+                no other fields. The part takes a class of the fields that it reads; batches with more fit too.
             out_fields: A field or a sequence of them: only modules stay that these depend on. The part returns a class
                 of these fields; by default the output class, when it still makes all of it.
 
@@ -504,7 +504,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
 
         Args:
             format: "mermaid" is text that GitHub, MkDocs and most notebooks draw from a code block of that language;
-                "svg" is a picture, "html" a page with the picture and the table of `explain()`; both stand alone.
+                "svg" is a picture, "html" a page with the picture and the table of `explain()`; both in one file.
         """
         kinds = [default_name(target) for target in self._targets()]
         graph = graph_of(self._stages, kinds, self.input_class, self.output_class)

@@ -51,7 +51,7 @@ def skipping(stage: Stage, mode: Any) -> Stage:
 
 
 def leaves(cls: Any, prefix: Path = ()) -> list[Slot]:
-    """Every field of a class that is no nested class."""
+    """Every field of a class that is not a nested class."""
     found = []
     ref = cls
     for part in prefix:
@@ -85,7 +85,7 @@ def passed(input: type, slots: Iterable[Slot]) -> list[Slot]:
 
 
 def reachable(stages: Sequence[Stage], kept: Iterable[int], available: Iterable[Slot]) -> list[int]:
-    """The modules that can run from some fields alone."""
+    """The modules that need only some fields."""
     known = {slot.path for slot in available}
     found = []
     for index in kept:
@@ -132,7 +132,7 @@ def known_slots(value: object, slots: Sequence[Slot], known: Iterable[Slot], rol
         if not any(slot.path == path or slot.path[: len(path)] == path for path in paths):
             near = nearest(slot.name, [".".join(path) for path in paths])
             raise BuildError(
-                f"{role} names {slot}, which is no field of {value}"
+                f"{role} names {slot}, which is not a field of {value}"
                 + (f"; did you mean `{near}`?" if near else f"; its fields are {sorted('.'.join(p) for p in paths)}")
             )
 

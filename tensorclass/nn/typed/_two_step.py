@@ -87,7 +87,7 @@ def module(*, in_fields: Any, out_fields: Any, **options: Unpack[ModuleOptions])
         options: `name`, `update`, `device` and `checkpoint`, as `TensorClassModule` has them.
 
     Raises:
-        BuildError: for arguments that are no fields.
+        BuildError: for arguments that are not fields.
 
     >>> import torch
     >>> from torch import Tensor

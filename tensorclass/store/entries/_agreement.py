@@ -27,7 +27,7 @@ def shares_lengths(schema: Schema) -> bool:
 def require_agreement(
     name: str, schema: Schema, entries: Mapping[str, Any], size: torch.Size, prefix: Sequence[str] = ()
 ) -> None:
-    """Refuse entries whose dims of one name differ; `prefix` is where they stand, for messages.
+    """Refuse entries whose dims of one name differ; `prefix` is where they are, for messages.
 
     Raises:
         SchemaError: names the element, both fields and both lengths.

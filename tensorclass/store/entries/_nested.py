@@ -1,6 +1,6 @@
 """Nested tensors of torch as entries: for an operation, each is a `RaggedTensor` over the same memory.
 
-Torch's jagged layout has few operations. What numbers, batch dims and masks do to a container is done to the rows, and
+Torch's jagged layout has few operations. Operations with numbers, batch dims and masks act on the rows, and
 the result is a nested tensor again where torch has one.
 """
 

@@ -554,7 +554,7 @@ def _unflatten_stack(children: Iterable[Any], table: Any) -> NonTensorStack[Any]
         if not whole or (index.numel() and not 0 <= int(index.min()) <= int(index.max()) < len(table)):
             raise StructureError(
                 "tree_map: the index of objects of elements is a leaf too, so that vmap can map over it, and a "
-                "function that computes or casts breaks it; `batch.apply(fn)` gives the function tensors alone"
+                "function that computes or casts breaks it; `batch.apply(fn)` gives the function only tensors"
             )
     return NonTensorStack._of(table, index)
 

@@ -46,7 +46,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
     Raises:
         StructureError: for elements that differ in dtype, device or in the dims behind the first, and for lengths that
             do not add up.
-        BatchSizeError: for nested lists that are no regular shape.
+        BatchSizeError: for nested lists without a regular shape.
 
     >>> import torch
     >>> from tensorclass import RaggedTensor
@@ -70,7 +70,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
     _seen: Held | None
     """What the rows held when an operation began; None outside of operations."""
     _copy: tuple[Tensor, Tensor] | None
-    """What an operation was given as leaves, a copy where rows are apart in memory; None outside of operations."""
+    """The leaves that an operation was given, a copy where rows are apart in memory; None outside of operations."""
 
     def __init__(
         self, tensors: Elements | RaggedTensor | Tensor, lengths: Tensor | Sequence[int] | Sequence[Any] | None = None
@@ -97,7 +97,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
         Args:
             values: the tensors.
-            batch_size: the shape of the nesting; a tensor alone is an element without batch dims.
+            batch_size: the shape of the nesting; a single tensor is an element without batch dims.
             like: an empty tensor `[0, *event]` whose dtype and event shape a batch without elements takes.
 
         >>> import torch
@@ -414,8 +414,8 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
             if table.shape[1:] != tables[0].shape[1:] or table.device != tables[0].device:
                 raise StructureError(
                     f"{how.op}: field `{how.at(key)}`: the event shapes {list(tables[0].shape[1:])} and "
-                    f"{list(table.shape[1:])} on {tables[0].device} and {table.device} differ; elements differ in "
-                    "length alone"
+                    f"{list(table.shape[1:])} on {tables[0].device} and {table.device} differ; elements "
+                    "differ only in length"
                 )
         shifted, start = [], 0
         for table, spans in parts:
@@ -453,7 +453,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         if not fits or (value.dtype is not self.dtype and rank(value.values) > rank(self._parts[0])):
             raise StructureError(
                 f"in-place write: `{join_path(path)}` holds {self._describe(self.shape)}, got "
-                f"{value._describe(value.shape)}; elements may differ in length alone"
+                f"{value._describe(value.shape)}; elements may differ only in length"
             )
         table, spans, _ = self._parts
         at = self._at if parts is None else self._at[parts]

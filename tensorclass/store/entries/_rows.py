@@ -84,14 +84,14 @@ def leaves_of(values: Any, size: torch.Size, path: str = "") -> list[Tensor]:
 
     Raises:
         BatchSizeError: when the lists do not have the shape.
-        StructureError: for an entry that is no tensor with a dim.
+        StructureError: for an entry that is not a tensor with a dim.
     """
     if not size:
         return [_element(values, path)]
     if not isinstance(values, (list, tuple)) or len(values) != size[0]:
         given = f"{len(values)} entries" if isinstance(values, (list, tuple)) else _shown(values)
         raise BatchSizeError(
-            f"one tensor for each element: nested lists of the shape {list(size)} are due"
+            f"one tensor for each element: nested lists of the shape {list(size)} are expected"
             f"{f' at {path}' if path else ''}, got {given}"
         )
     if len(size) == 1:
@@ -127,7 +127,7 @@ def table_of(elements: Sequence[Tensor], like: Tensor | None) -> Tensor:
     for position, element in enumerate(elements):
         if element.dtype is not first.dtype or element.shape[1:] != first.shape[1:] or element.device != first.device:
             raise StructureError(
-                f"elements of a ragged field differ in length alone: {_facts(first)} at 0, {_facts(element)} at "
+                f"elements of a ragged field differ only in length: {_facts(first)} at 0, {_facts(element)} at "
                 f"{position}"
             )
     return torch.cat(list(elements)) if len(elements) > 1 else first
@@ -138,16 +138,16 @@ def _facts(element: Tensor) -> str:
 
 
 def spans_of(lengths: Tensor) -> Tensor:
-    """Starts and lengths `[*batch, 2]` of elements that stand one after another."""
+    """Starts and lengths `[*batch, 2]` of elements that are one after another."""
     flat = lengths.reshape(-1)
     return torch.stack([flat.cumsum(0) - flat, flat], -1).reshape(*lengths.shape, 2)
 
 
 def counted(values: Any, lengths: Any) -> Tensor:
-    """The spans of elements whose rows stand one after another, by their lengths.
+    """The spans of elements whose rows are one after another, by their lengths.
 
     Raises:
-        StructureError: for lengths that are no counts, or do not add up to the rows.
+        StructureError: for lengths that are not counts, or do not add up to the rows.
     """
     counts = (
         torch.as_tensor(lengths) if not isinstance(values, Tensor) else torch.as_tensor(lengths, device=values.device)
@@ -168,7 +168,7 @@ def padded_rows(padded: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor
 
     Raises:
         BatchSizeError: when the shape of `lengths` is not how `padded` begins.
-        ValueError: for lengths that are no integers, or outside the padded dim.
+        ValueError: for lengths that are not integers, or outside the padded dim.
     """
     counts = torch.as_tensor(lengths, device=padded.device)
     if counts.numel() and (counts.dtype.is_floating_point or counts.dtype.is_complex or counts.dtype is torch.bool):

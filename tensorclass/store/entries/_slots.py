@@ -139,7 +139,7 @@ def check_nesting(values: Any, size: torch.Size, whole: torch.Size) -> None:
         given = f"{len(values)} values" if isinstance(values, (list, tuple)) else f"{values!r}"
         raise BatchSizeError(
             f"one object for each element: the batch size {list(whole)} expects nested lists of that shape, "
-            f"got {given} where {size[0]} are due"
+            f"got {given} where {size[0]} are expected"
         )
     for part in values if len(size) > 1 else ():
         check_nesting(part, size[1:], whole)

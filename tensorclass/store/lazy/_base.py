@@ -1,4 +1,4 @@
-"""What a lazy stack is: its members, the dim along which they stand, and the primitives of a container over them."""
+"""What a lazy stack is: its members, the dim along which they are, and the primitives of a container over them."""
 
 # Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
 # pyright: reportIncompatibleVariableOverride=false
@@ -41,7 +41,7 @@ class LazyBase(TensorDictBase):
     """An empty container of the members' batch size, for a stack without members."""
     _dim_name: str | None
     _joiner: type[Any]
-    """Who says what becomes of Python objects that are read together: a typed class that stands over the stack."""
+    """Who says what becomes of Python objects that are read together: a typed class that wraps the stack."""
     _lock: Owners | None
     _undo: list[Any]
     _origin: Any
@@ -159,7 +159,7 @@ class LazyBase(TensorDictBase):
         return torch.Size((*size[: self.stack_dim], *size[self.stack_dim + 1 :]))
 
     def _member(self, index: Any) -> Any:
-        """The member at an int, where members stand along the first dim; None for any other index."""
+        """The member at an int, where members are along the first dim; None for any other index."""
         members = self._members
         if self.stack_dim == 0 and -len(members) <= index < len(members):
             return members[index]
@@ -349,7 +349,7 @@ class LazyBase(TensorDictBase):
 
 
 class Place(TensorCollection):
-    """Stands in a twin for a lazy stack, until an operation on batch dims has given what comes there."""
+    """Replaces a lazy stack in a twin, until an operation on batch dims has given what comes there."""
 
     __slots__ = ("_batch_size", "_names")
 
@@ -385,7 +385,7 @@ def check_members(members: Sequence[Any], strict_shape: bool) -> int:
     """The number of batch dims that all members have.
 
     Raises:
-        TypeError: for a member that is no container.
+        TypeError: for a member that is not a container.
         BatchSizeError: for different numbers of batch dims, or with `strict_shape` different sizes.
         StructureError: for different devices.
     """
@@ -400,7 +400,7 @@ def check_members(members: Sequence[Any], strict_shape: bool) -> int:
 
 
 def require_alike(first: Any, member: Any, position: int, strict_shape: bool) -> None:
-    """Refuse a member that can't stand beside the first."""
+    """Refuse a member that can't be beside the first."""
     size, other = first._batch_size, member._batch_size
     if len(size) != len(other) or (strict_shape and size != other):
         rule = "the same batch size" if strict_shape else "as many batch dims"

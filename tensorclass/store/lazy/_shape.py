@@ -239,7 +239,7 @@ class LazyShapes(LazyIndex):
         return self._nest(found, new, 0) if new else found[0]
 
     def _apart(self, found: list[Any], op: str) -> list[Any]:
-        """Elements of which none shares memory with another: where members are expanded, copies, as torch gives."""
+        """Elements that share no memory with each other: where members are expanded, copies, as torch gives."""
         if not any([expanded(leaf) for leaf in self._leaves(VALUES)]):
             return found
         if op == "view":

@@ -37,12 +37,12 @@ from ._tensors import as_nested, densified
 class LazyStackedTensorDict(LazyShapes):
     """A stack of containers that keeps them as they are, and stacks an entry when it is read.
 
-    Members may have different keys, event shapes and batch sizes: `keys()` are those that all have, and -1 stands
-    for a size that differs. What is written to the stack is cut and written to the members.
+    Members may have different keys, event shapes and batch sizes: `keys()` are those that all have, and -1 is
+    for a size that differs. Writes to the stack are cut and written to the members.
 
     Args:
         *tensordicts: the members, each with the same number of batch dims and the same device.
-        stack_dim: where the dim of the members stands among the batch dims of the stack.
+        stack_dim: where the dim of the members is among the batch dims of the stack.
         hook_out: called with what is read, by key or view, also below nested stacks; gives what the reader gets.
         hook_in: called with what is written, gives what is cut.
         batch_size: the batch size of the members to come, when there are none; else that of the stack, checked.
@@ -52,7 +52,7 @@ class LazyStackedTensorDict(LazyShapes):
         strict_shape: refuse members of different batch sizes.
 
     Raises:
-        TypeError: for a member that is no container.
+        TypeError: for a member that is not a container.
         BatchSizeError: for members with another number of batch dims.
         StructureError: for members on different devices.
 
@@ -93,7 +93,7 @@ class LazyStackedTensorDict(LazyShapes):
         """Add a member at the end, as it is; the first one takes over the dim names of the empty stack.
 
         Raises:
-            TypeError: for what is no container.
+            TypeError: for something that is not a container.
             BatchSizeError: for a batch size that the others do not have, unless theirs differ there already.
             StructureError: for another device.
             LockedError: when the stack is locked.
@@ -217,7 +217,7 @@ class LazyStackedTensorDict(LazyShapes):
         return densified(self, layout)
 
     def to_lazystack(self, dim: int = 0) -> Any:
-        """A lazy stack along a dim; this one when it stands along that dim already."""
+        """A lazy stack along a dim; this one when it is along that dim already."""
         at = self._dim(dim, "to_lazystack")
         return self if at == self.stack_dim else self._new(JoinOps.unbind(self, at), at)
 
@@ -301,7 +301,7 @@ class LazyStackedTensorDict(LazyShapes):
         return self
 
     def filter_non_tensor_data(self) -> Any:
-        """The tensors alone of every member; stays lazy."""
+        """Only the tensors of every member; stays lazy."""
         return self._members_by(KeyOps.filter_non_tensor_data, False)
 
     def filter_empty_(self) -> Self:
@@ -377,7 +377,7 @@ _VMAP = "_process_batched_inputs"
 
 
 def _is_for_vmap() -> bool:
-    """Whether `torch.vmap` flattens its inputs, of which it maps the leaves over one dim."""
+    """Whether `torch.vmap` flattens its inputs and maps their leaves over one dim."""
     if torch.compiler.is_compiling():
         return False
     frame = sys._getframe(2)

@@ -19,7 +19,7 @@ def as_padded(values: Sequence[Any], dim: int, side: str, fill: float, key: str)
 
     Raises:
         ValueError: for a side that is neither "left" nor "right".
-        StructureError: for values that are no tensors, or tensors of different ranks.
+        StructureError: for values that are not tensors, or tensors of different ranks.
     """
     if side not in ("left", "right"):
         raise ArgumentError(f"padding_side is 'left' or 'right', got {side!r:.200}")
@@ -47,7 +47,7 @@ def as_nested(values: Sequence[Any], layout: Any, key: str) -> Tensor:
     """Tensors as one nested tensor, jagged unless another layout is given.
 
     Raises:
-        StructureError: for values that are no tensors, or that differ in more than a jagged layout can hold.
+        StructureError: for values that are not tensors, or that differ in more than a jagged layout can hold.
     """
     tensors = _tensors(values, key)
     kind = torch.jagged if layout is None else layout

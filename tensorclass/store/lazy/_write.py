@@ -323,7 +323,7 @@ class LazyWrites(LazyBase):
         return _along(value, value.ndim - event, size, axis, path)
 
     def _first(self, path: Path) -> tuple[Any, Any]:
-        """The entry under a path in the first member that is no stack, and the container that holds it."""
+        """The entry under a path in the first member that is not a stack, and the container that holds it."""
         node: Any = self
         holder: Any = None
         for part in path:

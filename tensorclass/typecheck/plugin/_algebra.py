@@ -30,7 +30,7 @@ FUNCTIONS = {f"tensorclass.classes._algebra.{kind}": kind for kind in ("pick", "
 
 
 class Request(NamedTuple):
-    """What is made of which classes; the names that are given to `pick` and `omit`, each with where it stands."""
+    """The sources of made classes; the names that are given to `pick` and `omit`, each with where it is."""
 
     kind: str
     sources: list[Instance]
@@ -75,7 +75,7 @@ def bound(ctx: DynamicClassDefContext, kind: str) -> None:
 
 
 def made(ctx: FunctionContext, kind: str) -> Type:
-    """`pick(Digits, "image")` anywhere: the class; names that are no fields are reported."""
+    """`pick(Digits, "image")` anywhere: the class; names that are not fields are reported."""
     call = ctx.context
     if not isinstance(call, nodes.CallExpr):
         return ctx.default_return_type

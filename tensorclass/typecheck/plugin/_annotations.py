@@ -115,7 +115,7 @@ def _assigns(statement: nodes.AssignmentStmt, name: str) -> bool:
 
 
 def base(ctx: AnalyzeTypeContext, root: str) -> Type:
-    """The base class itself, whatever option stands between its brackets."""
+    """The base class itself, whatever option is between its brackets."""
     for given in ctx.type.args:
         if not isinstance(given, UnboundType) or given.original_str_expr is None:
             text = f'{ctx.type.name}[...] takes options in quotes, such as {ctx.type.name}["shadow"]'

@@ -21,7 +21,7 @@ EXTRAS = ("batch_size", "device", "names")
 KEY = "tensorclass"
 """The key of the plugin's own record in `TypeInfo.metadata`."""
 MADE_OF = "__tensorclass_made_of__"
-"""Of a class that is made of classes: the name of the tuple of how, and of which."""
+"""Of a class that is made of classes: the name of the tuple of how and from what."""
 
 
 def is_batch_class(info: object) -> bool:
@@ -146,7 +146,7 @@ class Found(NamedTuple):
 
 
 class NoField(NamedTuple):
-    """A name on a path that is no field of the class that stands there."""
+    """A name on a path that is not a field of the class that is there."""
 
     name: str
     owner: Instance
@@ -157,7 +157,7 @@ class NoField(NamedTuple):
 
 
 def at_path(owner: Instance, path: tuple[str, ...]) -> Found | NoField | None:
-    """The field at a path; None where what stands on the path is no tensorclass."""
+    """The field at a path; None where what is on the path is not a tensorclass."""
     for position, name in enumerate(path):
         declared, found = fields_of(owner.type).get(name), field_type(owner, name)
         if declared is None or found is None:

@@ -1,4 +1,4 @@
-"""The fields that flow through a pipeline: the part of the build check that needs the declarations alone.
+"""The fields that flow through a pipeline: the part of the build check that needs only the declarations.
 
 It follows `nn/check/_declared.py`. A module whose fields are not known may write anything, so that nothing is
 missing after it.
@@ -174,7 +174,7 @@ def pipeline(ctx: FunctionContext) -> Type:
 
 
 def _stages(ctx: FunctionContext) -> Iterator[tuple[Stage | None, nodes.Context]]:
-    """Every module in order, each with where it stands; a list or tuple behind a `*` with its members."""
+    """Every module in order, each with where it is; a list or tuple behind a `*` with its members."""
     given = zip(chain(*ctx.args), chain(*ctx.arg_kinds), strict=True)
     for expr, kind in {id(e): (e, kind) for e, kind in given if kind in (nodes.ARG_POS, nodes.ARG_STAR)}.values():
         items = source_of(ctx.api).items(expr) if kind.is_star() else [expr]

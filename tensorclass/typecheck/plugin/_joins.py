@@ -87,7 +87,7 @@ def _item(typ: Type) -> Type | None:
 
 
 def same_class(ctx: FunctionContext | MethodContext) -> Type:
-    """Joined instances are of one class: two classes of which none is the other's parent can't be."""
+    """Joined instances are of one class: unrelated classes can't be."""
     values = source_of(ctx.api).items(ctx.args[0][0]) if ctx.args and ctx.args[0] else None
     kinds: list[nodes.TypeInfo] = []
     for value in values or ():
@@ -115,7 +115,7 @@ def loader(ctx: FunctionSigContext) -> CallableType:
 
 
 def loaded(ctx: FunctionContext) -> Type:
-    """What a `DataLoader` of instances gives is known where this package puts them together."""
+    """The type of a `DataLoader` of instances is known where this package puts them together."""
     made = get_proper_type(ctx.default_return_type)
     collates = dict(zip(ctx.callee_arg_names, ctx.args, strict=True)).get("collate_fn") or ()
     if not isinstance(made, Instance) or all(

@@ -1,6 +1,6 @@
-"""What stands in a pipeline: typed modules, class-to-class modules and chains, other pipelines, and parts of them.
+"""What is in a pipeline: typed modules, class-to-class modules and chains, other pipelines, and parts of them.
 
-It follows `nn/typed/_sequential.py` and `nn/typed/_subsequence.py`; what is not known is None. What
+It follows `nn/typed/_sequential.py` and `nn/typed/_subsequence.py`; something that is not known is None. What
 a name of another file stands for is read from its type, see `_carried`.
 """
 

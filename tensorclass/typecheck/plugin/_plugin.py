@@ -1,4 +1,4 @@
-"""The hooks of mypy and what answers them. Whatever goes wrong in an answer, mypy's own type stands."""
+"""The hooks of mypy and what answers them. Whatever goes wrong in an answer, mypy's own type is used."""
 
 from __future__ import annotations
 

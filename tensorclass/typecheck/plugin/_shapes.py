@@ -30,7 +30,7 @@ _OPTIONS = ("dtype", "device", "requires_grad", "layout", "pin_memory", "generat
 
 @dataclass(frozen=True)
 class TensorFacts:
-    """Which dtypes a tensor may have, and its sizes; None for what is not known."""
+    """Which dtypes a tensor may have, and its sizes; None for something that is not known."""
 
     dtypes: frozenset[str] | None
     shape: Shape | None
@@ -123,7 +123,7 @@ def _created(source: Source, name: str, call: nodes.CallExpr) -> TensorFacts | N
 
 
 def _filled(source: Source, name: str, call: nodes.CallExpr, named: dict[str, nodes.Expression]) -> TensorFacts | None:
-    """`full`, `eye`, `arange`, `randint` and `randperm`, whose arguments are no sizes alone."""
+    """`full`, `eye`, `arange`, `randint` and `randperm`, whose arguments are not only sizes."""
     positional = [value for value, kind in zip(call.args, call.arg_kinds, strict=True) if kind == nodes.ARG_POS]
     integer = frozenset({"int64"})
     if name == "full":

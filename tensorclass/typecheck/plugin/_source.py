@@ -51,7 +51,7 @@ class Source:
         self.bindings: dict[nodes.Node, list[nodes.Expression | None]] = {}
         """The values that a variable is bound to; None for one that is not an expression, such as a loop variable."""
         self.uses: dict[nodes.Node, list[nodes.Node]] = {}
-        """What stands around each mention of a variable."""
+        """What is around each mention of a variable."""
         self.assigned: dict[nodes.Node, nodes.Expression] = {}
         """The value assigned to an attribute or item."""
         self.deleted: set[nodes.Node] = set()

@@ -27,7 +27,7 @@ _PARAMETERS = ("module", "in_fields", "out_fields")
 
 @dataclass(frozen=True)
 class Stage:
-    """The fields of one module; None for what is not known."""
+    """The fields of one module; None for something that is not known."""
 
     reads: list[Ref | None] | None
     writes: list[Ref | None] | None

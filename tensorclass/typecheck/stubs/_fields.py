@@ -1,4 +1,4 @@
-"""What the typed classes of a module declare, inherited fields included, read from the source alone."""
+"""What the typed classes of a module declare, inherited fields included, read only from the source."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FieldLine:
     init: bool = True
     kw_only: bool = False
     stored: bool = True
-    """False for an argument of `__post_init__` alone."""
+    """False for an argument of only `__post_init__`."""
 
 
 class Fields(NamedTuple):

@@ -116,7 +116,7 @@ def _name_of(module: Module, full: str) -> str:
 
 
 def declared(module: Module, node: ast.ClassDef, line: ast.AnnAssign) -> str:
-    """A line of the body; a default that is no plain value is `...`."""
+    """A line of the body; a default that is not a plain value is `...`."""
     file, value = module.file, line.value
     if file.full_name(line.annotation).rpartition(".")[2] in NO_FIELDS:
         return file.statement(line)
@@ -209,7 +209,7 @@ def _is_generic(module: Module, node: ast.ClassDef) -> bool:
 
 
 def _keys(module: Module, fields: Iterable[FieldLine], path: tuple[str, ...] = ()) -> Iterator[tuple[str, FieldLine]]:
-    """The keys of a class as types, with those in nested classes of the same file; whatever stands below others."""
+    """The keys of a class as types, with those in nested classes of the same file; whatever is below others."""
     stored = [(field, [f'_Literal["{name}"]' for name in (*path, field.name)]) for field in fields if field.stored]
     yield from ((f"tuple[{', '.join(key)}]" if path else key[0], field) for field, key in stored)
     for field, key in stored:

@@ -21,7 +21,7 @@ Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class StubError(TensorClassError):
-    """A file of which no stub can be made."""
+    """A file without a possible stub."""
 
 
 def _decoded(content: bytes) -> str:
@@ -38,7 +38,7 @@ class SourceFile:
         name: Its dotted name; by default what the folders with an `__init__.py` around it say.
 
     Raises:
-        StubError: for a file that can't be read or is no Python.
+        StubError: for a file that can't be read or is not Python.
     """
 
     def __init__(self, path: Path, name: str | None = None) -> None:
@@ -113,7 +113,7 @@ class SourceFile:
         return dedented(self.text_of(node) + comment, node.col_offset)
 
     def head(self, node: Definition) -> tuple[str, str]:
-        """What stands before the body, `def f(x: int) -> str`, and the comment for a checker behind the colon."""
+        """What is before the body, `def f(x: int) -> str`, and the comment for a checker behind the colon."""
         first = node.body[0]
         decorators: list[ast.expr] = getattr(first, "decorator_list", [])
         start = min([(first.lineno, first.col_offset), *[(d.lineno, d.col_offset - 1) for d in decorators]])
@@ -139,7 +139,7 @@ class Project:
         """A file by its path.
 
         Raises:
-            StubError: for a file that can't be read or is no Python.
+            StubError: for a file that can't be read or is not Python.
         """
         file = SourceFile(path)
         self._modules[str(root_of(path)), file.name] = file

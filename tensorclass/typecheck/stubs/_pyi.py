@@ -32,14 +32,14 @@ class Stubs:
         self.declarations = Declarations(self.project)
         self.checker = ClassCheck(self.declarations)
         self.findings: list[Finding] = []
-        """The wrong declarations in the files of which stubs were made."""
+        """The wrong declarations in the files that got stubs."""
         self.strict_keys = strict_keys
 
     def stub(self, path: Path) -> str | None:
         """The stub of a file; None for one without typed classes.
 
         Raises:
-            StubError: for a file that can't be read or is no Python.
+            StubError: for a file that can't be read or is not Python.
         """
         file = self.project.open(path)
         nodes = (node for node in ast.walk(file.tree) if isinstance(node, ast.ClassDef))

@@ -79,7 +79,7 @@ class Bound:
 
 
 def is_for_checkers(node: ast.If) -> bool:
-    """Whether a block is there for checkers alone."""
+    """Whether a block is there only for checkers."""
     return ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
 
 
@@ -132,7 +132,7 @@ class SourceReader:
         try:
             return self.read(file, ast.parse(text.strip(), mode="eval").body)
         except SyntaxError:
-            raise WrongAnnotation(f'"{text}" is no type') from None
+            raise WrongAnnotation(f'"{text}" is not a type') from None
 
     def _union(self, file: SourceFile, items: list[ast.expr]) -> Said:
         flat = [part for item in items for part in _members(item)]
@@ -174,7 +174,7 @@ class SourceReader:
         return replace(field, dtype=dtype or field.dtype, open=field.open or dtype is None)
 
     def _shaped(self, field: Declared, items: list[ast.expr]) -> Declared:
-        """A field with the shape that stands behind its type."""
+        """A field with the shape that is behind its type."""
         text = items[0].value if len(items) == 1 and isinstance(items[0], ast.Constant) else None
         if text is None:
             return replace(field, open=True)
@@ -185,7 +185,7 @@ class SourceReader:
 
 
 def items_of(node: ast.expr) -> list[ast.expr]:
-    """What stands between brackets."""
+    """What is between brackets."""
     return node.elts if isinstance(node, ast.Tuple) else [node]
 
 

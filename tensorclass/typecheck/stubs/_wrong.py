@@ -1,4 +1,4 @@
-"""Wrong declarations of typed classes, found in the source alone; about what is not certain it is silent."""
+"""Wrong declarations of typed classes, found only in the source; uncertain cases give none."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Finding(NamedTuple):
-    """A wrong declaration: where it stands, and what to do about it."""
+    """A wrong declaration: where it is, and what to do about it."""
 
     path: Path
     line: int
@@ -157,7 +157,7 @@ class ClassCheck:
                 yield keyword.value.lineno, rules.wrong_value(keyword.arg or "", keyword.value.value)
 
     def _may_be(self, cls: Class, option: str, certainly: bool) -> bool:
-        """Whether a class, or a parent of it, has an option; what is not known is the opposite of `certainly`."""
+        """Whether a class, or a parent of it, has an option; an unknown one is the opposite of `certainly`."""
         given = {keyword.arg: keyword.value for keyword in (*cls[1].keywords, *self._given(cls))}
         value = given.get(option)
         if value is not None or None in given:
@@ -216,7 +216,7 @@ class ClassCheck:
         return ()
 
     def _value(self, cls: Class, row: FieldRow) -> Iterator[str]:
-        """What is wrong with what stands on the right."""
+        """The faults of what is on the right."""
         value, name = row.field.line.value, self.reader.bound(cls[0]).name
         given = {k.arg: k.value for k in value.keywords} if isinstance(value, ast.Call) else {}
         if value is not None and name(value) == PRODUCED:
