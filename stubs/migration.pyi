@@ -25,7 +25,7 @@ def networks() -> tuple[nn.Module, nn.Module]:
 def most_likely(logits: Tensor) -> Tensor:
     """The grower with the highest score."""
 def keyed(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
-    """The program as it was: strings say what is read and written, and nothing says what stands there."""
+    """The program as it was: strings say what is read and written, and nothing says what is there."""
 
 class Wine(_t.Declared, TensorClass):
     """One wine, and who made it."""
