@@ -20,7 +20,7 @@ from tests._sources import PACKAGE, ROOT
 _VERB = r"(?:is|are|was|were|has|have|can|can't|may|must|stays|comes|goes|holds|follows|gives|needs|belongs|keeps)"
 PHRASES = {
     "stands": r"\b[Ss]tands?\b(?!-in| for\b| in for\b)",
-    "is no X": r"(?<![Tt]here )\b(?:is|are|was|were|be) no (?!longer\b|more\b|less\b|matter\b|one\b)\w+",
+    "is no X": r"(?<![Tt]here )\b(?:is|are|was|were|be) no (?!longer\b|more\b|less\b|matter\b|one\b)",
     "of which": r"\bof which\b",
     "what as a subject": rf"(?:^|(?<=[.;:] ))What\b[^.?!;:|]*?\b{_VERB}\b[^.?!;:|]*?\b{_VERB}\b",
     "what is not": r"\bwhat (?:is|are|was) (?:no|not)\b",

@@ -240,7 +240,7 @@ def _from_lists(value: Any, family: DTypeFamily, cast: bool, json: bool) -> Tens
     if array.size and not cast:
         if (kind == "b") != (target is torch.bool):
             given = "booleans" if kind == "b" else "numbers"
-            raise Inexact(f'{given} are no {family}; nothing is converted without `coerce="cast"`')
+            raise Inexact(f'{given} are not {family}; nothing is converted without `coerce="cast"`')
         # numpy takes a boolean among numbers for 0 or 1
         if kind != "b" and b"\1" in ((array == 0) | (array == 1)).tobytes() and _holds_booleans(value):
             raise Inexact('booleans are among the numbers; nothing is converted without `coerce="cast"`')

@@ -20,7 +20,7 @@ def widening(child: FieldSpec, parent: FieldSpec, table: DimMap) -> str:
     if child.optional and not parent.optional:
         return "the parent's field is never None"
     if child.kind != parent.kind:
-        return f"a {child.kind} field is no {parent.kind} field"
+        return f"a {child.kind} field is not a {parent.kind} field"
     if child.kind in (*TENSOR_KINDS, "ragged"):
         return _tensor_widening(child, parent, table)
     if child.kind == "nested":

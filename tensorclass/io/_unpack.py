@@ -346,7 +346,7 @@ class Unpacker:
             return spec.adapter.validate_json(json.dumps(value))
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            raise SchemaError(f"{self.path}: field `{join_path(key)}` is no {spec}: {first['msg']}") from None
+            raise SchemaError(f"{self.path}: field `{join_path(key)}` is not {spec}: {first['msg']}") from None
         except (ValueError, RecursionError, TypeError) as error:
             raise self.wrong(key, f"its value can't be read: {error!s:.120}") from None
 

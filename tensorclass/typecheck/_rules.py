@@ -128,7 +128,7 @@ def widening(child: Declared, parent: Declared, table: DimMap) -> str:
         return "the parent's field is never None"
     if child.kind != parent.kind:
         own, other = (_WORDS.get(kind, kind) for kind in (child.kind, parent.kind))
-        return f"a {own} field is no {other} field"
+        return f"a {own} field is not a {other} field"
     outer, inner = parent.dtypes, child.dtypes
     if outer is not None and (inner is None or not inner <= outer):
         return f"the dtype {child.dtype or 'of any Tensor'} is not within {parent.dtype}"
@@ -137,7 +137,7 @@ def widening(child: Declared, parent: Declared, table: DimMap) -> str:
         return f'{own} is not within "{parent.dims}"'
     if child.type is None or parent.type is None or _is_below(child.type, parent.type):
         return ""
-    return f"{child.type} is no {parent.type}"
+    return f"{child.type} is not a {parent.type}"
 
 
 def _is_below(child: str, parent: str) -> bool:

@@ -83,7 +83,7 @@ def test_text_reads_back(words):
         ("h%2", r"the operators are \+ - \* //"),
         ("h//0", "divided by zero"),
         ("#h", "broadcasting"),
-        ("h=3", "write the size or the name alone"),
+        ("h=3", "write only the size or only the name"),
         ("?h", "not part of the grammar"),
         ("{h}", "not variables"),
         ("(h", "this is not a dim"),

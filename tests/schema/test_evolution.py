@@ -74,7 +74,7 @@ def test_two_names_of_one_field():
             **{name: value for name, value in OLD.items() if name != "pixels"},
             **dict.fromkeys(names, OLD["pixels"]),
         }
-        with pytest.raises(SchemaError, match="both are this field: give `image` alone") as caught:
+        with pytest.raises(SchemaError, match="both are this field: give only `image`") as caught:
             Digits.from_dict(entries)
         assert all(f"`{name}`" in str(caught.value) for name in names)
     with pytest.raises(ValidationError, match="both are this field"):

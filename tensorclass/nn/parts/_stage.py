@@ -60,7 +60,7 @@ class Stage:
     update: bool
     location: Location
     function: Callable[..., Any] | None
-    """The callable, when it is no `nn.Module` and no method of one."""
+    """The callable, when it is not an `nn.Module` or a method of one."""
     method: str | None
     """The method of the registered module that is called; None for the module itself."""
     how: How
