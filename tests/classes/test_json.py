@@ -398,7 +398,7 @@ def test_booleans_among_numbers(values):
         with pytest.raises(Inexact, match="booleans are among the numbers"):
             decode(values, family)
     assert decode(values, family_of(torch.float32), cast=True).dtype is torch.float32
-    with pytest.raises(Inexact, match="no Bool"):
+    with pytest.raises(Inexact, match="not Bool"):
         decode(values, family_of(torch.bool))
 
 
