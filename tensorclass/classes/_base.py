@@ -45,7 +45,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     """The primitives of a container, delegated to the store and held to the schema.
 
     A typed batch has no `__iter__`: Python iterates over it by index. Trainers that look for a batch size
-    (Lightning's `self.log`) walk into whatever is `Iterable` down to single rows; what is not, and is a dataclass, they
+    (Lightning's `self.log`) walk into whatever is `Iterable` down to single rows; other dataclasses they
     read field by field.
     """
 

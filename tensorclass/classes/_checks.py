@@ -132,7 +132,7 @@ def _store_check(self: Any, key: str, value: Any) -> Any:
 
 
 def _as_stored(spec: FieldSpec, value: Any, store: Any) -> Any:
-    """A checked value as a store takes it; a list of numbers is no tensor where none is declared."""
+    """A checked value as a store takes it; a list of numbers is not a tensor where none is declared."""
     entry = to_entry(spec, value, store._batch_size)
     plain = spec.kind in ("value", "any") and not isinstance(entry, (Tensor, TensorCollection, Node))
     return entry if plain else store._check(spec.name, entry)
@@ -170,7 +170,7 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         tensordict = TensorDict(tensordict)
     if not isinstance(tensordict, TensorCollection):
         given = f"{type(tensordict).__name__} {tensordict!r:.60}"
-        problem = Problem("from_tensordict", "a container to stand over", given, "give a TensorDict or a mapping")
+        problem = Problem("from_tensordict", "a container to wrap", given, "give a TensorDict or a mapping")
         raise SchemaError.of(cls.__name__, [problem])
     store: Any = store_of(tensordict)
     for key, value in extra.items():
@@ -261,7 +261,7 @@ def accept(self: Any, new: Sequence[Tensor], op: str) -> None:
 
 
 def _casts_freely(value: Any, dtype: torch.dtype) -> bool:
-    """Whether no declaration in a container, or in what it holds, stands against a cast."""
+    """Whether no declaration in a container, or in what it holds, refuses a cast."""
     facts = getattr(type(value), "__tensorclass__", None)
     if facts is not None and dtype not in facts.casts:
         return False

@@ -1,4 +1,4 @@
-"""What is decided about a typed class once, when it is built, and read by every operation afterwards."""
+"""Facts about a typed class: decided once, when it is built, and read by every operation afterwards."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Facts(NamedTuple):
         attributes: the names that are set through descriptors, fields included.
         setters: the setters of the fields; none of a frozen class.
         checks: the names of the checks of whole instances.
-        checked: values are looked into: dtype and shape alone do not say that one is right.
+        checked: values are looked into: dtype and shape do not say that one is right.
         direct: the constructor does no more than reading does.
         post_init: `__post_init__` runs in `replace` too.
-        spread: the fields of which one value may stand for all elements.
-        casts: the dtypes that no field stands against, nested classes aside.
+        spread: the fields that may have one value for all elements.
+        casts: the dtypes that no field is against, nested classes aside.
         rigid: tensors have literal event shapes and exact dtypes: those under one key are alike in all instances.
         floats: declared dtypes are exact and floating, so that arithmetic among instances and numbers keeps them.
         lengths: the length of a ragged field has a name that another field has too.

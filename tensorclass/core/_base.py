@@ -1,4 +1,4 @@
-"""TensorCollection: the primitives that a container supplies and the few properties that follow from them alone."""
+"""TensorCollection: the primitives that a container supplies and the few properties that follow only from them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Named(Protocol[N_co]):
 
 
 class Has(Protocol[N_contra]):
-    """For checkers: what has an attribute of this name, which everything may have of which no stub says more."""
+    """For checkers: what has an attribute of this name, which anything without a better stub may have."""
 
     def __delattr__(self, name: N_contra, /) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # narrower than that of `object`
 
@@ -95,7 +95,7 @@ class TensorCollection(Items):
     if TYPE_CHECKING:
 
         def __exactly__(self, other: Self, /) -> Self:
-            """Fits the `Exactly` of this class alone, not that of a parent."""
+            """Fits only the `Exactly` of this class, not that of a parent."""
             ...
 
     # ---- what a container supplies -------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class TensorCollection(Items):
         return self._entries()
 
     def _outline(self) -> dict[str, Any]:
-        """The entries for whoever asks for keys and classes alone: in a stack, values of one member."""
+        """The entries for whoever asks only for keys and classes: in a stack, values of one member."""
         return self._live()
 
     def _printable(self) -> dict[str, Any]:
@@ -361,7 +361,7 @@ class TensorCollection(Items):
         """The batch size, or its entry at one batch dim.
 
         Raises:
-            BatchDimError: when `dim` is no batch dim.
+            BatchDimError: when `dim` is not a batch dim.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict(a=torch.zeros(3, 4), batch_size=[3]).size(0)
@@ -528,7 +528,7 @@ def check_names(names: Sequence[str | None] | None, ndim: int) -> Names:
 
 
 def traced_as(plain: Callable[..., Any]) -> Callable[[F], F]:
-    """Have dynamo trace another function in place of one that it can't read, or that is fast in eager code alone."""
+    """Have dynamo trace another function in place of one that it can't read, or that is fast only in eager code."""
 
     def decorate(fast: F) -> F:
         fast._torchdynamo_inline = plain  # type: ignore[attr-defined]  # what torch.jit says it by
@@ -541,7 +541,7 @@ def settle(cls: type) -> None:
     """Put the methods that a class inherits into its own namespace.
 
     Dynamo guards every class in which it looks a name up in vain, and Python walks as far where its cache of types
-    misses. What users derive is left alone, so that their own bases are asked before and after as they always were.
+    misses. Classes of users are left unchanged, so that their own bases are asked before and after as they always were.
     """
     for name in dir(cls):
         owner = next((base for base in cls.__mro__ if name in vars(base)), object)

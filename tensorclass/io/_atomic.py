@@ -55,7 +55,7 @@ def refuse_special(mode: int, path: str) -> None:
     """
     kind = stat.S_IFMT(mode)
     if kind != stat.S_IFREG:
-        raise OSError(_ERRORS.get(kind, errno.EINVAL), f"{_KINDS.get(kind, 'no file')} in the place of a file", path)
+        raise OSError(_ERRORS.get(kind, errno.EINVAL), f"{_KINDS.get(kind, 'no file')} in place of a file", path)
 
 
 def open_file(path: str, write: bool = False) -> tuple[int, int]:
@@ -115,7 +115,7 @@ class Target:
         self._folder_fd = self.fd = -1
 
     def start(self) -> None:
-        """Open the folder and the temporary file; refuse a target that is no file."""
+        """Open the folder and the temporary file; refuse a target that is not a file."""
         with naming(self.folder or "."):
             self._folder_fd = os.open(self.folder or ".", _FOLDER)
         with naming(self.path):
@@ -188,7 +188,7 @@ class Target:
             os.unlink(name, dir_fd=self._folder_fd)
 
     def commit(self) -> None:
-        """Bring the file to the disk and put it in its place."""
+        """Bring the file to the disk and put it where it belongs."""
         with naming(self.path, "while bringing the file to the disk"):
             os.fsync(self.fd)
         with naming(self.path):
@@ -198,7 +198,7 @@ class Target:
             os.fsync(self._folder_fd)
 
     def end(self) -> None:
-        """Close what is open; remove the temporary file unless it is in its place."""
+        """Close what is open; remove the temporary file unless it is where it belongs."""
         if self.fd >= 0:
             if self.temporary and os.getpid() == self._owner:  # a forked child leaves it to its parent
                 with suppress(OSError):
@@ -228,7 +228,7 @@ def replacing(path: str, sweep: bool = True, settle: Callable[[Target], None] = 
     Args:
         path: the file.
         sweep: remove temporary files of dead processes, which lists the folder.
-        settle: what puts the file in its place.
+        settle: what puts the file where it belongs.
 
     Raises:
         OSError: with the path; the old file is untouched, and nothing else is left behind.
@@ -253,7 +253,7 @@ def replacing_folder(path: str) -> Iterator[str]:
     with naming(path), suppress(FileNotFoundError):
         kind = stat.S_IFMT(os.lstat(path).st_mode)
         if kind != stat.S_IFDIR:
-            raise NotADirectoryError(errno.ENOTDIR, f"{_KINDS.get(kind, 'a file')} in the place of a folder", path)
+            raise NotADirectoryError(errno.ENOTDIR, f"{_KINDS.get(kind, 'a file')} in place of a folder", path)
     with scratch(path) as temporary:
         yield temporary
         with naming(path, "while bringing the folder to the disk"):
@@ -298,7 +298,7 @@ def _sync(path: str) -> None:
 
 
 def _exchange(new: str, path: str) -> None:
-    """Put a folder in the place of another one, which gets its name, in one step where the system has one."""
+    """Put a folder in place of another one, which gets its name, in one step where the system has one."""
     if not os.path.lexists(path):
         os.rename(new, path)
     elif not exchange(new, path):
@@ -322,7 +322,7 @@ def make_folder(path: str) -> None:
         with suppress(FileExistsError):  # another process was faster
             os.mkdir(path)
         if not os.path.isdir(path):
-            raise NotADirectoryError(errno.ENOTDIR, "a file in the place of a folder", path)
+            raise NotADirectoryError(errno.ENOTDIR, "a file in place of a folder", path)
         _sync(parent)
 
 

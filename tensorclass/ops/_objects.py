@@ -78,7 +78,7 @@ def meet_objects(self: Any, result: Any, other: Any, op: str, filled: bool) -> N
 
 
 def answer(result: Any, same: bool) -> None:
-    """Put what a comparison says of objects that are the same on both sides in their place."""
+    """Put what a comparison says of objects that are the same on both sides where it belongs."""
     store = store_of(result)
     if store._stacked:
         for member in store._members:

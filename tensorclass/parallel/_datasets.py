@@ -63,7 +63,7 @@ class How(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A dataset that is written: where, of which rows, and more about it that a call which goes on asks for."""
+    """A dataset that is written: where, from what rows, and more about it that a call which goes on asks for."""
 
     out: Any
     order: Order

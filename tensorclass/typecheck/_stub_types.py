@@ -38,14 +38,14 @@ RaggedGiven: TypeAlias = "RaggedTensor | Elements | Tensor"
 Untyped: TypeAlias = "TensorDictBase | Tensor | complex | np.number[Any] | np.bool_ | Mapping[str, Any]"
 """What meets an instance besides those of its class."""
 OtherKey: TypeAlias = "FieldPath | Tensor"
-"""A key that is no string and no path of strings; a checker sees `Digits.image` as a tensor."""
+"""A key that is not a string or a path of strings; a checker sees `Digits.image` as a tensor."""
 Reference: TypeAlias = "OtherKey | PerElement[Any] | PerElementValues[Any] | RaggedTensor | None"
 """What a reference on a class may look like."""
 OtherSubscript: TypeAlias = "FieldPath"
 
 
 class Changed(Generic[K, P]):
-    """`replace` with the fields of a class; a subclass, of which the stub may know nothing, takes what it likes."""
+    """`replace` with the fields of a class; a subclass, which the stub may not know, takes what it likes."""
 
     @overload
     def __get__(self, instance: Exactly[K], owner: type[T]) -> Callable[P, T]: ...
@@ -120,7 +120,7 @@ class Refused:
 
 
 class Frozen:
-    """Stands before the base of a frozen class: whatever writes takes an argument that nothing is."""
+    """Comes before the base of a frozen class: whatever writes takes an argument that nothing is."""
 
     def __init_subclass__(cls, **options: Any) -> None: ...
 

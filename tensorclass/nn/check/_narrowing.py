@@ -14,7 +14,7 @@ from ._known import Place
 from ._unify import Rest, Term, Terms, Unifier
 
 Seen = dict[Polynomial, tuple[str, Term, str]]
-"""Where a size stands first, what is declared there, and the guard against None there."""
+"""Where a size is first, what is declared there, and the guard against None there."""
 
 
 def narrowing(report: Report) -> tuple[list[str], dict[str, Any]]:

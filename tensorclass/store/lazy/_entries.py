@@ -80,7 +80,7 @@ class Snapshot(Entries, MutableMapping[str, Any]):
 
 
 class Uneven(Entry):
-    """An entry as it prints where no tensor shows it: -1 stands where members differ."""
+    """An entry as it prints where no tensor shows it: -1 is where members differ."""
 
     __slots__ = ("dtype", "shape")
 
@@ -240,7 +240,7 @@ def common_size(sizes: Sequence[torch.Size]) -> tuple[int, ...]:
 
 
 def shape_of(stack: Any, key: str) -> torch.Size | None:
-    """The shape of a tensor entry, -1 where members differ; None for what is no tensor or differs in rank."""
+    """The shape of a tensor entry, -1 where members differ; None for other entries and for different ranks."""
     shapes = [_shape(member, key) for member in stack._members]
     ranks = {None if shape is None else len(shape) for shape in shapes}
     if len(ranks) != 1 or None in ranks:

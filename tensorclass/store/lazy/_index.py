@@ -235,7 +235,7 @@ class LazyIndex(LazyWrites):
         return [(Later(member, rest), member._plan(source, prefix, rest, size, wanted), prefix)]  # type: ignore[list-item]  # commits as a node does
 
     def _plan_back(self, index: Any, source: Any, prefix: Path, wanted: list[Path] | None) -> list[Copy]:
-        """Write to a stacked copy first, then copy it back: for an index that no member can be asked alone."""
+        """Write to a stacked copy first, then copy it back: for an index that no single member can answer."""
         dense = self._solid()
         parts = normalise(index, dense._batch_size)
         plan = dense._plan(source, prefix, parts, indexed(dense._batch_size, parts), wanted)
@@ -306,7 +306,7 @@ def _position_of(parts: Sequence[Any], dim: int) -> int:
 
 
 def _separated(parts: Sequence[Any]) -> bool:
-    """Whether dims stand between index tensors, so that what they pick comes first in the result."""
+    """Whether dims are between index tensors, so that what they pick comes first in the result."""
     where = [i for i, part in enumerate(parts) if isinstance(part, Tensor)]
     between = parts[where[0] : where[-1]] if where else ()
     return any([part is None or isinstance(part, slice) for part in between])
