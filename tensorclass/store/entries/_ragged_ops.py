@@ -23,7 +23,7 @@ def mask_of(lengths: Tensor) -> Tensor:
 
 
 class RaggedOps(Pointing):
-    """Methods of `RaggedTensor` over its rows, which stand one after another in `values`."""
+    """Methods of `RaggedTensor` over its rows, which are one after another in `values`."""
 
     __slots__ = ()
     _instead = "`apply(function)` is for all rows, `pad()` gives a tensor, `item()` one element, `tolist()` all of them"
@@ -122,7 +122,7 @@ class RaggedOps(Pointing):
             keep: bool `[total]`, one for each row of `values`; or a function that makes it of `values`.
 
         Raises:
-            StructureError: for what is not such a mask.
+            StructureError: for something that is not such a mask.
 
         >>> import torch
         >>> from tensorclass import RaggedTensor
