@@ -71,11 +71,11 @@ print(batch[1.5])  # E: call-overload | reportArgumentType, reportCallIssue | Ba
 # ---- wrong: an index that is a dict
 print(batch[{"x": 1}])  # E: call-overload | reportArgumentType, reportCallIssue | BatchIndexError | ty: invalid-argument-type | pyrefly: bad-index
 # ---- wrong: an operand that is a text
-print(batch + "1")  # E: operator | reportOperatorIssue | TypeError | mypy+stubs: arg-type | ty: unsupported-operator | pyrefly: unsupported-operation
+print(batch + "1")  # E: operator | reportOperatorIssue | TypeError | ty: unsupported-operator | pyrefly: unsupported-operation
 # ---- wrong: an operand that is a text, on the left
-print("1" - batch)  # E: operator | reportOperatorIssue | TypeError | mypy+stubs: arg-type | ty: unsupported-operator | pyrefly: unsupported-operation
+print("1" - batch)  # E: operator | reportOperatorIssue | TypeError | ty: unsupported-operator | pyrefly: unsupported-operation
 # ---- wrong: an operand that is a list
-print(batch * [1])  # E: operator | reportOperatorIssue | TypeError | mypy+stubs: arg-type | ty: unsupported-operator | pyrefly: unsupported-operation
+print(batch * [1])  # E: operator | reportOperatorIssue | TypeError | ty: unsupported-operator | pyrefly: unsupported-operation
 # ---- wrong: an operand in place
 moved += "1"  # E: arg-type | reportOperatorIssue | TypeError | ty: unsupported-operator | pyrefly: unsupported-operation
 # ---- wrong: an operator that containers do not have
