@@ -146,7 +146,8 @@ class InplaceOps(IndexOps):
         if type(key) is str:
             if self._layered:
                 self._refuse_frozen("write in place", key)
-            leaf = self._live().get(key)
+            entries = self._live()
+            leaf = entries.get(key) if entries is self._live() else None  # else they are read anew: copies
             if type(leaf) is Tensor and takes(leaf, value):
                 leaf.fill_(value)
                 return self
