@@ -13,7 +13,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .NOTPARALLEL:
-.PHONY: help demo test lint types generated unit slow bench typing-report docs format clean
+.PHONY: help demo test lint types generated unit slow bench typing-report matrix docs format clean
 
 help:
 	@echo "demo    run examples/digits.py"
@@ -21,6 +21,7 @@ help:
 	@echo "slow    the slow tests, with many hypothesis examples"
 	@echo "bench   speed against the anchor and raw torch"
 	@echo "typing-report  what each type checker sees of the programs of the tests and of the pages"
+	@echo "matrix  part of the tests with the oldest and newest versions of what the package needs"
 	@echo "docs    build the site in build/docs"
 	@echo "format  rewrite sources as ruff wants them"
 	@echo "clean   remove caches and build products (not $(VENV))"
@@ -54,6 +55,7 @@ test: lint types generated unit
 lint: $(VENV)/.stamp-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.test_plain_words
 
 types: $(VENV)/.stamp-test
 	$(BIN)/mypy
@@ -75,6 +77,9 @@ bench: $(VENV)/.stamp-test
 
 typing-report: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.typing --report
+
+matrix: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.matrix $(ARGS)
 
 docs: $(VENV)/.stamp-docs
 	$(MKDOCS) build --strict --config-file docs/site/mkdocs.yml

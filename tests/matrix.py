@@ -25,8 +25,8 @@ SUITES = ("tests/schema", "tests/classes", "tests/core", "--ignore=tests/classes
 TOOLS = ("pytest>=8", "hypothesis", "annotated-types", "ipython", "jaxtyping", "tensordict==0.15.3", "setuptools")
 """What these tests import."""
 ROWS = (
-    {"numpy": "1.26.4", "pydantic": "2.7.0", "typing_extensions": "4.10.0"},
-    {"numpy": "2.*", "pydantic": "2.7.0", "typing_extensions": "4.10.0"},
+    {"numpy": "1.26.4", "pydantic": "2.9.2", "typing_extensions": "4.10.0"},
+    {"numpy": "2.*", "pydantic": "2.9.2", "typing_extensions": "4.10.0"},
     {"numpy": "1.26.4", "pydantic": "2.*", "typing_extensions": "4.*"},
     {"numpy": "2.*", "pydantic": "2.*", "typing_extensions": "4.*"},
 )
