@@ -2,7 +2,7 @@
 
 Each combination gets an environment under `build/matrix`, with torch for the CPU, and runs a part of the tests there. A
 version that the package index does not have is a row that says so. The CPU builds of torch for other Pythons and
-versions are on an index of PyTorch: `PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make matrix`.
+versions are on an index of PyTorch, which `PIP_EXTRA_INDEX_URL` may name.
 """
 
 from __future__ import annotations
