@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -118,35 +119,32 @@ def test_queues(kind: str, method: str) -> None:
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_other_start_methods(method: str, channel: str) -> None:
     """The same through queues and pipes to processes that inherit nothing: with text, ragged, nested and stacked."""
-    before = sorted(os.listdir("/dev/shm"))
     context = mp.get_context(method)
-    if channel == "queue":
-        there, back = context.SimpleQueue(), context.SimpleQueue()
-        process = context.Process(target=_change_all, args=(there.get, back.put))
-        send, receive = there.put, back.get
-    else:
-        here, other = context.Pipe()
-        process = context.Process(target=_change_all, args=(other.recv, other.send))
-        send, receive = here.send, here.recv
+    here, other = context.Pipe()
+    there = context.SimpleQueue() if channel == "queue" else None
+    process = context.Process(target=_change_all, args=(there.get if there else other.recv, other.send))
+    send = there.put if there else here.send
     process.start()
+    other.close()  # the end of the process is the end of the pipe
     for kind, batch in containers().items():
         batch.share_memory_()
         send(batch)
-        what, name, shared = receive()
+        what, name, shared = here.recv()
         assert (what, shared) == (type(batch).__name__, True), kind
         assert name == (batch.name.tolist() if kind == "typed" else None)
         first = batch.get("label" if kind == "typed" else "a")[0] if kind != "lazy" else batch[0].get("a")
         assert first.item() == 77, kind
         if kind == "typed":
-            assert batch.words[1].tolist() == [55.0, 55.0]
+            assert batch.words.values[:3].tolist() == [55.0, 55.0, 1.0]
     send(None)
     process.join()
     del batch, first
     gc.collect()
-    assert sorted(os.listdir("/dev/shm")) == before
+    assert [name for name in os.listdir("/dev/shm") if name.startswith(f"torch_{os.getpid()}_")] == []
 
 
 def _change_all(receive: Any, send: Any) -> None:
+    threading.Timer(60, os._exit, (1,)).start()  # a test that fails does not wait for ever
     while (batch := receive()) is not None:
         typed = isinstance(batch, Item)
         if isinstance(batch, TensorDict | Item):
@@ -154,8 +152,9 @@ def _change_all(receive: Any, send: Any) -> None:
         else:  # members of a lazy stack
             batch[0].get("a").fill_(77)
         if typed:
-            batch.words[1].fill_(55)
+            batch.words.values[:2] = 55
         send((type(batch).__name__, batch.name.tolist() if typed else None, batch.is_shared()))
+    os._exit(0)
 
 
 def _change(there: Any, back: Any) -> None:
