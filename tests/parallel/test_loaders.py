@@ -119,7 +119,7 @@ def test_queues(kind: str, method: str) -> None:
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_other_start_methods(method: str, channel: str) -> None:
     """The same through queues and pipes to processes that inherit nothing: with text, ragged, nested and stacked."""
-    context = mp.get_context(method)
+    context: Any = mp.get_context(method)
     here, other = context.Pipe()
     there = context.SimpleQueue() if channel == "queue" else None
     process = context.Process(target=_change_all, args=(there.get if there else other.recv, other.send))
