@@ -238,6 +238,7 @@ def test_killed(ending, tmp_path):
         assert writer.stdout is not None
         writer.stdout.readline()
         while not path.exists():
+            assert writer.poll() is None
             time.sleep(0.01)
         time.sleep(0.05 + 0.13 * number)
         writer.send_signal(signal.SIGKILL)
