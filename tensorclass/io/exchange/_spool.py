@@ -40,7 +40,10 @@ def spooled(batches: Iterable[Any], path: str) -> Iterator[Any]:
         spool = _Spool(folder)
         rest: list[Any] = []
         for batch in chain([first, second], given):
-            if rest or not spool.add(take_apart(batch.clone()), len(batch)):
+            parts = take_apart(batch)
+            if not all([tensor.is_contiguous() for tensor in parts.tensors]):  # a default that all rows share
+                parts = take_apart(batch.clone())
+            if rest or not spool.add(parts, len(batch)):
                 rest.append(batch)
         yield cat([*([spool.whole()] if spool.rows else []), *rest]) if rest else spool.whole()
 

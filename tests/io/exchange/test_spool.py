@@ -140,12 +140,12 @@ def test_memory(ending, tmp_path):
     """320 MB go through a process that takes less than half of it."""
 
     class Wide(TensorClass):
-        x: Float32[Tensor, "4096"]
+        x: Float32[Tensor, "1024"]
         label: Int64[Tensor, ""]
 
-    with TensorClassDataset.create(tmp_path / "source", Wide, 1000) as writer:
+    with TensorClassDataset.create(tmp_path / "source", Wide, 4000) as writer:
         for i in range(20):
-            writer.append(Wide(torch.full((1000, 4096), float(i)), torch.full((1000,), i)))
+            writer.append(Wide(torch.full((4000, 1024), float(i)), torch.full((4000,), i)))
     found = subprocess.run(
         [sys.executable, "-c", MEMORY, str(tmp_path / "source"), str(tmp_path / f"data{ending}")], check=True,
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
