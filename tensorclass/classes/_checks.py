@@ -173,6 +173,10 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         problem = Problem("from_tensordict", "a container to wrap", given, "give a TensorDict or a mapping")
         raise SchemaError.of(cls.__name__, [problem])
     store: Any = store_of(tensordict)
+    if not (store._stacked or hasattr(store, "_data")):  # fields are read from what it holds
+        given = f"{type(store).__name__}, which reads its entries anew each time"
+        problem = Problem("from_tensordict", "a container in memory", given, "pass `value.to_tensordict()`")
+        raise SchemaError.of(cls.__name__, [problem])
     for key, value in extra.items():
         store.set(key, value)
     if store._stacked:

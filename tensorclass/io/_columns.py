@@ -206,7 +206,7 @@ def _form(batch: Any, found: Parts) -> Form | None:
 def _part(value: Any, found: Parts) -> Any:
     if isinstance(value, TensorCollection):
         return _form(value, found)
-    nested = isinstance(value, Tensor) and value.is_nested
+    nested = bool(isinstance(value, Tensor) and value.is_nested)
     if nested and (value.layout is not torch.jagged or value.lengths() is not None or value.requires_grad):
         return None
     if isinstance(value, Tensor) and not nested:

@@ -567,6 +567,15 @@ def test_an_init_of_the_class_is_refused(form: Form) -> None:
             def __init__(self, x: Tensor) -> None:
                 self.x = x
 
+    with pytest.raises(SchemaError, match="__post_init__"):
+
+        @form()
+        class Early(form.base):
+            x: "NotYet"  # type: ignore[name-defined]  # a class that comes later
+
+            def __init__(self, x: Tensor) -> None:
+                self.x = x
+
 
 def test_decorating_something_else() -> None:
     """The decorator takes a class; options are given by keyword and have known names."""

@@ -364,7 +364,7 @@ class PersistentTensorDict(TensorDictBase):
     def _put(self, key: str, value: Any, coded: bool = False) -> None:
         self._writable("write")
         name, group = name_of(key), self._live_group()
-        old = group.get(name, None)
+        old: Any = group.get(name, None)
         if isinstance(value, TensorCollection):
             if isinstance(value, PersistentTensorDict):
                 value = value._twin()

@@ -82,6 +82,30 @@ def test_writes_reach_the_file(backend, tmp_path):
         assert sorted(store.keys(True, True), key=str) == [("b", "c"), "a", "new"]
 
 
+IN_PLACE = {
+    "fill_": (lambda batch: batch.fill_("x", 3.0), [3.0, 3.0, 3.0]),
+    "zero_": (lambda batch: batch.zero_(), [0.0, 0.0, 0.0]),
+    "mul_": (lambda batch: batch.mul_(2), [2.0, 2.0, 2.0]),
+    "set_at_": (lambda batch: batch.set_at_("x", 4.0, 1), [1.0, 4.0, 1.0]),
+    "set_": (lambda batch: batch.set_("x", torch.full((3,), 5.0)), [5.0, 5.0, 5.0]),
+    "nested fill_": (lambda batch: batch.fill_(("b", "x"), 6.0), [1.0, 1.0, 1.0]),
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_operations_in_place_reach_the_file(backend, name, tmp_path):
+    """Entries are read anew each time, so an operation in place may not write to what it has read."""
+    operation, expected = IN_PLACE[name]
+    there = TensorDict(x=torch.ones(3), b={"x": torch.ones(3)}, batch_size=[3])
+    with written(backend, tmp_path, there) as store:
+        operation(store)
+    operation(there)
+    with OPEN[backend](tmp_path / f"data.{backend}") as again:
+        assert again["x"].tolist() == expected
+        assert_same(again.to_tensordict(), there)
+
+
 @BACKENDS
 def test_ragged(backend, tmp_path):
     """Entries whose lengths differ, nested tensors of torch too."""
@@ -219,6 +243,8 @@ def test_typed(tmp_path):
     TensorDict(x=torch.ones(3, 5), batch_size=[3]).to_h5(tmp_path / "b.h5").close()
     with pytest.raises(SchemaError, match="5"):
         Point.from_h5(tmp_path / "b.h5")
+    with from_h5(tmp_path / "a.h5") as store, pytest.raises(SchemaError, match="to_tensordict"):
+        Point.from_tensordict(store)
 
 
 def test_from_dict(tmp_path):
