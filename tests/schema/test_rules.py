@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
+import numpy as np
 import pytest
 import torch
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, MultipleOf
 from torch import Tensor
 
-from tensorclass import Ragged, TensorClass, TensorDict, field, schema
-from tensorclass._schema import parse_dims
+from tensorclass import Ragged, RaggedTensor, TensorClass, TensorDict, field, schema
+from tensorclass._schema import infer_batch_size, parse_dims
 from tensorclass._schema._annotations import missing_members
+from tensorclass._schema._check import describe
 from tensorclass._schema._constraints import broken
 from tensorclass._schema._domain import Sizes, dtypes_of, numbers
 from tensorclass._schema._dtypes import Shape, family_of
@@ -247,7 +249,7 @@ def test_what_is_equal_to_nothing_else():
     """Fields, shapes and schemas compare with their like."""
     spec = schema(Lengths)["short"]
     assert (spec == 3) is False
-    assert spec.__eq__(3) is NotImplemented
+    assert spec.__eq__(3) is schema(Lengths).__eq__(3) is NotImplemented
     assert Shape("h w") == Shape("h  w") != Shape("h")
     assert (Shape("h") == "h") is False
     for item in ("h", (Tensor,), (Tensor, "h", "w")):
@@ -344,3 +346,39 @@ def test_members_of_interfaces():
 
     assert missing_members(Own(), Made) == []
     assert missing_members(3, Made) == ["run", "size"]
+
+
+def test_values_in_messages():
+    """A value is told by its kind: nothing, a tensor, a batch, or a type and what it looks like."""
+    batch = TensorDict(a=torch.zeros(2), batch_size=[2])
+    told = [describe(value) for value in (None, torch.zeros(2, 3), batch, 3)]
+    assert told == ["None", "tensor float32 [2, 3]", "TensorDict of batch size [2]", "int 3"]
+
+
+def test_scalars_say_an_empty_batch():
+    """The first field with a declared rank says the batch size, also that there are no batch dims."""
+
+    class Points(TensorClass):
+        x: Float32[Tensor, "3"]
+        z: Float32[Tensor, "3"]
+
+    found = infer_batch_size(schema(Points), {"x": torch.zeros(3), "z": torch.zeros(2, 3)})
+    assert found == (torch.Size(), " (inferred from `x`)")
+
+
+def test_ragged_fields_of_any_shape():
+    """A ragged field may say nothing about its elements, takes arrays, and shares its lengths by name."""
+
+    class Words(TensorClass):
+        free: RaggedTensor
+        words: Ragged[Tensor, "t"]
+        marks: Ragged[Tensor, "t"]
+
+    spec = schema(Words)["free"].spec
+    assert spec is not None
+    assert spec.dims is None
+    rows = [np.ones(2, "f4"), np.ones(1, "f4")]
+    assert Words(free=rows, words=rows, marks=rows).words.lengths.tolist() == [2, 1]
+    packed = RaggedTensor([torch.ones(1), torch.ones(2)])
+    with pytest.raises(SchemaError, match="`t` is 2 in element"):
+        Words(free=rows, words=RaggedTensor([torch.ones(2), torch.ones(1)]), marks=packed)
