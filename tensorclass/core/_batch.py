@@ -32,13 +32,10 @@ def as_batch_size(size: Sequence[int] | int | None) -> torch.Size:
         return EMPTY
     if type(size) is list or type(size) is tuple:
         for n in size:
-            if type(n) is not int or n < 0:
+            if type(n) is not int or n < 0 or _too_large(n):
                 break
         else:
-            try:
-                return torch.Size(size)
-            except ValueError:  # larger than torch's sizes, for which there are words below
-                pass
+            return torch.Size(size)
     result = torch.Size(as_ints(size, "batch_size"))
     if any(n < 0 for n in result):
         raise BatchSizeError(f"batch_size has no negative entries, got {list(result)}")
