@@ -67,7 +67,9 @@ DECIDED: dict[str, tuple[Decided, ...]] = {
         ),
         (BELOW,),
     ),
-    'td.add(other.select("b"), default=0.0)': (Decided("`default=` a number in arithmetic (`add`, `sub`, `mul`, `div`, ...)", "anchor raises"),),
+    'td.add(other.select("b"), default=0.0)': (
+        Decided("`default=` a number in arithmetic (`add`, `sub`, `mul`, `div`, ...)", "anchor raises"),
+    ),
     'td.add(other.select("b"), default="intersection")': (Decided('`default="intersection"`', "differ"),),
     "td == other": (NAMES,),
     "td.flatten(0, -1)": (NAMES,),
