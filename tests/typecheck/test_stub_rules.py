@@ -234,6 +234,6 @@ def test_programs_examples_and_pages(tmp_path: Path) -> None:
 def test_rules_name_what_the_run_time_names() -> None:
     """The rules keep names of their own, since they import no torch."""
     members = {name for name in ClassCheck(Stubs().declarations).members if not name.startswith("_")}
-    assert members == {name for name in _build._members() if not name.startswith("_")}
+    assert members == {name for name in _build.member_names() if not name.startswith("_")}
     assert set(_rules.RESERVED) == _build.RESERVED
     assert set(_rules.OWN) == _build._OWN

@@ -1,5 +1,5 @@
 # pyright: strict, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-"""Access by key: names that are no field, and values of another type."""
+"""Access by key: names that are not fields, and values of another type."""
 
 import torch
 from torch import Tensor
