@@ -34,7 +34,7 @@ Images(image).extend(label=label)  # E: call-arg | reportCallIssue | TypeError
 Images(image).merge()  # E: call-overload | reportCallIssue | TypeError
 Images(image).merge(Labels(label), Digits(image, label))  # E: call-overload | reportArgumentType | TypeError
 
-# ---- names that are no field
+# ---- names that are not fields
 digits.pick("imgae")  # E: - | - | UnknownFieldError | mypy+plugin: tensorclass-key
 print(digits.pick("image").label)  # E: - | - | AttributeError | mypy+plugin: attr-defined
 print(Images(image).merge(Labels(label)).weight)  # E: - | - | AttributeError | mypy+plugin: attr-defined
