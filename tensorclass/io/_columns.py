@@ -206,13 +206,14 @@ def _form(batch: Any, found: Parts) -> Form | None:
 def _part(value: Any, found: Parts) -> Any:
     if isinstance(value, TensorCollection):
         return _form(value, found)
-    nested = bool(isinstance(value, Tensor) and value.is_nested)
-    if nested and (value.layout is not torch.jagged or value.lengths() is not None or value.requires_grad):
+    given: Any = value
+    nested = isinstance(value, Tensor) and value.is_nested
+    if nested and (value.layout is not torch.jagged or given.lengths() is not None or value.requires_grad):
         return None
     if isinstance(value, Tensor) and not nested:
         return _column(value, found)
     if nested or isinstance(value, RaggedTensor):
-        table, spans = (RaggedTensor(value) if nested else value)._packed()
+        table, spans = (RaggedTensor(given) if nested else given)._packed()
         first, second = _column(spans, found), _column(table, found)
         return None if first is None or second is None else RaggedColumn(first, second._replace(step=0), nested)
     if isinstance(value, NonTensorStack):

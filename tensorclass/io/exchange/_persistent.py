@@ -364,7 +364,7 @@ class PersistentTensorDict(TensorDictBase):
     def _put(self, key: str, value: Any, coded: bool = False) -> None:
         self._writable("write")
         name, group = name_of(key), self._live_group()
-        old: Any = group.get(name, None)
+        old = group.get(name, None)
         if isinstance(value, TensorCollection):
             if isinstance(value, PersistentTensorDict):
                 value = value._twin()
@@ -380,17 +380,18 @@ class PersistentTensorDict(TensorDictBase):
         like = stored(tensor[:0] if tensor.ndim else tensor, key)[0].numpy()
         shape = (*tensor.shape[:1], *like.shape[1:]) if tensor.ndim else like.shape
         alike = None if old is None or self._is_group(old) else (old.shape, old.dtype, self._about(old))
+        target: Any = old
         if alike != (shape, like.dtype, about):
             if old is not None:
                 del group[name]
-            old = self._created(group, name, shape, like.dtype, {} if about.get("kind") else self._kwargs)
+            target = self._created(group, name, shape, like.dtype, {} if about.get("kind") else self._kwargs)
             if about:
-                old.attrs[_ATTR] = json.dumps(about)
+                target.attrs[_ATTR] = json.dumps(about)
         step = max(1, _BLOCK // max(1, tensor[:1].nbytes)) if tensor.ndim else 1
         for begin in range(0, len(tensor) if tensor.ndim and tensor.numel() else 0, step):
-            old[begin : begin + step] = stored(tensor[begin : begin + step], key)[0].numpy()
+            target[begin : begin + step] = stored(tensor[begin : begin + step], key)[0].numpy()
         if not tensor.ndim:
-            old[...] = like
+            target[...] = like
         return None
 
     def _put_ragged(self, name: str, value: Any) -> None:
