@@ -39,7 +39,7 @@ class Batch(TensorClass):
 
 
 class Rows(Dataset[Batch]):
-    def __getitem__(self, index: Any) -> Batch:
+    def __getitem__(self, index: Any) -> Batch:  # pyrefly
         raise IndexError(index)
 
 

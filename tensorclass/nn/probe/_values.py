@@ -86,7 +86,8 @@ class RealRuns:
             return
         found = [out.findings[:1] for _, out in runs if out.error is None]
         sure = ("E110", "E111", "E112", *(("E113", "E114") if any(isinstance(v, RaggedTensor) for v in given) else ()))
-        if found[0][0].code in sure and found[0] == found[-1]:
+        same = len({(symptom.code, symptom.position, symptom.dim) for one in found for symptom in one}) == 1
+        if found[0][0].code in sure and found[-1] and same:  # what was given may follow values, as lengths
             yield words.finding(self.index, found[0][0], text, self.sweep.batch, "")
 
     def _believed(self, error: Exception) -> bool:
