@@ -12,7 +12,7 @@ import sysconfig
 import venv
 import zipfile
 from collections.abc import Iterator
-from importlib.metadata import metadata, version
+from importlib.metadata import PackageNotFoundError, metadata, packages_distributions, requires, version
 from pathlib import Path
 
 import pytest
@@ -88,6 +88,50 @@ def test_every_dependency_is_pinned():
         pin = pins.get(canonicalize_name(requirement.name), "")
         assert pin.startswith("=="), f"{requirement.name} is not pinned in constraints.txt"
         assert requirement.specifier.contains(pin.removeprefix("==")), f"{requirement} does not accept {pin}"
+
+
+def _imported(source: Path) -> Iterator[str]:
+    """Top-level modules that a file imports, also by `import_module("name")`."""
+    for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [node.module or ""]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "importorskip")):
+            names = [str(ast.literal_eval(node.args[0]))] if isinstance(node.args[0], ast.Constant) else []
+        yield from (name.partition(".")[0] for name in names if not name.startswith("."))
+
+
+def _required() -> set[str]:
+    """The packages that pyproject.toml asks for, and those that they ask for in turn, extras included."""
+    found: set[tuple[str, str]] = set()
+    waiting = {(r.name, extra) for r in _own_requirements() for extra in ("", *r.extras)}
+    while waiting:
+        found.add(one := waiting.pop())
+        try:
+            needed = [Requirement(line) for line in requires(one[0]) or ()]
+        except PackageNotFoundError:
+            continue
+        needed = [r for r in needed if r.marker is None or r.marker.evaluate({"extra": one[1]})]
+        waiting |= {(r.name, extra) for r in needed for extra in ("", *r.extras)} - found
+    return {canonicalize_name(name) for name, _ in found}
+
+
+def test_every_import_is_required():
+    """A fresh machine has each package that the sources, tests and examples import, since an extra names it."""
+    installed = packages_distributions()
+    required = _required()
+    missing = {
+        (name, str(path.relative_to(ROOT)))
+        for path in tracked_files()
+        if path.suffix == ".py"
+        for name in _imported(path)
+        if name in installed
+        and name != PACKAGE.name
+        and not {canonicalize_name(one) for one in installed[name]} & required
+    }
+    assert not missing
 
 
 def test_runtime_dependencies_are_few():
