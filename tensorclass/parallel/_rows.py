@@ -123,8 +123,9 @@ class RowJob:
     def _results(self, begin: int, end: int) -> Iterator[tuple[IntArray, Any]]:
         """What the function gives for rows; where they may fail, halves are tried until single rows are left."""
         rows = self.order.rows(begin, end)
+        batch = self.data[torch.from_numpy(rows)]  # a fault of the source is not one of its rows: it is never skipped
         try:
-            yield rows, self._called(rows, begin)
+            yield rows, self._called(batch, begin)
         except Exception as error:  # whatever the function raises
             if not self.skip:
                 placed(error, self._where(rows))
@@ -137,18 +138,18 @@ class RowJob:
             yield from self._results(begin, middle)
             yield from self._results(middle, end)
 
-    def _called(self, rows: IntArray, begin: int) -> Any:
-        batch = self.data[torch.from_numpy(rows)]
+    def _called(self, batch: Any, begin: int) -> Any:
         if self.verb == "copy":
             return batch
+        rows = len(batch)
         with seeded(seed_of(self.seed, begin), self.alone_there):
             found = self.fn(batch)
         if self.verb == "filter":
-            return batch[_mask(found, len(rows))]
+            return batch[_mask(found, rows)]
         result = fitting(found, self.cls)
-        if result.batch_size != (len(rows),):
+        if result.batch_size != (rows,):
             raise BatchSizeError(
-                f"map: the function was given {len(rows)} rows and gave batch size {list(result.batch_size)}; it gives "
+                f"map: the function was given {rows} rows and gave batch size {list(result.batch_size)}; it gives "
                 "one row for each, `filter` leaves rows out"
             )
         return result

@@ -391,6 +391,24 @@ def test_a_source_that_changes(data: Any, tmp_path: Path) -> None:
     assert "changed" in str(found.error)
 
 
+@pytest.mark.parametrize("verb", ["map", "filter", "shuffle"])
+@pytest.mark.parametrize("damage", ["missing", "short"])
+def test_a_fault_of_the_source_is_never_skipped(data: Any, tmp_path: Path, verb: str, damage: str) -> None:
+    """`errors="skip"` is about what the function raises: rows that can't be read are not left out without a word."""
+    shard = data.shards[1].path
+    if damage == "missing":
+        os.unlink(shard)
+    else:
+        os.truncate(shard, os.path.getsize(shard) - 8)
+    options: dict[str, dict[str, Any]] = {
+        "map": {"fn": same, "errors": "skip"},
+        "filter": {"fn": lambda batch: batch.label >= 0},
+        "shuffle": {"seed": 0},
+    }
+    with pytest.raises(FileFormatError, match=os.path.basename(shard)):
+        getattr(data, verb)(out=tmp_path / "out", num_workers=0, **options[verb])
+
+
 def test_a_damaged_journal(data: Any, tmp_path: Path) -> None:
     """Is no reason to compute other rows."""
     how: dict[str, Any] = {"out": tmp_path / "out", "num_workers": 0}
