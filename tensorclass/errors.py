@@ -126,7 +126,16 @@ class Later:
 
 
 class TensorClassError(Exception):
-    """The root of every error that this library raises on purpose; what it prints is never very long."""
+    """The root of every error that this library raises on purpose; what it prints is never very long.
+
+    >>> from tensorclass import TensorDict
+    >>> from tensorclass.errors import TensorClassError
+    >>> try:
+    ...     TensorDict(image=1)["imgae"]
+    ... except TensorClassError as error:
+    ...     type(error).__name__
+    'MissingKeyError'
+    """
 
     def __str__(self) -> str:
         # KeyError prints the repr of its message, which escapes the quotes and line breaks of ours.
@@ -143,6 +152,18 @@ class SchemaError(TensorClassError, ValueError, TypeError, RuntimeError):
         message: The whole text; `SchemaError.of` writes it from the problems.
         problems: What was found, in field order.
         cls_name: The class whose declaration was not met.
+
+    >>> import torch
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass
+    >>> from tensorclass.typing import Int64
+    >>> class Row(TensorClass):
+    ...     label: Int64[Tensor, ""]
+    >>> try:
+    ...     Row(label=torch.zeros(3))
+    ... except SchemaError as error:
+    ...     [(problem.path, problem.given) for problem in error.problems]
+    [('label', 'float32 [3]')]
     """
 
     def __init__(self, message: str = "", problems: Iterable[Problem] = (), cls_name: str = "") -> None:
@@ -253,6 +274,20 @@ class BuildError(TensorClassError, TypeError, ValueError):
     Args:
         message: The findings as text.
         diagnostics: The findings as records, notes included.
+
+    >>> from torch import Tensor, nn
+    >>> from tensorclass import TensorClass
+    >>> from tensorclass.nn import TensorClassModule, TensorClassSequential
+    >>> from tensorclass.typing import Float32
+    >>> class In(TensorClass):
+    ...     x: Float32[Tensor, "3"]
+    >>> class Out(TensorClass):
+    ...     y: Float32[Tensor, "4"]
+    >>> try:
+    ...     TensorClassSequential(TensorClassModule(nn.Linear(3, 5), In.x, Out.y), input=In, output=Out)
+    ... except BuildError as error:
+    ...     [finding.code for finding in error.diagnostics]
+    ['E114']
     """
 
     def __init__(self, message: str = "", diagnostics: Iterable[Any] = ()) -> None:

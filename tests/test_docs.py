@@ -12,6 +12,7 @@ import contextlib
 import doctest
 import importlib
 import io
+import math
 import os
 import re
 import subprocess
@@ -167,6 +168,42 @@ def test_example(program, tmp_path):
     assert done.returncode == 0, done.stderr
     pictures = re.findall(r'= Path\("build", "([\w.-]+)"\)', program.read_text("utf-8"))
     assert [name for name in pictures if (tmp_path / "build" / name).stat().st_size < 1000] == []
+    reached = [*numbers(done.stdout), *asserted(program.read_text("utf-8"))]
+    assert [claim for claim in claims(program.name) if not any(close(claim, one) for one in reached)] == []
+
+
+def claims(program: str) -> list[float]:
+    """The numbers that the table of the page says a program reaches."""
+    page = (ROOT / "docs" / "examples.md").read_text("utf-8")
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| `examples/{program}` |"))
+    return numbers(row.split("|")[-2])
+
+
+def numbers(text: str) -> list[float]:
+    """The numbers of a text; a percentage is as it is written."""
+    return [float(number) for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?", text)]
+
+
+def asserted(source: str) -> list[float]:
+    """The numbers in the assertions of a program, and what they are in percent."""
+    tree = ast.parse(source)
+    named = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
+    nodes = [named.get(ast.unparse(node), node) for check in ast.walk(tree) if isinstance(check, ast.Assert)
+             for node in ast.walk(check)]  # fmt: skip
+    found = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, int | float)]
+    return [factor * value for value in found for factor in (1, 100)]
+
+
+def close(claim: float, value: float) -> bool:
+    """Whether a program reaches what a page says: other processors round differently."""
+    return math.isclose(claim, value, rel_tol=0.03)
+
+
+def test_claims_are_compared():
+    """A number that a program neither prints nor asserts is found; one that it rounds is not."""
+    reached = [*numbers("accuracy: 93.10% on 360 images"), *asserted("LEAST = 475\nassert a > 0.9\nassert b >= LEAST")]
+    assert [claim for claim in (93, 90, 475, 97, 0.5) if not any(close(claim, one) for one in reached)] == [97, 0.5]
+    assert claims("lightning_module.py") == [90]
 
 
 PAGE = """

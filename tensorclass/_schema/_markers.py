@@ -72,6 +72,16 @@ class PerElement(Generic[T]):
 
     Reads give a `NonTensorStack[T]`; writes take one, a value for all elements, or nested lists of the batch shape. It
     is an annotation without instances: checkers take the types of reads and writes from its descriptor methods.
+
+    >>> import torch
+    >>> from torch import Tensor
+    >>> from tensorclass import PerElement, TensorClass
+    >>> from tensorclass.typing import Int64
+    >>> class Row(TensorClass):
+    ...     label: Int64[Tensor, ""]
+    ...     name: PerElement[str]
+    >>> Row(label=torch.arange(3), name=["a", "b", "c"])[1:].name.tolist()
+    ['b', 'c']
     """
 
     def __init__(self) -> None:
@@ -100,7 +110,16 @@ if TYPE_CHECKING:
 else:
 
     class _Ragged:
-        """One length per element: `tokens: Ragged[Tensor, "t d"]`."""
+        """One length per element: `tokens: Ragged[Tensor, "t d"]`.
+
+        >>> import torch
+        >>> from torch import Tensor
+        >>> from tensorclass import Ragged, RaggedTensor, TensorClass
+        >>> class Text(TensorClass):
+        ...     tokens: Ragged[Tensor, "t"]
+        >>> Text(tokens=RaggedTensor([torch.arange(2), torch.arange(3)])).tokens.lengths
+        tensor([2, 3])
+        """
 
         def __getitem__(self, item: Any) -> Any:
             if not isinstance(item, tuple) or len(item) != 2:

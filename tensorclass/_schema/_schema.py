@@ -85,28 +85,77 @@ class Schema:
 
         Raises:
             SchemaError: when a forward reference names nothing.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, schema
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Row(TensorClass):
+        ...     image: Float32[Tensor, "8 8"]
+        ...     label: Int64[Tensor, ""]
+        >>> print(schema(Row).fields["image"])
+        Float32["8 8"]
         """
         found = self._fields
         return self.resolve()._fields or {} if found is None else found
 
     @property
     def declared(self) -> Mapping[str, FieldSpec]:
-        """Fields and `InitVar` pseudo-fields as known now: what could not be resolved yet has the kind "pending"."""
+        """Fields and `InitVar` pseudo-fields as known now: what could not be resolved yet has the kind "pending".
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, schema
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Row(TensorClass):
+        ...     image: Float32[Tensor, "8 8"]
+        ...     label: Int64[Tensor, ""]
+        >>> list(schema(Row).declared)
+        ['image', 'label']
+        """
         return MappingProxyType(self._declared)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the fields, without resolving forward references."""
+        """The names of the fields, without resolving forward references.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, schema
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Row(TensorClass):
+        ...     image: Float32[Tensor, "8 8"]
+        ...     label: Int64[Tensor, ""]
+        >>> schema(Row).names
+        ('image', 'label')
+        """
         return tuple(name for name, spec in self._declared.items() if spec.kind != "init_var")
 
     @property
     def init_vars(self) -> tuple[FieldSpec, ...]:
-        """The `InitVar` pseudo-fields, which go to `__post_init__` only."""
+        """The `InitVar` pseudo-fields, which go to `__post_init__` only.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, schema
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Row(TensorClass):
+        ...     image: Float32[Tensor, "8 8"]
+        ...     label: Int64[Tensor, ""]
+        >>> schema(Row).init_vars
+        ()
+        """
         return tuple(spec for spec in self._declared.values() if spec.kind == "init_var")
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """The names of the fields whose forward references are not resolved yet."""
+        """The names of the fields whose forward references are not resolved yet.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, schema
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Row(TensorClass):
+        ...     image: Float32[Tensor, "8 8"]
+        ...     label: Int64[Tensor, ""]
+        >>> schema(Row).pending
+        ()
+        """
         return tuple(name for name, spec in self._declared.items() if spec.kind == "pending")
 
     def resolve(self) -> Schema:
@@ -114,6 +163,15 @@ class Schema:
 
         Raises:
             SchemaError: when a forward reference names nothing.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, schema
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Row(TensorClass):
+        ...     image: Float32[Tensor, "8 8"]
+        ...     label: Int64[Tensor, ""]
+        >>> schema(Row).resolve().pending
+        ()
         """
         if self._fields is None and self._resolver is not None:
             self._settle(self._resolver(self))
@@ -158,7 +216,17 @@ class Schema:
         return SchemaDiff.between(self, other)
 
     def to_dict(self) -> dict[str, Any]:
-        """The schema as plain JSON types; nested classes appear once, under `classes`."""
+        """The schema as plain JSON types; nested classes appear once, under `classes`.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, schema
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Row(TensorClass):
+        ...     image: Float32[Tensor, "8 8"]
+        ...     label: Int64[Tensor, ""]
+        >>> sorted(schema(Row).to_dict())
+        ['fields', 'name']
+        """
         return to_entries(self)
 
     @classmethod
@@ -167,6 +235,15 @@ class Schema:
 
         Raises:
             SchemaError: when the mapping is not a schema.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, schema
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Row(TensorClass):
+        ...     image: Float32[Tensor, "8 8"]
+        ...     label: Int64[Tensor, ""]
+        >>> type(schema(Row)).from_dict(schema(Row).to_dict()) == schema(Row)
+        True
         """
         return read_entries(entries, cls)
 
@@ -186,7 +263,17 @@ class Schema:
 
     @property
     def digest(self) -> str:
-        """The sha256 of what `==` compares, in hex; the same in every process."""
+        """The sha256 of what `==` compares, in hex; the same in every process.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, schema
+        >>> from tensorclass.typing import Float32, Int64
+        >>> class Row(TensorClass):
+        ...     image: Float32[Tensor, "8 8"]
+        ...     label: Int64[Tensor, ""]
+        >>> len(schema(Row).digest)
+        64
+        """
         text = json.dumps(canonical(self), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 

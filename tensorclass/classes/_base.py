@@ -70,6 +70,15 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
 
         Raises:
             SchemaError: for fields that do not fit the declaration.
+
+        >>> import numpy as np
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.typing import Float32
+        >>> class Point(TensorClass):
+        ...     x: Float32[Tensor, ""]
+        >>> Point.from_struct_array(np.array([(1,), (2,)], dtype=[("x", "f4")])).x
+        tensor([1., 2.])
         """
         records = isinstance(struct_array, np.ndarray) and struct_array.dtype.names is not None
         if options or not (records and tables().is_flat(struct_array.dtype)):
@@ -483,6 +492,15 @@ class TensorClass(Root, metaclass=Meta):
 
         Raises:
             SchemaError: when the container does not fit the declaration.
+
+        >>> import torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorDict
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     label: Int64[Tensor, ""]
+        >>> Row.from_tensordict(TensorDict(label=torch.arange(3), batch_size=[3]))[1:].label
+        tensor([1, 2])
         """
         new: Self = _checks.adopt(cls, tensordict, non_tensordict or {})
         return new
@@ -520,7 +538,22 @@ class TensorClass(Root, metaclass=Meta):
 
 
 class FrozenTensorClass(TensorClass, frozen=True, metaclass=FrozenMeta):
-    """The base of typed batches that refuse every write; changed copies come from `replace`."""
+    """The base of typed batches that refuse every write; changed copies come from `replace`.
+
+    >>> import torch
+    >>> from torch import Tensor
+    >>> from tensorclass import FrozenTensorClass
+    >>> from tensorclass.typing import Float32
+    >>> class Point(FrozenTensorClass):
+    ...     x: Float32[Tensor, ""]
+    >>> point = Point(x=torch.zeros(2))
+    >>> point.replace(x=torch.ones(2)).x
+    tensor([1., 1.])
+    >>> point.x = torch.ones(2)
+    Traceback (most recent call last):
+    ...
+    tensorclass.errors.FrozenError: ...
+    """
 
     __slots__ = ()
     __tensorclass_options__: ClassVar[Options] = Options(frozen=True)

@@ -42,7 +42,16 @@ class _Allocate(Protocol[T_co]):
 
 
 class _Empty:
-    """`Digits.empty(...)` allocates, as `Digits.zeros(...)` does; `batch.empty()` is what every container has."""
+    """`Digits.empty(...)` allocates, as `Digits.zeros(...)` does; `batch.empty()` is what every container has.
+
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass
+    >>> from tensorclass.typing import Float32
+    >>> class Image(TensorClass):
+    ...     pixels: Float32[Tensor, "h w"]
+    >>> Image.empty(100, h=8, w=8).pixels.shape
+    torch.Size([100, 8, 8])
+    """
 
     @overload
     def __get__(self, instance: None, owner: type[T_co]) -> _Allocate[T_co]: ...
@@ -98,7 +107,16 @@ class Conveniences:
         cls, batch_size: Sequence[int] | int = (), /, *, device: Device = None,
         fields: Mapping[str, Any] | None = None, **dims: int,
     ) -> Self:  # fmt: skip
-        """An instance of ones; see `zeros`."""
+        """An instance of ones; see `zeros`.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.typing import Float32
+        >>> class Step(TensorClass):
+        ...     reward: Float32[Tensor, ""]
+        >>> Step.ones(2).reward
+        tensor([1., 1.])
+        """
         return _allocate(cls, "ones", torch.ones, batch_size, device, fields, dims)  # type: ignore[no-any-return]  # of this class
 
     @classmethod
@@ -110,6 +128,15 @@ class Conveniences:
 
         Raises:
             SchemaError: for a field whose dtype can't hold the number, besides the errors of `zeros`.
+
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> from tensorclass.typing import Int64
+        >>> class Text(TensorClass):
+        ...     tokens: Int64[Tensor, "t"]
+        >>> Text.full(2, -1, t=3).tokens
+        tensor([[-1, -1, -1],
+                [-1, -1, -1]])
         """
 
         def make(shape: tuple[int, ...], dtype: torch.dtype, device: Device) -> Tensor:

@@ -332,25 +332,37 @@ class TensorCollection(Items):
 
     @property
     def shape(self) -> torch.Size:
-        """The batch size, under the name that tensors use."""
+        """The batch size, under the name that tensors use.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2, 3, 8), batch_size=[2, 3]).shape
+        torch.Size([2, 3])
+        """
         return self._batch_size
 
     @property
     def batch_dims(self) -> int:
-        """The number of batch dims."""
+        """The number of batch dims; another name of `ndim`."""
         return len(self._batch_size)
 
     @property
     def ndim(self) -> int:
-        """The number of batch dims."""
+        """The number of batch dims.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2, 3, 8), batch_size=[2, 3]).ndim
+        2
+        """
         return len(self._batch_size)
 
     def dim(self) -> int:
-        """The number of batch dims."""
+        """The number of batch dims; another name of `ndim`."""
         return len(self._batch_size)
 
     def ndimension(self) -> int:
-        """The number of batch dims."""
+        """The number of batch dims; another name of `ndim`."""
         return len(self._batch_size)
 
     @overload
@@ -385,7 +397,14 @@ class TensorCollection(Items):
 
     @property
     def device(self) -> torch.device | None:
-        """The device imposed on every write, or None when leaves may live anywhere."""
+        """The device imposed on every write, or None when leaves may live anywhere.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2))
+        >>> data.device, data.to("cpu").device
+        (None, device(type='cpu'))
+        """
         return self._device
 
     @property

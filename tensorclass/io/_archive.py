@@ -66,6 +66,15 @@ def unpack_memmap(archive_path: StrPath, prefix: StrPath) -> FilePath:
     Raises:
         FileFormatError: for something that is not an archive, and for a damaged one.
         OSError: with the path.
+
+    >>> import tempfile, torch
+    >>> from pathlib import Path
+    >>> from tensorclass import TensorDict, load, unpack_memmap
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = TensorDict(a=torch.zeros(3)).save(Path(folder, "a.safetensors"))
+    ...     path = unpack_memmap(Path(folder, "a.safetensors"), Path(folder, "a"))
+    ...     load(path)["a"].tolist()
+    [0.0, 0.0, 0.0]
     """
     packed, checksums = _stored(_archive(archive_path))
     file, folder = to_write(prefix, False)
@@ -77,6 +86,15 @@ def is_memmap_archive(path: StrPath) -> bool:
     """Whether a path is that of a single file with a container, written here, or a `.tdz` of `tensordict`.
 
     False for a folder, a path without a file, and any other file, those of other libraries included.
+
+    >>> import tempfile, torch
+    >>> from pathlib import Path
+    >>> from tensorclass import TensorDict, is_memmap_archive
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.safetensors")
+    ...     _ = TensorDict(a=torch.zeros(3)).save(path)
+    ...     is_memmap_archive(path), is_memmap_archive(folder)
+    (True, False)
     """
     text = text_of(path)
     try:
@@ -96,6 +114,17 @@ def refresh_archive_checksums(archive_path: StrPath) -> FilePath:
     Raises:
         FileFormatError: for something that is not an archive.
         UnsupportedOperationError: for one that `tensordict` wrote.
+
+    >>> import tempfile, torch
+    >>> from pathlib import Path
+    >>> from tensorclass import TensorDict, load, load_memmap, refresh_archive_checksums
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.safetensors")
+    ...     _ = TensorDict(a=torch.zeros(2)).save(path, checksums=True)
+    ...     _ = load_memmap(path)["a"].fill_(7)
+    ...     _ = refresh_archive_checksums(path)
+    ...     load(path, verify=True)["a"]
+    tensor([7., 7.])
     """
     text = _archive(archive_path)
     if is_zip(text):

@@ -127,6 +127,19 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             FileExistsError: when there is a dataset, without `resume=True`.
             BlockingIOError: when another writer has it open.
             SchemaError: when the rows that are there were written as another class; the message shows the difference.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+        ...         writer.append(Row(number=torch.arange(5)))
+        ...     data = TensorClassDataset(f"{folder}/rows", Row)
+        ...     len(data)
+        5
         """
         return DatasetWriter(path, row_cls, rows_per_shard, resume, writer_id, checksums, pbar)
 
@@ -138,6 +151,19 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
         Raises:
             UnsupportedOperationError: for several; `paths` has them.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+        ...         writer.append(Row(number=torch.arange(5)))
+        ...     data = TensorClassDataset(f"{folder}/rows", Row)
+        ...     data.path.endswith("rows")
+        True
         """
         if len(self.paths) != 1:
             raise UnsupportedOperationError(f"this dataset has {len(self.paths)} folders; `paths` lists them")
@@ -145,7 +171,21 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
     @property
     def schema(self) -> Schema:
-        """What the rows declare: the schema of the class, or the one that they were written with."""
+        """What the rows declare: the schema of the class, or the one that they were written with.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+        ...         writer.append(Row(number=torch.arange(5)))
+        ...     data = TensorClassDataset(f"{folder}/rows", Row)
+        ...     data.schema.names
+        ('number',)
+        """
         found = None if self.cls is None else schema_of(self.cls)
         return self._stored if found is None else found
 
@@ -224,6 +264,19 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         Raises:
             UnknownFieldError: for a name that is not a field; names the nearest.
             UnsupportedOperationError: for a dataset whose class is not imported.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+        ...         writer.append(Row(number=torch.arange(5)))
+        ...     data = TensorClassDataset(f"{folder}/rows", Row)
+        ...     data.pick(Row.number)[1].number
+        tensor(1)
         """
         if self.cls is None:
             missing = [name for name in fields if name not in self._stored.fields]
@@ -245,6 +298,19 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         Raises:
             SchemaError: when the rows of one don't fit the class of the first; the message shows the difference.
             ValueError: when other fields were picked from one.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+        ...         writer.append(Row(number=torch.arange(5)))
+        ...     data = TensorClassDataset(f"{folder}/rows", Row)
+        ...     len(TensorClassDataset.concat([data, data]))
+        10
         """
         found = list(datasets)
         if not found or not all([isinstance(one, TensorClassDataset) for one in found]):
@@ -264,7 +330,21 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         self, size: int, shuffle: bool = False, seed: int = 0, rank: int | None = None,
         world_size: int | None = None, drop_last: bool = False, pad_last: bool = False,
     ) -> Batches[T]:  # fmt: skip
-        """The rows in batches: `iter()` begins the next epoch. See `Batches`."""
+        """The rows in batches: `iter()` begins the next epoch. See `Batches`.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+        ...         writer.append(Row(number=torch.arange(5)))
+        ...     data = TensorClassDataset(f"{folder}/rows", Row)
+        ...     [batch.number.tolist() for batch in data.batches(2)]
+        [[0, 1], [2, 3], [4]]
+        """
         return Batches(self, size, shuffle, seed, rank, world_size, drop_last, pad_last)
 
     def loader(
@@ -282,6 +362,19 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             drop_last: every rank has the same number of full batches.
             pad_last: every rank has the same number of full batches, and no row is left out.
             options: as `DataLoader` takes them: `num_workers`, `pin_memory`, `prefetch_factor`, ...
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+        ...         writer.append(Row(number=torch.arange(5)))
+        ...     data = TensorClassDataset(f"{folder}/rows", Row)
+        ...     [batch.number.tolist() for batch in data.loader(2)]
+        [[0, 1], [2, 3], [4]]
         """
         return BatchLoader(
             self, Order(len(self), batch_size, shuffle, seed, rank, world_size, drop_last, pad_last), **options
@@ -301,6 +394,19 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         Raises:
             FileExistsError: when there is a dataset.
             UnsupportedOperationError: for a dataset whose class is not imported.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+        ...         writer.append(Row(number=torch.arange(5)))
+        ...     data = TensorClassDataset(f"{folder}/rows", Row)
+        ...     len(data.compact(f"{folder}/new", rows_per_shard=2))
+        5
         """
         if self.cls is None:
             raise UnsupportedOperationError(f"{self.paths[0]}: compact needs the class of the rows; pass it: `cls=`")
@@ -336,6 +442,17 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             FileExistsError: when there is a dataset.
             TypeError: when `fn` gives anything else than instances of one tensorclass.
             ValueError: when there are no items, so that nothing says the class.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     data = TensorClassDataset.from_map(range(5), lambda n: Row(number=torch.tensor(n)), f"{folder}/rows")
+        ...     data[3].number
+        tensor(3)
         """
         items = map(fn, _items(dataset))
         first: Any = next(items, _items)
@@ -353,6 +470,19 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
         Returns:
             What is wrong, an error for each shard; nothing is raised.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+        ...         writer.append(Row(number=torch.arange(5)))
+        ...     data = TensorClassDataset(f"{folder}/rows", Row)
+        ...     data.verify()
+        []
         """
         found: list[Exception] = []
         with progress(pbar, len(self), "verifying") as count:

@@ -362,6 +362,15 @@ def from_consolidated(filename: StrPath, cls: Any = None) -> Any:
     Raises:
         FileFormatError: for a damaged file.
         OSError: with the path.
+
+    >>> import tempfile, torch
+    >>> from pathlib import Path
+    >>> from tensorclass import TensorDict, from_consolidated
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "block")
+    ...     _ = TensorDict(a=torch.arange(3)).consolidate(path)
+    ...     from_consolidated(path)["a"].tolist()
+    [0, 1, 2]
     """
     return load_memmap(filename, mode="r", cls=cls)
 

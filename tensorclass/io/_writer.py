@@ -46,6 +46,18 @@ class DatasetWriter(Generic[T]):
     shard is brought to the disk by a thread while the next one fills; an error of it comes with the next call. A block
     that ends by an exception keeps the shards that are full. A row that is not committed is held in memory: the
     rows of one shard at most, and the batch that was given last.
+
+    >>> import tempfile, torch
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass, TensorClassDataset
+    >>> from tensorclass.typing import Int64
+    >>> class Row(TensorClass):
+    ...     number: Int64[Tensor, ""]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+    ...         writer.append(Row(number=torch.arange(3)))
+    ...     len(TensorClassDataset(f"{folder}/rows", Row))
+    3
     """
 
     def __init__(
@@ -145,13 +157,40 @@ class DatasetWriter(Generic[T]):
         """How many rows were given so far, those of earlier runs included: where to go on.
 
         With a `writer_id` only those of this writer count.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+        ...         writer.append(Row(number=torch.arange(5)))
+        ...         writer.rows
+        5
         """
         behind = self._behind  # once it is listed, it is in the manifest, and here no more
         return self._listed() + (behind[1].rows if behind is not None else 0) + self._pending
 
     @property
     def committed(self) -> int:
-        """How many of these rows are on disk, and stay there; waits for the shard that is on its way."""
+        """How many of these rows are on disk, and stay there; waits for the shard that is on its way.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+        ...         writer.append(Row(number=torch.arange(5)))
+        ...         writer.committed
+        ...     writer.committed
+        0
+        5
+        """
         if self._behind is not None:
             with _Guard(self):
                 self._settle()
@@ -173,6 +212,19 @@ class DatasetWriter(Generic[T]):
                 value; names the field. Nothing was added.
             OSError: with the path, of this shard or the one before; the writer takes no more. `create(...,
                 resume=True)` goes on behind what is committed.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+        ...         writer.append(Row(number=torch.arange(5)))
+        ...         writer.append(Row(number=torch.tensor(5)))
+        ...     len(TensorClassDataset(f"{folder}/rows", Row))
+        6
         """
         self._alive()
         given = self._fitting(batch)
@@ -289,6 +341,19 @@ class DatasetWriter(Generic[T]):
 
         Raises:
             OSError: with the path; as for `append`.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
+        ...         writer.append(Row(number=torch.arange(5)))
+        ...         writer.commit()
+        ...         len(TensorClassDataset(f"{folder}/rows", Row))
+        5
         """
         self._alive()
         with _Guard(self):
@@ -297,7 +362,21 @@ class DatasetWriter(Generic[T]):
             self._settle()
 
     def close(self) -> None:
-        """Commit, and let others write; a second call does nothing."""
+        """Commit, and let others write; a second call does nothing.
+
+        >>> import tempfile, torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorClassDataset
+        >>> from tensorclass.typing import Int64
+        >>> class Row(TensorClass):
+        ...     number: Int64[Tensor, ""]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     writer = TensorClassDataset.create(f"{folder}/rows", Row)
+        ...     writer.append(Row(number=torch.arange(5)))
+        ...     writer.close()
+        ...     len(TensorClassDataset(f"{folder}/rows", Row))
+        5
+        """
         try:
             if self._locks and self._failure is None:
                 self.commit()

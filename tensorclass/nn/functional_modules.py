@@ -94,7 +94,12 @@ def get_functional(module: nn.Module, funcs_to_decorate: Iterable[str] | None = 
 
 
 class Functional(nn.Module):
-    """What `make_functional` puts before the class of a module: a call that takes parameters."""
+    """What `make_functional` puts before the class of a module: a call that takes parameters.
+
+    >>> from tensorclass.nn.functional_modules import Functional, get_functional
+    >>> isinstance(get_functional(nn.Linear(3, 4)), Functional)
+    True
+    """
 
     def __call__(self, *args: Any, params: Any = None, **kwargs: Any) -> Any:
         """Call the module with its own parameters, or with those that are given."""

@@ -200,7 +200,14 @@ class ApplyOps(KeyOps):
         return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None when nothing is left
 
     def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
-        """Map a function over the leaves, in place; arguments as for `apply`."""
+        """Map a function over the leaves, in place; arguments as for `apply`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> weights = torch.ones(2)
+        >>> TensorDict(a=weights).apply_(lambda x: x * 3)["a"] is weights, weights
+        (True, tensor([3., 3.]))
+        """
         return ApplyOps.apply(self, fn, *others, inplace=True, **kwargs)
 
     def _run(

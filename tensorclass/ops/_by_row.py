@@ -268,11 +268,23 @@ class RowOps(ConversionOps):
         return found
 
     def asdict(self) -> dict[str, Any]:
-        """A plain dict around the same tensors, nested containers as dicts; `to_dict` has options."""
+        """A plain dict around the same tensors, nested containers as dicts; `to_dict` has options.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.ones(2), nested={"b": torch.zeros(2)}).asdict()
+        {'a': tensor([1., 1.]), 'nested': {'b': tensor([0., 0.])}}
+        """
         return ConversionOps.to_dict(self)
 
     def to_numpy(self) -> dict[str, Any]:
-        """Nested dicts of arrays that share memory with the tensors; the same as `numpy()`."""
+        """Nested dicts of arrays that share memory with the tensors; the same as `numpy()`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(2)).to_numpy()
+        {'a': array([0, 1])}
+        """
         return ConversionOps.numpy(self)
 
 

@@ -53,7 +53,14 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
 
     @property
     def is_locked(self) -> bool:
-        """Whether structural writes are refused; setting it locks or unlocks."""
+        """Whether structural writes are refused; setting it locks or unlocks.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2))
+        >>> data.is_locked, data.lock_().is_locked
+        (False, True)
+        """
         return self._owners() is not None
 
     @is_locked.setter
@@ -83,6 +90,14 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
 
         Raises:
             LockedError: when a locked container holds this one.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2)).lock_()
+        >>> with data.unlock_():
+        ...     data["b"] = torch.ones(2)
+        >>> data.is_locked, list(data.keys())
+        (True, ['a', 'b'])
         """
         changed = self._owners() is not None
         self._set_lock(None, False)
@@ -115,5 +130,11 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
         frames[0] = None
 
     def clear_refs_for_compile_(self) -> Self:
-        """Drop what a compiled region can't hold; nothing here needs it, the name is kept for those who migrate."""
+        """Drop what a compiled region can't hold; nothing here needs it, the name is kept for those who migrate.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict()
+        >>> data.clear_refs_for_compile_() is data
+        True
+        """
         return self

@@ -170,16 +170,34 @@ class DeviceOps(CastMethods, ApplyOps):
         return result if result is not self else self._twin()
 
     def cuda(self, device: int | str | torch.device | None = None, **kwargs: Any) -> Self:
-        """Move to a CUDA device; the current one when none is given."""
+        """Move to a CUDA device; the current one when none is given.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2))
+        >>> data = data.cuda() if torch.cuda.is_available() else data
+        """
         target = torch.device("cuda", device) if isinstance(device, int) else device or "cuda"
         return DeviceOps.to(self, target, **kwargs)
 
     def cpu(self, **kwargs: Any) -> Self:
-        """Move to the CPU; synchronous unless `non_blocking=True`."""
+        """Move to the CPU; synchronous unless `non_blocking=True`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2)).cpu().device
+        device(type='cpu')
+        """
         return DeviceOps.to(self, "cpu", **kwargs)
 
     def type(self, dst_type: torch.dtype, *, cast_filter: CastFilter = None) -> Self:
-        """Cast to a dtype; a filter of path and leaf says which leaves are cast."""
+        """Cast to a dtype; a filter of path and leaf says which leaves are cast.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2)).type(torch.float64)["a"].dtype
+        torch.float64
+        """
         return self._cast(dst_type, cast_filter)
 
     def pin_memory(self, num_threads: int | None = None, inplace: bool = False) -> Self:
@@ -188,6 +206,12 @@ class DeviceOps(CastMethods, ApplyOps):
         Args:
             num_threads: accepted for compatibility; pinning releases the GIL in torch itself.
             inplace: take the result over instead of making a new container.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2))
+        >>> if torch.cuda.is_available():
+        ...     data = data.pin_memory().to("cuda", non_blocking=True)
         """
         leaves: list[Tensor] = []
         twin = self._open(leaves, STORAGE)
@@ -196,22 +220,47 @@ class DeviceOps(CastMethods, ApplyOps):
         return self._become(result) if inplace else result
 
     def pin_memory_(self, num_threads: int = 0) -> Self:
-        """Pin the leaves, in place."""
+        """Pin the leaves, in place.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2))
+        >>> data = data.pin_memory_() if torch.cuda.is_available() else data
+        """
         return DeviceOps.pin_memory(self, num_threads, inplace=True)
 
     def auto_device_(self) -> Self:
-        """Impose the device that all leaves share, in place; none when they differ."""
+        """Impose the device that all leaves share, in place; none when they differ.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2)).auto_device_().device
+        device(type='cpu')
+        """
         devices = {leaf.device for leaf in self._leaves(STORAGE)}
         self._set_device(next(iter(devices)) if len(devices) == 1 else None)
         return self
 
     def clear_device_(self) -> Self:
-        """Stop imposing a device on writes, in place; nothing moves."""
+        """Stop imposing a device on writes, in place; nothing moves.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> print(TensorDict(a=torch.zeros(2), device="cpu").clear_device_().device)
+        None
+        """
         self._set_device(None)
         return self
 
     def record_stream(self, stream: Any) -> Self:
-        """Mark the leaves as used by a CUDA stream, so that their memory is not reused too early."""
+        """Mark the leaves as used by a CUDA stream, so that their memory is not reused too early.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2))
+        >>> if torch.cuda.is_available():
+        ...     _ = data.cuda().record_stream(torch.cuda.current_stream())
+        """
         for leaf in self._leaves(STORAGE):
             leaf.record_stream(stream)
         return self
@@ -221,17 +270,33 @@ class DeviceOps(CastMethods, ApplyOps):
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the imposed device is a CUDA device."""
+        """Whether the imposed device is a CUDA device.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(device="cpu").is_cuda
+        False
+        """
         return self._all_on("cuda")
 
     @property
     def is_cpu(self) -> bool:
-        """Whether the imposed device is the CPU."""
+        """Whether the imposed device is the CPU.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(device="cpu").is_cpu, TensorDict().is_cpu
+        (True, False)
+        """
         return self._all_on("cpu")
 
     @property
     def is_meta(self) -> bool:
-        """Whether the imposed device is the meta device."""
+        """Whether the imposed device is the meta device.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2)).to("meta").is_meta
+        True
+        """
         return self._all_on("meta")
 
     @property
@@ -247,11 +312,24 @@ class DeviceOps(CastMethods, ApplyOps):
         return next(iter(dtypes)) if len(dtypes) == 1 else None
 
     def is_floating_point(self) -> bool:
-        """Whether every leaf has a floating dtype."""
+        """Whether every leaf has a floating dtype.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(2)).is_floating_point(), TensorDict(a=torch.arange(2)).is_floating_point()
+        (True, False)
+        """
         return all(leaf.is_floating_point() for leaf in self._leaves(VALUES))
 
     def as_tensor(self) -> Self:
-        """A container whose tensor subclasses are plain tensors."""
+        """A container whose tensor subclasses are plain tensors.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> mapped = TensorDict(a=torch.zeros(2)).memmap_()
+        >>> type(mapped["a"]).__name__, type(mapped.as_tensor()["a"]).__name__
+        ('MemoryMappedTensor', 'Tensor')
+        """
         leaves: list[Tensor] = []
         twin = self._open(leaves, STORAGE)
         plain = [leaf.as_subclass(Tensor) if type(leaf) is not Tensor else leaf for leaf in leaves]
@@ -291,6 +369,12 @@ class DeviceOps(CastMethods, ApplyOps):
 
         Args:
             storage: the address of the storage rather than of the first element.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> a = torch.zeros(2)
+        >>> TensorDict(a=a).data_ptr()["a"].item() == a.data_ptr()
+        True
         """
         if any(leaf.device.type == "meta" for leaf in self._leaves(STORAGE)):
             raise UnsupportedOperationError("data_ptr: meta tensors have no address")

@@ -122,7 +122,7 @@ class InplaceOps(IndexOps):
         return InplaceOps.update_(self, values, non_blocking=non_blocking)
 
     def copy_(self, tensordict: Any, non_blocking: bool = False) -> Self:
-        """Copy every leaf of another container of the same keys into this one's tensors.
+        """Copy every leaf of another container of the same keys into this one's tensors; `update_` takes some of them.
 
         Raises:
             MissingKeyError: when either has a key that the other lacks.
@@ -163,7 +163,7 @@ class InplaceOps(IndexOps):
         return InplaceOps.set_(self, key, value)
 
     def zero_(self) -> Self:
-        """Fill every leaf with zero."""
+        """Fill every leaf with zero; `fill_` takes other numbers."""
         self._refuse_frozen("zero_")
         leaves: list[Tensor] = []
         back = lent(self._open(leaves, VALUES), leaves, "zero_")
@@ -197,7 +197,14 @@ class InplaceOps(IndexOps):
         self, input_dict_or_td: Mapping[Any, Any] | TensorCollection, idx: Index, clone: bool = False, *,
         non_blocking: bool = False, keys_to_update: Sequence[Key] | None = None,
     ) -> Self:  # fmt: skip
-        """Copy values into the elements of existing entries at an index, all of them or none."""
+        """Copy values into the elements of existing entries at an index, all of them or none.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(3), b=torch.zeros(3), batch_size=[3])
+        >>> data.update_at_({"a": torch.tensor(7.0)}, 1)["a"]
+        tensor([0., 7., 0.])
+        """
         if not (clone is non_blocking is False):
             flag(clone=clone, non_blocking=non_blocking)
         if keys_to_update is None and self._assign_alike(idx, input_dict_or_td, False):
@@ -206,7 +213,7 @@ class InplaceOps(IndexOps):
         return self
 
     def copy_at_(self, tensordict: Any, idx: Index, non_blocking: bool = False, *, fast: bool = True) -> Self:
-        """Copy every leaf of another container into this one's elements at an index."""
+        """Copy every leaf of another container into this one's elements at an index; see `update_at_`."""
         if self._assign_alike(idx, tensordict, True):
             return self
         self._require_same_keys(tensordict, "copy_at_")
@@ -429,7 +436,14 @@ class InplaceOps(IndexOps):
         return self
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
-        """A copy in which the elements where a mask over leading batch dims is true hold a number."""
+        """A copy in which the elements where a mask over leading batch dims is true hold a number.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.arange(3), batch_size=[3])
+        >>> data.masked_fill(data["a"] > 1, -1)["a"]
+        tensor([ 0,  1, -1])
+        """
         leaves: list[Tensor] = []
         twin = self._open(leaves, VALUES)
         for leaf in leaves:

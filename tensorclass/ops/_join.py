@@ -141,7 +141,13 @@ class JoinOps(ShapeOps):
     def cat_from_tensordict(
         self, dim: int = 0, *, sorted: bool | Sequence[Key] | None = None, out: Tensor | None = None
     ) -> Tensor:
-        """Concatenate all entries into one tensor; arguments as for `stack_from_tensordict`."""
+        """Concatenate all entries into one tensor; arguments as for `stack_from_tensordict`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3), b=torch.ones(3), batch_size=[3]).cat_from_tensordict()
+        tensor([0., 0., 0., 1., 1., 1.])
+        """
         return torch.cat(self._ordered(sorted), dim, out=out)
 
     def _join_entries(self, keys: tuple[Key, ...], out_key: Key, value: Tensor, keep: bool) -> Self:

@@ -297,7 +297,13 @@ class KeyOps(LazyOps):
         return part
 
     def filter_empty_(self) -> Self:
-        """Drop nested containers without leaves, in place."""
+        """Drop nested containers without leaves, in place.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict(a=torch.zeros(3), nested={}).filter_empty_().keys())
+        ['a']
+        """
         self._require_unlocked("drop empty containers")
         if self._stacked:
             return self._through("filter_empty_")  # type: ignore[no-any-return]  # a stack of this class

@@ -244,6 +244,11 @@ class MappingOps(ReadingOps):
 
         Raises:
             MissingKeyError: when it is absent and there is no default.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a="scan", b="print")
+        >>> data.pop("a"), data.pop("c", 3), list(data.keys())
+        ('scan', 3, ['b'])
         """
         path = unravel_key_to_tuple(key)
         if default is not UNSET and key not in self:
@@ -253,7 +258,7 @@ class MappingOps(ReadingOps):
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Remove the last entry and give its key and value."""
+        """Remove the last entry and give its key and value; see `pop`."""
         entries = self._entries()
         if not entries:
             raise MissingKeyError(f"popitem(): this {type(self).__name__} has no entries")
@@ -281,7 +286,7 @@ class MappingOps(ReadingOps):
         MappingOps.del_(self, key)
 
     def clear(self) -> Self:
-        """Remove all entries."""
+        """Remove all entries; `pop` removes one."""
         self._require_unlocked("clear")
         self._swap_in({}, self._entries())
         return self
@@ -425,7 +430,14 @@ class MappingOps(ReadingOps):
         return new._refill(_clone_leaves(leaves, kwargs), self._batch_size, self._names, STORAGE)
 
     def copy(self) -> Self:
-        """A new container around the same tensors."""
+        """A new container around the same tensors.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(3), batch_size=[3])
+        >>> data.copy() is data, data.copy()["a"] is data["a"]
+        (False, True)
+        """
         return self._twin()
 
     def __copy__(self) -> Self:
@@ -434,7 +446,7 @@ class MappingOps(ReadingOps):
     def empty(
         self, recurse: bool = False, *, batch_size: Any = None, device: Device = UNSET, names: Any = UNSET
     ) -> Any:
-        """A container of the same batch size and device without entries.
+        """A container of the same batch size and device without entries; `new_zeros` has entries.
 
         Args:
             recurse: keep nested containers, empty.

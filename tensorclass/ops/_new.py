@@ -99,7 +99,13 @@ class NewOps(DeviceOps):
         self, *size: Sizes, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
         layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
     ) -> Self:  # fmt: skip
-        """A container of the same structure with a new batch size and ones; arguments as for `new_zeros`."""
+        """A container of the same structure with a new batch size and ones; arguments as for `new_zeros`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3, 2), batch_size=[3]).new_ones(1)["a"]
+        tensor([[1., 1.]])
+        """
         options = self._options(dtype, device, requires_grad, layout, pin_memory)
         return self._fresh(_size(size), lambda leaf, shape: leaf.new_ones(shape, **options), device)
 
@@ -107,7 +113,13 @@ class NewOps(DeviceOps):
         self, *size: Sizes, dtype: torch.dtype | None = None, device: Device = UNSET, requires_grad: bool = False,
         layout: Any = torch.strided, pin_memory: bool | None = None, empty_lazy: bool = False,
     ) -> Self:  # fmt: skip
-        """A container of the same structure with a new batch size and memory as found; see `new_zeros`."""
+        """A container of the same structure with a new batch size and memory as found; see `new_zeros`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3, 2), batch_size=[3]).new_empty(5)["a"].shape
+        torch.Size([5, 2])
+        """
         options = self._options(dtype, device, requires_grad, layout, pin_memory)
         return self._fresh(_size(size), lambda leaf, shape: leaf.new_empty(shape, **options), device)
 
@@ -116,7 +128,13 @@ class NewOps(DeviceOps):
         requires_grad: bool = False, layout: Any = torch.strided, pin_memory: bool | None = None,
         empty_lazy: bool = False,
     ) -> Self:  # fmt: skip
-        """A container of the same structure with a new batch size, filled with a number; see `new_zeros`."""
+        """A container of the same structure with a new batch size, filled with a number; see `new_zeros`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3, 2), batch_size=[3]).new_full([1], 7)["a"]
+        tensor([[7., 7.]])
+        """
         options = self._options(dtype, device, requires_grad, layout, pin_memory)
         return self._fresh(size, lambda leaf, shape: leaf.new_full(shape, fill_value, **options), device)
 

@@ -221,22 +221,46 @@ class ReadingOps(TensorCollection):
     def values(
         self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
     ) -> ValuesView:
-        """The values, in the order of `keys` with the same arguments."""
+        """The values, in the order of `keys` with the same arguments.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(3), nested={"b": torch.zeros(3, 4)}, batch_size=[3])
+        >>> [tuple(value.shape) for value in data.values(include_nested=True, leaves_only=True)]
+        [(3,), (3, 4)]
+        """
         return ValuesView(self, include_nested, leaves_only, is_leaf, sort)
 
     def items(
         self, include_nested: bool = False, leaves_only: bool = False, is_leaf: LeafTest = None, *, sort: bool = False
     ) -> ItemsView:
-        """The (key, value) pairs, in the order of `keys` with the same arguments."""
+        """The (key, value) pairs, in the order of `keys` with the same arguments.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(3), nested={"b": torch.zeros(3, 4)}, batch_size=[3])
+        >>> [(key, tuple(value.shape)) for key, value in data.items(include_nested=True, leaves_only=True)]
+        [('a', (3,)), (('nested', 'b'), (3, 4))]
+        """
         return ItemsView(self, include_nested, leaves_only, is_leaf, sort)
 
     @property
     def sorted_keys(self) -> list[Any]:
-        """The top-level keys in lexical order."""
+        """The top-level keys in lexical order.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(b=1, a=2).sorted_keys
+        ['a', 'b']
+        """
         return sorted(self._entries())
 
     def is_empty(self) -> bool:
-        """Whether there is no leaf at any depth."""
+        """Whether there is no leaf at any depth.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(nested=TensorDict()).is_empty(), TensorDict(a=1).is_empty()
+        (True, False)
+        """
         for value in list(self._outline().values()):
             if type(value) is Tensor or not isinstance(value, ReadingOps) or not ReadingOps.is_empty(value):
                 return False
@@ -252,13 +276,25 @@ class ReadingOps(TensorCollection):
         return entry_type(self._raw(unravel_key_to_tuple(key)))
 
     def get_item_shape(self, key: Key) -> torch.Size:
-        """The shape of an entry: batch dims and event dims."""
+        """The shape of an entry: batch dims and event dims.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3, 8), batch_size=[3]).get_item_shape("a")
+        torch.Size([3, 8])
+        """
         shape: torch.Size = self._read(unravel_key_to_tuple(key)).shape
         return shape
 
     @property
     def depth(self) -> int:
-        """How many levels of containers lie below this one."""
+        """How many levels of containers lie below this one.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3)).depth, TensorDict(nested={"b": torch.zeros(3)}).depth
+        (0, 1)
+        """
         inner = [ReadingOps.depth.__get__(v) for v in list(self._outline().values()) if isinstance(v, ReadingOps)]
         return 1 + max(inner) if inner else 0
 

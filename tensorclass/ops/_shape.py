@@ -324,12 +324,12 @@ class ShapeOps(InplaceOps):
 
     @FLIPPED
     def fliplr(self) -> Self:
-        """Reverse the second batch dim."""
+        """Reverse the second batch dim; see `flip`."""
         return ShapeOps.flip(self, self._dim(1, "fliplr"))
 
     @FLIPPED
     def flipud(self) -> Self:
-        """Reverse the first batch dim."""
+        """Reverse the first batch dim; see `flip`."""
         return ShapeOps.flip(self, self._dim(0, "flipud"))
 
     @ROLLED
@@ -357,7 +357,14 @@ class ShapeOps(InplaceOps):
         return self._become(result) if inplace else result
 
     def rot90(self, k: int = 1, dims: Dims = (0, 1)) -> Self:
-        """Rotate by 90 degrees, k times, in the plane of two batch dims."""
+        """Rotate by 90 degrees, k times, in the plane of two batch dims.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.tensor([[1, 2], [3, 4]]), batch_size=[2, 2]).rot90()["a"]
+        tensor([[2, 4],
+                [1, 3]])
+        """
         plane = self._dims(dims, "rot90")
         if len(plane) != 2:
             raise BatchDimError(f"rot90 takes two batch dims, got {dims}")
@@ -392,7 +399,13 @@ class ShapeOps(InplaceOps):
         return result if store is self else self._wrap(result)  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # as above
 
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
-        """Broadcast to the batch size of another container, or to the shape of a tensor."""
+        """Broadcast to the batch size of another container, or to the shape of a tensor.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3), batch_size=[3]).expand_as(torch.zeros(2, 3))["a"].shape
+        torch.Size([2, 3])
+        """
         return ShapeOps.expand(self, other._batch_size if isinstance(other, TensorCollection) else other.shape)
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
@@ -473,6 +486,12 @@ class ShapeOps(InplaceOps):
         Args:
             canonical: make a fresh contiguous copy of leaves whose strides are not the canonical ones.
             inplace: take the result over instead of making a new container.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2, 3).t(), batch_size=[3, 2])
+        >>> data["a"].is_contiguous(), data.contiguous()["a"].is_contiguous()
+        (False, True)
         """
 
         def fix(leaf: Tensor) -> Tensor:
@@ -484,7 +503,14 @@ class ShapeOps(InplaceOps):
         return self._become(result) if inplace else result
 
     def is_contiguous(self) -> bool:
-        """Whether every leaf is contiguous."""
+        """Whether every leaf is contiguous.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict(a=torch.zeros(2, 3), batch_size=[2, 3])
+        >>> data.is_contiguous(), data.transpose(0, 1).is_contiguous()
+        (True, False)
+        """
         return all(leaf.is_contiguous() for leaf in self._leaves())
 
     def _at_least(self, ndim: int) -> Self:
@@ -495,17 +521,23 @@ class ShapeOps(InplaceOps):
 
     @RESHAPED
     def atleast_1d(self) -> Self:
-        """A container with at least one batch dim; new dims come first."""
+        """A container with at least one batch dim; new dims come first.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3), batch_size=[]).atleast_1d()["a"].shape
+        torch.Size([1, 3])
+        """
         return self._at_least(1)
 
     @RESHAPED
     def atleast_2d(self) -> Self:
-        """A container with at least two batch dims; new dims come first."""
+        """A container with at least two batch dims; see `atleast_1d`."""
         return self._at_least(2)
 
     @RESHAPED
     def atleast_3d(self) -> Self:
-        """A container with at least three batch dims; new dims come first."""
+        """A container with at least three batch dims; see `atleast_1d`."""
         return self._at_least(3)
 
 

@@ -36,7 +36,16 @@ class LazyOps(JoinOps):
 
     @classmethod
     def maybe_dense_stack(cls, input: Sequence[Any], dim: int = 0, out: Any = None, strict: bool = False) -> Any:
-        """Stack densely where keys and shapes agree, else lazily; what `tensorclass.maybe_dense_stack` does."""
+        """Stack densely where keys and shapes agree, else lazily; what `tensorclass.maybe_dense_stack` does.
+
+        >>> import torch
+        >>> from tensorclass import LazyStackedTensorDict, TensorDict
+        >>> short, long = TensorDict(a=torch.zeros(2)), TensorDict(a=torch.zeros(3))
+        >>> isinstance(TensorDict.maybe_dense_stack([short, long]), LazyStackedTensorDict)
+        True
+        >>> TensorDict.maybe_dense_stack([short, short])["a"].shape
+        torch.Size([2, 2])
+        """
         return LazyOps._maybe_dense_stack(input, dim, out, strict)
 
     def _read_as(self, path: Path, form: tuple[bool, bool, bool], side: str, layout: Any, value: float) -> Any:

@@ -292,6 +292,17 @@ class BridgeOps(PadOps):
 
         Raises:
             StructureError: for other keys or shapes; nothing is written then.
+
+        >>> import tempfile, torch
+        >>> from pathlib import Path
+        >>> from tensorclass import TensorDict
+        >>> weights = torch.zeros(3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "a.safetensors")
+        ...     _ = TensorDict(a=torch.ones(3)).save(path)
+        ...     _ = TensorDict(a=weights).load_(path)
+        >>> weights
+        tensor([1., 1., 1.])
         """
         found: Self = _files().load(prefix, *args, out=self, **kwargs)
         return found
@@ -323,7 +334,15 @@ class BridgeOps(PadOps):
         return_early: bool = False, share_non_tensor: bool = False, existsok: bool = True,
         robust_key: bool | None = True, atomic: bool = False,
     ) -> Self:  # fmt: skip
-        """Write this container to a file and map its tensors from there, in place; it is locked then."""
+        """Write this container to a file and map its tensors from there, in place; it is locked then.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     data = TensorDict(a=torch.zeros(3)).memmap_(folder)
+        ...     data.is_memmap(), data.is_locked
+        (True, True)
+        """
         found: Self = _maps().memmap_(
             self, prefix, copy_existing, num_threads=num_threads, return_early=return_early, existsok=existsok,
             share_non_tensor=share_non_tensor, robust_key=robust_key, atomic=atomic,
@@ -356,7 +375,16 @@ class BridgeOps(PadOps):
         robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
         allow_pickle: bool | None = None,
     ) -> Self:  # fmt: skip
-        """Map a batch from its file; writes in place reach the file. See `tensorclass.load_memmap`."""
+        """Map a batch from its file; writes in place reach the file. See `tensorclass.load_memmap`.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = TensorDict(a=torch.zeros(3)).memmap_(folder)
+        ...     _ = TensorDict.load_memmap(folder)["a"].fill_(7)
+        ...     TensorDict.load_memmap(folder)["a"]
+        MemoryMappedTensor([7., 7., 7.])
+        """
         found: Self = _maps().load_memmap(
             prefix, device, non_blocking, out=out, robust_key=robust_key, subpath=subpath, mode=mode,
             num_threads=num_threads, allow_pickle=allow_pickle, cls=cls,
@@ -367,7 +395,7 @@ class BridgeOps(PadOps):
         self, prefix: StrPath, robust_key: bool | None = True, *, allow_pickle: bool | None = None,
         mode: str | None = None,
     ) -> Self:  # fmt: skip
-        """Take over the tensors of a file, mapped; those that this container has are dropped."""
+        """Take over the tensors of a file, mapped; those that this container has are dropped. See `load_memmap`."""
         cls = type(self)
         found: Self = _maps().load_memmap(
             prefix, out=self, robust_key=robust_key, mode=mode, allow_pickle=allow_pickle, cls=cls
@@ -379,6 +407,14 @@ class BridgeOps(PadOps):
 
         Raises:
             StructureError: for a container that is not mapped from a file.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     mapped = TensorDict(a=torch.zeros(3)).memmap_(folder)
+        ...     _ = TensorDict(a=torch.ones(3)).memmap(folder)
+        ...     mapped.memmap_refresh_()["a"].tolist()
+        [1.0, 1.0, 1.0]
         """
         found: Self = _maps().refresh(self, allow_pickle)
         return found
@@ -400,6 +436,12 @@ class BridgeOps(PadOps):
 
         Raises:
             AttributeError: for a container that is not mapped from a file.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     str(TensorDict(a=torch.zeros(3)).memmap_(folder).saved_path) == folder
+        True
         """
         found: FilePath = _maps().saved_path(self)
         return found
@@ -525,7 +567,17 @@ class BridgeOps(PadOps):
 
     @classmethod
     def from_consolidated(cls, filename: StrPath) -> Self:
-        """Open a file that `consolidate` wrote, here or in `tensordict`; see `tensorclass.from_consolidated`."""
+        """Open a file that `consolidate` wrote, here or in `tensordict`; see `tensorclass.from_consolidated`.
+
+        >>> import tempfile, torch
+        >>> from pathlib import Path
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "block")
+        ...     _ = TensorDict(a=torch.arange(3)).consolidate(path)
+        ...     TensorDict.from_consolidated(path)["a"].tolist()
+        [0, 1, 2]
+        """
         found: Self = _maps().from_consolidated(filename, cls)
         return found
 

@@ -51,7 +51,14 @@ _CHANGED = "another thread added or removed keys during the operation; lock the 
 
 
 class TensorDictBase(Relaid):
-    """What `TensorDict` and the other untyped stores share; for `isinstance` tests."""
+    """What `TensorDict` and the other untyped stores share; for `isinstance` tests.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict, TensorDictBase, lazy_stack
+    >>> data = TensorDict(a=torch.zeros(2))
+    >>> isinstance(data, TensorDictBase), isinstance(lazy_stack([data, data]), TensorDictBase)
+    (True, True)
+    """
 
     __slots__ = ()
     __class_getitem__: Any = classmethod(GenericAlias)  # annotations of migrating programs: `TensorDict[str, Tensor]`

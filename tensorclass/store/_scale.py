@@ -119,7 +119,13 @@ class ScaleOps(TableOps):
         return found
 
     def is_shared(self) -> bool:
-        """Whether this container is locked and its tensors are in shared memory."""
+        """Whether this container is locked and its tensors are in shared memory.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.zeros(3)).is_shared(), TensorDict(a=torch.zeros(3)).share_memory_().is_shared()
+        (False, True)
+        """
         found: bool = scaling().is_shared(self)
         return found
 
@@ -176,11 +182,29 @@ class ScaleOps(TableOps):
         return scaling().irecv(self, src, group, group_src, init_tag, return_premature)
 
     async def asend(self, dst: Any) -> None:
-        """Send through a pipe: `await dst.asend(self)`."""
+        """Send through a pipe: `await dst.asend(self)`.
+
+        >>> import asyncio
+        >>> from tensorclass import TensorDict
+        >>> class Pipe:
+        ...     async def asend(self, batch):
+        ...         print("sent", list(batch.keys()))
+        >>> asyncio.run(TensorDict(a=1).asend(Pipe()))
+        sent ['a']
+        """
         await scaling().piped(dst, "asend")(self)
 
     async def arecv(self, src: Any, *, device: Device = None) -> Any:
-        """Receive from a pipe: `await src.arecv(self, device=device)`."""
+        """Receive from a pipe: `await src.arecv(self, device=device)`.
+
+        >>> import asyncio
+        >>> from tensorclass import TensorDict
+        >>> class Pipe:
+        ...     async def arecv(self, batch, device):
+        ...         return batch.set("a", "scan")
+        >>> asyncio.run(TensorDict().arecv(Pipe()))["a"]
+        'scan'
+        """
         return await scaling().piped(src, "arecv")(self, device=device)
 
     def broadcast(self, src: int, *, group: Any = None, device: Device = None) -> Any:
@@ -195,15 +219,42 @@ class ScaleOps(TableOps):
 
         Returns:
             The container of `src`: itself there, a new one elsewhere.
+
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # torchrun has more ranks
+        >>> TensorDict(a=torch.arange(2)).broadcast(src=0)["a"]
+        tensor([0, 1])
+        >>> dist.destroy_process_group()
         """
         return scaling().broadcast(self, src, group, device)
 
     def scatter(self, src: int, tensordicts: Any = None, *, group: Any = None, device: Device = None) -> Any:
-        """Send each rank of the group one container of a list that `src` has; gives that of this rank."""
+        """Send each rank of the group one container of a list that `src` has; gives that of this rank.
+
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # torchrun has more ranks
+        >>> data = TensorDict(a=torch.arange(4), batch_size=[4])
+        >>> TensorDict().scatter(0, data.chunk(dist.get_world_size()))["a"]
+        tensor([0, 1, 2, 3])
+        >>> dist.destroy_process_group()
+        """
         return scaling().scatter(self, src, tensordicts, group, device)
 
     def all_gather(self, *, group: Any = None) -> Any:
-        """The containers of all ranks of the group, in their order, on every rank; structures may differ."""
+        """The containers of all ranks of the group, in their order, on every rank; structures may differ.
+
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # torchrun has more ranks
+        >>> [part["a"].tolist() for part in TensorDict(a=torch.arange(2)).all_gather()]
+        [[0, 1]]
+        >>> dist.destroy_process_group()
+        """
         return scaling().all_gather(self, group)
 
     def all_reduce(
@@ -223,6 +274,16 @@ class ScaleOps(TableOps):
             StructureError: on every rank, when one has another structure; names the first field.
             UnsupportedOperationError: for a dtype that the backend can't reduce; names the field.
             WorkerError: when a rank does not answer within the time-out of the group.
+
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # torchrun has more ranks
+        >>> loss = TensorDict(loss=torch.tensor(0.5))
+        >>> _ = loss.all_reduce(dist.ReduceOp.SUM)
+        >>> loss["loss"]
+        tensor(0.5000)
+        >>> dist.destroy_process_group()
         """
         return scaling().all_reduce(self, op, group, async_op, bucket_bytes)
 
@@ -230,7 +291,18 @@ class ScaleOps(TableOps):
         self, dst: int, op: Any = None, async_op: bool = False, return_premature: bool = False, group: Any = None, *,
         bucket_bytes: int | None = None,
     ) -> Any:  # fmt: skip
-        """Reduce every tensor over all ranks of the group, in place on rank `dst`; the others keep theirs."""
+        """Reduce every tensor over all ranks of the group, in place on rank `dst`; the others keep theirs.
+
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # torchrun has more ranks
+        >>> loss = TensorDict(loss=torch.tensor(0.5))
+        >>> _ = loss.reduce(dst=0)
+        >>> loss["loss"]
+        tensor(0.5000)
+        >>> dist.destroy_process_group()
+        """
         return scaling().reduce(self, dst, op, async_op and return_premature, group, bucket_bytes)
 
     def gather_and_stack(self, dst: int, group: Any = None) -> Any:

@@ -17,7 +17,13 @@ class TableOps(BridgeOps):
     __slots__ = ()
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` with a row for each element; see `tensorclass.to_arrow`."""
+        """A `pyarrow.Table` with a row for each element; see `tensorclass.to_arrow`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(2), batch_size=[2]).to_arrow().column_names
+        ['a']
+        """
         return tables().to_arrow(self)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -58,20 +64,44 @@ class TableOps(BridgeOps):
 
     @classmethod
     def from_pandas(cls, dataframe: Any, **options: Any) -> Self:
-        """A batch with a row for each row of a pandas frame; see `tensorclass.from_pandas`."""
+        """A batch with a row for each row of a pandas frame; see `tensorclass.from_pandas`.
+
+        >>> import pandas
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_pandas(pandas.DataFrame({"a": [1, 2]}))["a"]
+        tensor([1, 2])
+        """
         return tables().read("pandas", cls, dataframe, **options)  # type: ignore[no-any-return]  # of this class
 
     def to_polars(self) -> Any:
-        """A polars frame with a row for each element; `from_arrow` reads one."""
+        """A polars frame with a row for each element; `from_arrow` reads one.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(2), batch_size=[2]).to_polars().shape
+        (2, 1)
+        """
         return tables().to_polars(self)
 
     def to_hf(self) -> Any:
-        """A Hugging Face dataset with a row for each element; event dims are lists of fixed length."""
+        """A Hugging Face dataset with a row for each element; event dims are lists of fixed length.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict(a=torch.arange(2), batch_size=[2]).to_hf()[1]
+        {'a': 1}
+        """
         return tables().to_hf(self)
 
     @classmethod
     def from_hf(cls, dataset: Any, **options: Any) -> Self:
-        """A batch with a row for each row of a Hugging Face dataset; see `tensorclass.from_hf`."""
+        """A batch with a row for each row of a Hugging Face dataset; see `tensorclass.from_hf`.
+
+        >>> import datasets
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_hf(datasets.Dataset.from_dict({"a": [1, 2]}))["a"]
+        tensor([1, 2])
+        """
         return tables().read("hf", cls, dataset, **options)  # type: ignore[no-any-return]  # of this class
 
     def to_csv(self, path: StrPath, *, separator: str | None = None, delimiter: str = ",") -> None:
@@ -84,12 +114,30 @@ class TableOps(BridgeOps):
 
         Raises:
             SchemaError: where an untyped container nests, without `separator`.
+
+        >>> import tempfile, torch
+        >>> from pathlib import Path
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     TensorDict(a=torch.arange(2), b=torch.eye(2), batch_size=[2]).to_csv(Path(folder, "a.csv"))
+        ...     Path(folder, "a.csv").read_text().splitlines()
+        ['a,b', '0,"[1.0,0.0]"', '1,"[0.0,1.0]"']
         """
         tables().write_csv([self], path, separator, delimiter)
 
     @classmethod
     def from_csv(cls, path: StrPath, **options: Any) -> Self:
-        """A batch with a row for each line of a CSV file; see `tensorclass.from_csv`."""
+        """A batch with a row for each line of a CSV file; see `tensorclass.from_csv`.
+
+        >>> import tempfile, torch
+        >>> from pathlib import Path
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "a.csv")
+        ...     TensorDict(a=torch.arange(2), batch_size=[2]).to_csv(path)
+        ...     TensorDict.from_csv(path)["a"]
+        tensor([0, 1])
+        """
         return tables().read("csv", cls, path, **options)  # type: ignore[no-any-return]  # of this class
 
     def to_json(self, path: StrPath, *, separator: str | None = None, lines: bool = False) -> Any:
@@ -102,12 +150,31 @@ class TableOps(BridgeOps):
 
         Raises:
             UnsupportedOperationError: for values that JSON can't hold; names the field.
+
+        >>> import tempfile, torch
+        >>> from pathlib import Path
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "a.jsonl")
+        ...     TensorDict(a=torch.arange(2), batch_size=[2]).to_json(path, lines=True)
+        ...     path.read_text().splitlines()
+        ['{"a":0}', '{"a":1}']
         """
         (tables().write_lines if lines else tables().write_records)([self], path, separator)
 
     @classmethod
     def from_json(cls, *args: Any, **kwargs: Any) -> Self:
-        """A batch with a row for each object of a JSON file; takes what `tensorclass.from_json` takes."""
+        """A batch with a row for each object of a JSON file; takes what `tensorclass.from_json` takes.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "a.json")
+        ...     _ = path.write_text('[{"a": 1}, {"a": 2}]')
+        ...     TensorDict.from_json(path)["a"]
+        tensor([1, 2])
+        """
         return tables().read("json", cls, *args, **kwargs)  # type: ignore[no-any-return]  # of this class
 
     def to_parquet(self, path: StrPath, *, separator: str | None = None, **kwargs: Any) -> None:
@@ -117,6 +184,15 @@ class TableOps(BridgeOps):
             path: the file, which appears whole or not at all.
             separator: joins the names of nested entries; they are structs without it.
             kwargs: as `pyarrow.parquet.ParquetWriter` takes them, and `row_group_size`.
+
+        >>> import tempfile, torch
+        >>> from pathlib import Path
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "a.parquet")
+        ...     TensorDict(a=torch.arange(2), batch_size=[2]).to_parquet(path)
+        ...     TensorDict.from_parquet(path)["a"]
+        tensor([0, 1])
         """
         tables().write_parquet([self], path, separator=separator, **kwargs)
 
@@ -175,6 +251,15 @@ class TableOps(BridgeOps):
         """Open an HDF5 file as a `PersistentTensorDict`; a typed class reads it into memory, and checks it.
 
         See `tensorclass.from_h5`.
+
+        >>> import tempfile, torch
+        >>> from pathlib import Path
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "a.h5")
+        ...     _ = TensorDict(a=torch.arange(2), batch_size=[2]).to_h5(path)
+        ...     TensorDict.from_h5(path)["a"]
+        tensor([0, 1])
         """
         return tables().typed(cls, tables().from_h5(filename, **options))
 
@@ -185,10 +270,27 @@ class TableOps(BridgeOps):
             filename: the folder, or a store of zarr.
             allow_pickle: nothing is pickled; accepted for compatibility.
             kwargs: as `zarr.Group.create_array` takes them; `chunks` are those of the leading dims.
+
+        >>> import tempfile, torch
+        >>> from pathlib import Path
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     TensorDict(a=torch.arange(2), batch_size=[2]).to_zarr(Path(folder, "a.zarr"))["a"]
+        tensor([0, 1])
         """
         return tables().PersistentTensorDict.create(self, filename, "zarr", **kwargs)
 
     @classmethod
     def from_zarr(cls, filename: Any, **options: Any) -> Any:
-        """Open a zarr group as `from_h5` opens a file; see `tensorclass.from_zarr`."""
+        """Open a zarr group as `from_h5` opens a file; see `tensorclass.from_zarr`.
+
+        >>> import tempfile, torch
+        >>> from pathlib import Path
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "a.zarr")
+        ...     _ = TensorDict(a=torch.arange(2), batch_size=[2]).to_zarr(path)
+        ...     TensorDict.from_zarr(path)["a"]
+        tensor([0, 1])
+        """
         return tables().typed(cls, tables().from_zarr(filename, **options))

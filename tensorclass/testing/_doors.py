@@ -104,7 +104,15 @@ def assert_close(
 
 @flags
 class Same:
-    """What `same` gives: equal to every batch that agrees with the expected one."""
+    """What `same` gives: equal to every batch that agrees with the expected one.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict
+    >>> from tensorclass.testing import Same, same
+    >>> expected = same(TensorDict(a=torch.zeros(2)))
+    >>> isinstance(expected, Same), expected == TensorDict(a=torch.ones(2))
+    (True, False)
+    """
 
     __hash__ = None  # type: ignore[assignment]  # equality is not an equivalence
 

@@ -121,6 +121,11 @@ def from_hf(dataset: Any, *, cls: Any = None, rows: int | None = None, **options
 
     Raises:
         SchemaError: for columns that do not fit.
+
+    >>> import datasets
+    >>> from tensorclass import from_hf
+    >>> from_hf(datasets.Dataset.from_dict({"a": [1, 2]}))["a"]
+    tensor([1, 2])
     """
     pa = optional("pyarrow", "A Hugging Face dataset", "hf")
     table = pa.concat_tables(list(hf_tables(dataset, _BLOCK)))

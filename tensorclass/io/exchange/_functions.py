@@ -82,6 +82,15 @@ def from_json(
     Raises:
         FileFormatError: for text that is not JSON; names the line.
         SchemaError: for columns that do not fit the class.
+
+    >>> import tempfile, torch
+    >>> from pathlib import Path
+    >>> from tensorclass import TensorDict, from_json
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.jsonl")
+    ...     TensorDict(a=torch.arange(2), batch_size=[2]).to_json(path, lines=True)
+    ...     from_json(path, lines=True)["a"]
+    tensor([0, 1])
     """
     cls = TensorDict if cls is None else cls
     if lines:
@@ -105,6 +114,16 @@ def from_parquet(
     Raises:
         FileFormatError: for a file that is not Parquet, and a column that is not there.
         SchemaError: for columns that do not fit the class.
+
+    >>> import tempfile, torch
+    >>> from pathlib import Path
+    >>> from tensorclass import TensorDict, from_parquet
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.parquet")
+    ...     TensorDict(a=torch.arange(2), b=torch.eye(2), batch_size=[2]).to_parquet(path)
+    ...     from_parquet(path, columns=["b"])["b"]
+    tensor([[1., 0.],
+            [0., 1.]])
     """
     return next(read_parquet(path, cls, None, separator, columns, **options))
 
@@ -123,7 +142,18 @@ def to_safetensors(data: Any, path: StrPath) -> None:
 
 
 def from_safetensors(path: StrPath, *, device: Device = None) -> Any:
-    """A container from a safetensors file, also of others, whose names nest by dots; in memory, as `load` reads it."""
+    """A container from a safetensors file, also of others, whose names nest by dots; in memory, as `load` reads it.
+
+    >>> import tempfile, torch
+    >>> from pathlib import Path
+    >>> from safetensors.torch import save_file
+    >>> from tensorclass import from_safetensors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "weights.safetensors")
+    ...     save_file({"layer.weight": torch.ones(2)}, path)
+    ...     from_safetensors(path)["layer", "weight"]
+    tensor([1., 1.])
+    """
     return load(path, device, mmap=False)
 
 
@@ -141,6 +171,15 @@ def from_h5(
         batch_dims: this many dims of it at most.
         batch_size: the batch size; by default what is stored, or what all entries share.
         non_tensor_as_stack: read text of others with the batch shape as one object for each element.
+
+    >>> import tempfile, torch
+    >>> from pathlib import Path
+    >>> from tensorclass import TensorDict, from_h5
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.h5")
+    ...     _ = TensorDict(a=torch.arange(2), batch_size=[2]).to_h5(path)
+    ...     from_h5(path)["a"]
+    tensor([0, 1])
     """
     return _opened(h5_file, "h5", mode, auto_batch_size, batch_dims, batch_size, non_tensor_as_stack)
 
@@ -150,7 +189,17 @@ def from_zarr(
     zarr_file: Any, *, mode: str = "r", auto_batch_size: bool = False, batch_dims: int | None = None,
     batch_size: Any = None, non_tensor_as_stack: bool = False, allow_pickle: bool | None = None,
 ) -> PersistentTensorDict:  # fmt: skip
-    """Open a zarr group as a container; the arguments are those of `from_h5`, nothing is ever unpickled."""
+    """Open a zarr group as a container; the arguments are those of `from_h5`, nothing is ever unpickled.
+
+    >>> import tempfile, torch
+    >>> from pathlib import Path
+    >>> from tensorclass import TensorDict, from_zarr
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.zarr")
+    ...     _ = TensorDict(a=torch.arange(2), batch_size=[2]).to_zarr(path)
+    ...     from_zarr(path)["a"]
+    tensor([0, 1])
+    """
     return _opened(zarr_file, "zarr", mode, auto_batch_size, batch_dims, batch_size, non_tensor_as_stack)
 
 

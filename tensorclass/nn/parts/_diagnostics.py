@@ -53,7 +53,13 @@ _INDENT = "\n    "
 
 
 class PipelineWarning(UserWarning):
-    """A pipeline that works, and holds something that is probably not meant."""
+    """A pipeline that works, and holds something that is probably not meant.
+
+    >>> import warnings
+    >>> from tensorclass.nn import PipelineWarning
+    >>> warnings.filterwarnings("error", category=PipelineWarning)  # a build that warns fails
+    >>> warnings.resetwarnings()
+    """
 
 
 class Location(NamedTuple):

@@ -104,6 +104,14 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
     ... )
     >>> classifier(Image(torch.zeros(5, 64))).digit.shape
     torch.Size([5])
+    >>> bool(classifier.check().diagnostics), classifier.in_fields, classifier.out_fields[1]
+    (False, (Image.pixels: Float32["64"],), Prediction.digit: Int64[""])
+    >>> classifier.explain(batch_size=32).peak, classifier.graph().count("-->")
+    (8192, 4)
+    >>> len(classifier.select_subsequence(out_fields=Prediction.logits))
+    1
+    >>> len(classifier.select_out_fields(Prediction.digit).reset_out_fields())
+    2
     """
 
     _made: ClassVar[tuple[str, ...]] = ("_program", "_report", "_skipping", "_others", "diagnostics")

@@ -33,7 +33,12 @@ _CONVERTED = (Mapping, bool, int, float, complex, np.ndarray, np.generic, list, 
 
 
 class NonTensorDataBase(Follower, Node, Generic[T]):
-    """What `NonTensorData` and `MetaData` share; for `isinstance` tests."""
+    """What `NonTensorData` and `MetaData` share; for `isinstance` tests.
+
+    >>> from tensorclass import MetaData, NonTensorData, NonTensorDataBase
+    >>> [isinstance(cls("scan"), NonTensorDataBase) for cls in (NonTensorData, MetaData)]
+    [True, True]
+    """
 
     __slots__ = ("_device", "_names", "_size", "data")
     _holds_object = True

@@ -182,7 +182,14 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     @property
     def lengths(self) -> Tensor:
-        """The length of each element: int64 `[*batch]`."""
+        """The length of each element: int64 `[*batch]`.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> words = RaggedTensor([torch.arange(2), torch.arange(3)])
+        >>> words.lengths
+        tensor([2, 3])
+        """
         return self._parts[1][..., 1].clone()
 
     @property
@@ -192,12 +199,26 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     @property
     def batch_size(self) -> torch.Size:
-        """The batch shape, under the name that containers use."""
+        """The batch shape, under the name that containers use.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> words = RaggedTensor([torch.arange(2), torch.arange(3)])
+        >>> words.batch_size
+        torch.Size([2])
+        """
         return self.shape
 
     @property
     def ndim(self) -> int:
-        """The number of batch dims."""
+        """The number of batch dims.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> words = RaggedTensor([torch.arange(2), torch.arange(3)])
+        >>> words.ndim, words[0].ndim
+        (1, 0)
+        """
         return len(self.shape)
 
     @property
@@ -207,12 +228,26 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of every element."""
+        """The dtype of every element.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> words = RaggedTensor([torch.arange(2), torch.arange(3)])
+        >>> words.dtype
+        torch.int64
+        """
         return self._parts[0].dtype
 
     @property
     def device(self) -> torch.device:
-        """Where the elements live."""
+        """Where the elements live.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> words = RaggedTensor([torch.arange(2), torch.arange(3)])
+        >>> words.device
+        device(type='cpu')
+        """
         return self._parts[0].device
 
     # ---- other forms ---------------------------------------------------------------------------------------------
@@ -282,6 +317,12 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
         Raises:
             ValueError: when there is another number of elements.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> words = RaggedTensor([torch.arange(2), torch.arange(3)])
+        >>> words[1].item()
+        tensor([0, 1, 2])
         """
         table, spans, _ = self._parts
         if spans.numel() != 2:
@@ -290,7 +331,14 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         return table[start : start + length]
 
     def tolist(self) -> list[Any]:
-        """The tensors as nested lists of the batch shape; the tensor itself without batch dims."""
+        """The tensors as nested lists of the batch shape; the tensor itself without batch dims.
+
+        >>> import torch
+        >>> from tensorclass import RaggedTensor
+        >>> words = RaggedTensor([torch.arange(2), torch.arange(3)])
+        >>> words.tolist()
+        [tensor([0, 1]), tensor([0, 1, 2])]
+        """
         table, spans, _ = self._parts
         found: Any = [table[start : start + length] for start, length in spans.reshape(-1, 2).tolist()]
         for n in reversed(self.shape[1:]):

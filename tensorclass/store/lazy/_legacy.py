@@ -40,5 +40,9 @@ def lazy_legacy(allow_none: bool = False) -> bool | None:
 
     Args:
         allow_none: give None where the mode was not set.
+
+    >>> from tensorclass import lazy_legacy
+    >>> lazy_legacy()
+    False
     """
     return set_lazy_legacy.current(allow_none)
