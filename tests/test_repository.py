@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 
 from tests._sources import PACKAGE, ROOT, sources, text_files, tracked_files
 
-FOLDERS = {".ci", "docs", "examples", "stubs", "tensorclass", "tests"}
+FOLDERS = {".ci", ".github", "docs", "examples", "stubs", "tensorclass", "tests"}
 FILES = {
     ".gitignore",
     ".pre-commit-config.yaml",
@@ -179,6 +179,17 @@ def test_ci_runs_a_failing_test_once_more(tmp_path, exits, calls, code):
     assert done.returncode == code, done.stderr
     assert [line.strip() for line in (tmp_path / "calls").read_text().splitlines()] == calls
     assert ("flaky" in done.stdout) == (code == 0 and "again" in " ".join(calls))
+
+
+def test_templates_of_issues():
+    """Each says for what it is, and asks for a program or a message."""
+    forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.md"))
+    heads = [dict(re.findall(r"^(\w+): (.+)$", form.read_text("utf-8").split("---\n")[1], re.M)) for form in forms]
+    assert len(forms) >= 3
+    assert all(head.keys() == {"name", "about", "labels"} for head in heads)
+    assert len({head["name"] for head in heads}) == len(forms)
+    assert all("```" in form.read_text("utf-8") for form in forms)
+    assert "CHANGELOG.md" in _read(".github/PULL_REQUEST_TEMPLATE.md")
 
 
 def test_one_set_of_tools():
