@@ -1,6 +1,6 @@
-"""A variational autoencoder of scanned digits, with an exponential average of its weights that draws the new ones.
+"""A variational autoencoder of scanned digits; an exponential moving average of its weights generates new digits.
 
-All weights are one `TensorDict`, so that the average is one line: `average.lerp_(weights, 0.01)`.
+All weights are in one `TensorDict`, so the average takes one line: `average.lerp_(weights, 0.01)`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PICTURE = Path("build", "autoencoder.png")
 
 
 class Digits(TensorClass):
-    """Scanned digits, their ink between 0 and 1."""
+    """Scanned digits, with ink between 0 and 1."""
 
     image: Float32[Tensor, "64"]
 
 
 class Code(TensorClass):
-    """A normal distribution over codes, and one code drawn from it."""
+    """A normal distribution over codes, and a code drawn from it."""
 
     center: Float32[Tensor, "8"]
     log_variance: Float32[Tensor, "8"]
@@ -35,7 +35,7 @@ class Code(TensorClass):
 
 
 class Drawn(TensorClass):
-    """What the decoder makes of a code, and what the loss needs of the distribution."""
+    """The image decoded from a code, and the parameters of the distribution that the loss needs."""
 
     logits: Float32[Tensor, "64"]
     center: Float32[Tensor, "8"]
@@ -46,25 +46,25 @@ Model = TensorClassSequential[Digits, Drawn]
 
 
 class Encoder(nn.Module):
-    """An image to the center and the logarithm of the variance of its code."""
+    """Map an image to the center and the log-variance of its code."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 2 * WIDTH))
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        """Two tensors `[batch, 8]`."""
+        """Return two tensors `[batch, 8]`."""
         center, log_variance = self.layers(image).chunk(2, -1)
         return center, log_variance
 
 
 def draw_code(center: Tensor, log_variance: Tensor) -> Tensor:
-    """One code, with gradients for both parameters."""
+    """Draw one code, with gradients for both parameters."""
     return center + torch.randn_like(center) * (log_variance / 2).exp()
 
 
 def build() -> Model:
-    """Encoder, sample, decoder; the parts can be called alone as `model[-1]`."""
+    """Build encoder, sampler and decoder; call a part by index, such as `model[-1]`."""
     decoder = nn.Sequential(nn.Linear(WIDTH, 128), nn.ReLU(), nn.Linear(128, 64))
     return TensorClassSequential(
         TensorClassModule(
@@ -78,14 +78,14 @@ def build() -> Model:
 
 
 def loss_of(drawn: Drawn, digits: Digits) -> Tensor:
-    """The negative evidence bound in nats for an image."""
+    """Return the negative evidence lower bound in nats per image."""
     image = nn.functional.binary_cross_entropy_with_logits(drawn.logits, digits.image, reduction="none").sum(-1)
     code = (drawn.center.square() + drawn.log_variance.exp() - drawn.log_variance - 1).sum(-1) / 2
     return (image + code).mean()
 
 
 def train(model: Model, training: Digits, test: Digits) -> tuple[TensorDict, list[tuple[float, float]]]:
-    """The averaged weights, and the loss of both sets of weights on images that were not trained on."""
+    """Train; return the averaged weights, and the test losses of the current and the averaged weights."""
     weights = TensorDict.from_module(model).data
     average, losses = weights.clone(), list[tuple[float, float]]()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
@@ -98,13 +98,13 @@ def train(model: Model, training: Digits, test: Digits) -> tuple[TensorDict, lis
             average.lerp_(weights, 0.01)
         with torch.no_grad():
             plain = loss_of(model(test), test).item()
-            with average.to_module(model):  # the averaged weights, until the end of the block
+            with average.to_module(model):  # use the averaged weights inside this block
                 losses.append((plain, loss_of(model(test), test).item()))
     return average, losses
 
 
 def draw(digits: Digits, drawn: Drawn, new: Tensor, losses: list[tuple[float, float]]) -> None:
-    """The curve, and rows of given digits, of the same from their codes, and of new ones."""
+    """Draw the loss curve, and three rows of digits: given, decoded from their codes, and new."""
     figure = Figure(figsize=(9, 4), layout="constrained")
     curve, pictures = figure.subplots(1, 2)
     curve.plot(losses, label=["weights of the step", "averaged weights"])
@@ -118,7 +118,7 @@ def draw(digits: Digits, drawn: Drawn, new: Tensor, losses: list[tuple[float, fl
 
 
 def main() -> None:
-    """Train, draw given digits and new ones with the averaged weights."""
+    """Train, then draw given and new digits with the averaged weights."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     images = torch.tensor(load_digits(return_X_y=True)[0], dtype=torch.float32) / 16

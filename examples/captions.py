@@ -1,7 +1,7 @@
 """Images with captions: two encoders learn to give a digit and the words that describe it the same direction.
 
-The images are scikit-learn's digits, made thin or bold, and printed black on white or white on black; the captions say
-so in words. Afterwards the images can be searched by text, and a digit is named by the caption that fits best.
+The images are scikit-learn's digits, made thin or bold, and black on white or white on black; the captions describe
+them in words. After training, you can search the images by text, and the best caption names a digit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PICTURE = Path("build", "captions.png")
 
 
 class Caption(TensorClass):
-    """A text, and its words as numbers; `n` is another number in each text."""
+    """A text, and its words as numbers; `n` differs from text to text."""
 
     text: PerElement[str]
     words: Int64[RaggedTensor, "n"]
@@ -39,7 +39,7 @@ class Scan(TensorClass):
 
 
 class Meaning(TensorClass):
-    """Directions of an image and of a text, of length 1."""
+    """Unit vectors of an image and of a text."""
 
     seen: Float32[Tensor, "64"]
     read: Float32[Tensor, "64"]
@@ -49,24 +49,24 @@ Model = TensorClassSequential[Scan, Meaning]
 
 
 def captions(texts: list[str]) -> Caption:
-    """A number for each word; a word that nobody has taught is a `ValueError`."""
+    """Return a number for each word; an unknown word raises `ValueError`."""
     return Caption(text=texts, words=[torch.tensor([WORDS.index(word) for word in text.split()]) for text in texts])
 
 
 def describe(digit: int, bold: bool, dark: bool) -> str:
-    """One of many ways to say it; no caption has to say everything."""
+    """Make one of many possible captions; a caption need not mention everything."""
     start = choice("", "a scan of ", "a picture of ")
     ink, paper = choice("", "bold " if bold else "thin "), choice("", f" on {'dark' if dark else 'light'} paper")
     return f"{start}a {ink}{NAMES[digit]}{paper}"
 
 
 def choice(*texts: str) -> str:
-    """One of them by chance."""
+    """Choose one at random."""
     return texts[int(torch.randint(len(texts), ()))]
 
 
 def load() -> Scan:
-    """The digits in random order, each made thin or bold, light or dark."""
+    """Load the digits in random order, each made thin or bold, light or dark."""
     pixels, labels = load_digits(return_X_y=True)
     image, digit = torch.tensor(pixels, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16, torch.tensor(labels)
     bold, dark = torch.rand(2, len(image)) < 0.5
@@ -88,7 +88,7 @@ class Words(nn.Module):
         self.layers = nn.Sequential(nn.ReLU(), nn.Linear(64, 64))
 
     def forward(self, words: RaggedTensor) -> Tensor:
-        """`[texts, 64]`."""
+        """Return `[texts, 64]`."""
         return nn.functional.normalize(self.layers(words.apply(self.vectors).mean()), dim=-1)
 
 
@@ -104,12 +104,12 @@ class Pixels(nn.Module):
         )  # fmt: skip
 
     def forward(self, image: Tensor) -> Tensor:
-        """`[images, 64]`."""
+        """Return `[images, 64]`."""
         return nn.functional.normalize(self.layers(image), dim=-1)
 
 
 def build() -> Model:
-    """Each encoder reads its own part of a `Scan`; they meet in the loss."""
+    """Build the pipeline; each encoder reads its own part of a `Scan`, and the loss compares their outputs."""
     return TensorClassSequential(
         TensorClassModule(Pixels(), in_fields=Scan.image, out_fields=Meaning.seen, name="pixels"),
         TensorClassModule(Words(), in_fields=Scan.caption.words, out_fields=Meaning.read, name="words"),
@@ -119,7 +119,7 @@ def build() -> Model:
 
 
 def loss_of(meaning: Meaning, scans: Scan) -> Tensor:
-    """Each image has to find its text among those of the batch, and each text its image; equal texts are both right."""
+    """Each image has to find its text in the batch, and each text its image; equal texts both count as correct."""
     scores = meaning.seen @ meaning.read.T * 10
     same = [[one == other for other in scans.caption.text] for one in scans.caption.text.tolist()]
     truth = torch.tensor(same, dtype=torch.float32)
@@ -128,7 +128,7 @@ def loss_of(meaning: Meaning, scans: Scan) -> Tensor:
 
 
 def train(model: Model, scans: Scan) -> list[float]:
-    """Adam; the loss of every batch."""
+    """Train with Adam; return the loss of every batch."""
     optimizer = torch.optim.Adam(model.parameters())
     steps = EPOCHS * -(-len(scans) // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps)
@@ -146,13 +146,13 @@ def train(model: Model, scans: Scan) -> list[float]:
 
 @torch.no_grad()
 def search(model: Model, scans: Scan, texts: list[str]) -> Tensor:
-    """How well each text fits each image, `[texts, images]`."""
+    """Return how well each text fits each image, `[texts, images]`."""
     read: Tensor = model.get_submodule("words")(captions(texts).words)
     return read @ model(scans).seen.T
 
 
 def draw(scans: Scan, texts: list[str], scores: Tensor) -> None:
-    """The eight images that fit each text best."""
+    """Draw the eight images that fit each text best."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     for axes, text, row in zip(figure.subplots(len(texts), 1), texts, scores, strict=True):
         best = scans[row.topk(8).indices].image
@@ -164,7 +164,7 @@ def draw(scans: Scan, texts: list[str], scores: Tensor) -> None:
 
 
 def main() -> None:
-    """Load, train, name the digits by text, search by text."""
+    """Load, train, name digits by text, search by text."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     scans = load()

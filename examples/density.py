@@ -1,8 +1,8 @@
-"""Predict a distribution, not a number: how far diabetes goes on in a year, as a mixture of normal distributions.
+"""Predict a distribution instead of a number: the progression of diabetes in a year as a mixture of normals.
 
-The data are scikit-learn's bundled 442 patients with ten measurements each, no download. A network makes the
-parameters of the mixture, a probabilistic module makes the distribution of them, and training maximises the
-log-probability of what was observed.
+The data are scikit-learn's bundled 442 patients with ten measurements each, no download. A network computes the
+parameters of the mixture, a probabilistic module builds the distribution from them, and training maximizes the
+log-probability of the observed values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Patient(TensorClass):
 
 
 class Outcome(TensorClass):
-    """The parameters of the mixture, and a value of it: the progression of the disease, scaled to unit variance."""
+    """The parameters of the mixture and a value drawn from it: the disease progression, scaled to unit variance."""
 
     logits: Float32[Tensor, "parts"]
     loc: Float32[Tensor, "parts"]
@@ -44,7 +44,7 @@ class Outcome(TensorClass):
 
 
 class Record(TensorClass):
-    """A patient and what came of it."""
+    """A patient and the observed progression."""
 
     patient: Patient
     progression: Float32[Tensor, ""]
@@ -54,7 +54,7 @@ Model = ProbabilisticTensorClassSequential[Patient, Outcome]
 
 
 def load() -> tuple[Record, Record]:
-    """The patients, shuffled: 80 % to train on, 20 % to test on."""
+    """Load the patients in random order: 80 % for training, 20 % for testing."""
     measured, progression = load_diabetes(return_X_y=True)
     data = torch.tensor(measured, dtype=torch.float32)
     target = torch.tensor(progression, dtype=torch.float32)
@@ -68,25 +68,25 @@ def load() -> tuple[Record, Record]:
 
 
 class Parameters(nn.Module):
-    """Ten measurements to logits, locations and positive scales."""
+    """Map ten measurements to logits, locations and positive scales."""
 
     def __init__(self) -> None:
         super().__init__()
         self.body = nn.Sequential(nn.Linear(10, 32), nn.Tanh(), nn.Linear(32, 3 * COMPONENTS))
 
     def forward(self, measured: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The three groups of parameters, each `[batch, COMPONENTS]`."""
+        """Return the three groups of parameters, each `[batch, COMPONENTS]`."""
         logits, loc, raw = self.body(measured).chunk(3, -1)
         return logits, loc, nn.functional.softplus(raw) + 0.1
 
 
 def mixture(logits: Tensor, loc: Tensor, scale: Tensor) -> MixtureSameFamily:
-    """The distribution; its arguments are named as the fields that they come from."""
+    """Return the distribution; each argument has the name of the field that it comes from."""
     return MixtureSameFamily(Categorical(logits=logits), Normal(loc, scale))
 
 
 def build() -> Model:
-    """Measurements to parameters to a value; the log-probability of any value is asked for by `log_prob`."""
+    """Map measurements to parameters to a value; `log_prob` gives the log-probability of any value."""
     return ProbabilisticTensorClassSequential(
         TensorClassModule(Parameters(), Patient.measured, (Outcome.logits, Outcome.loc, Outcome.scale), name="network"),
         ProbabilisticTensorClassModule(
@@ -101,14 +101,14 @@ def build() -> Model:
 
 
 def surprise(model: Model, records: Record) -> Tensor:
-    """The mean negative log-probability of what was observed, in nats."""
+    """Return the mean negative log-probability of the observed values, in nats."""
     distribution: MixtureSameFamily = model.get_dist(records.patient)
     score: Tensor = distribution.log_prob(records.progression)
     return -score.mean()
 
 
 def train(model: Model, records: Record) -> None:
-    """Adam with weight decay; mini-batches of records are records."""
+    """Train with Adam and weight decay; mini-batches of records are records."""
     loader: DataLoader[Record] = DataLoader(records, batch_size=32, shuffle=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.1)
     batch: Record
@@ -122,7 +122,7 @@ def train(model: Model, records: Record) -> None:
 
 @torch.no_grad()
 def main() -> None:
-    """Load, build, train; then compare with one normal distribution for all, and look at the spread of samples."""
+    """Load, build, train; compare with one normal distribution for all patients, and print the spread of samples."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     training, test = load()
@@ -135,7 +135,7 @@ def main() -> None:
     reached = surprise(model, test).item()
     print(f"surprise on {len(test)} patients: {reached:.3f} nats; one distribution for all: {baseline:.3f}")
 
-    with set_interaction_type("random"):  # samples, where a call outside of the block takes the mean
+    with set_interaction_type("random"):  # draw samples; outside this block, a call returns the mean
         drawn = torch.stack([model(test.patient).progression for _ in range(200)])
     low, high = drawn.quantile(0.1, 0), drawn.quantile(0.9, 0)
     inside = ((test.progression >= low) & (test.progression <= high)).float().mean().item()

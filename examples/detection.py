@@ -1,7 +1,7 @@
-"""Detection with as many boxes as a picture has: ragged fields for truth and answers, no padding, no lists of dicts.
+"""Detection with a different number of boxes per picture: ragged fields, without padding or lists of dicts.
 
-The pictures are made up: bright and dark rectangles on noise. A convolutional network says for each cell of a 16 x 16
-grid whether the middle of a box is there, how large the box is, and of which kind.
+The pictures are generated: bright and dark rectangles on noise. For each cell of a 16 x 16 grid, a convolutional
+network predicts whether the center of a box is there, and the size and the kind of the box.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PICTURE = Path("build", "detection.png")
 
 
 class Scene(TensorClass):
-    """A picture and what is in it; `n` is another number in each picture, and the same for boxes and kinds."""
+    """A picture and its boxes; `n` differs from picture to picture, and is the same for boxes and kinds."""
 
     picture: Float32[Tensor, "1 64 64"]
     boxes: Float32[RaggedTensor, "n 4"]  # left, top, right, bottom, in pixels
@@ -30,7 +30,7 @@ class Scene(TensorClass):
 
 
 class Grid(TensorClass):
-    """For each cell: is it the middle of a box, which kind, and the logarithms of width and height."""
+    """For each cell: whether it is the center of a box, the kind, and the logarithms of width and height."""
 
     middle: Float32[Tensor, "16 16"]
     kind: Float32[Tensor, "2 16 16"]
@@ -38,7 +38,7 @@ class Grid(TensorClass):
 
 
 class Found(TensorClass):
-    """The answer for a picture, with as many boxes as were found."""
+    """The predictions for a picture: all boxes that were found."""
 
     boxes: Float32[RaggedTensor, "k 4"]
     kinds: Int64[RaggedTensor, "k"]
@@ -48,7 +48,7 @@ Model = TensorClassSequential[Scene, Grid]
 
 
 def scene(random: torch.Generator) -> Scene:
-    """One picture with one to five rectangles whose middles are in different cells."""
+    """Make a picture with one to five rectangles whose centers are in different cells."""
     picture, boxes, kinds = torch.rand(1, SIZE, SIZE, generator=random) * 0.3 + 0.35, [], []
     for place in torch.randperm(16, generator=random)[: int(torch.randint(1, 6, (), generator=random))].tolist():
         size = torch.randint(6, 15, (2,), generator=random)
@@ -62,7 +62,7 @@ def scene(random: torch.Generator) -> Scene:
 
 
 class Network(nn.Module):
-    """Five layers, two of them halve the picture; seven numbers for each cell."""
+    """Five layers, two of which halve the picture; seven numbers for each cell."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,13 +74,13 @@ class Network(nn.Module):
         )  # fmt: skip
 
     def forward(self, picture: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores of middles `[batch, 16, 16]`, of kinds `[batch, 2, 16, 16]`, and places `[batch, 4, 16, 16]`."""
+        """Return scores of centers `[batch, 16, 16]` and kinds `[batch, 2, 16, 16]`, and boxes `[batch, 4, 16, 16]`."""
         cells = self.layers(picture)
         return cells[:, 0], cells[:, 1:3], cells[:, 3:]
 
 
 def build() -> Model:
-    """The pipeline reads the picture only, so a scene without answers can't leak them."""
+    """Build the pipeline; it reads only the picture, so the model never sees the answers."""
     network = TensorClassModule(
         Network(), in_fields=Scene.picture, out_fields=(Grid.middle, Grid.kind, Grid.place), name="network"
     )
@@ -88,7 +88,7 @@ def build() -> Model:
 
 
 def loss_of(grid: Grid, scenes: Scene) -> Tensor:
-    """All boxes of the batch at once: `segment_ids` says to which picture each row of `values` belongs."""
+    """Handle all boxes of the batch at once: `segment_ids` says which picture each row of `values` belongs to."""
     boxes, image = scenes.boxes.values, scenes.boxes.segment_ids
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2 * CELLS / SIZE
     column, row = middles.long().unbind(-1)
@@ -103,7 +103,7 @@ def loss_of(grid: Grid, scenes: Scene) -> Tensor:
 
 
 def overlap(one: Tensor, other: Tensor) -> Tensor:
-    """Shared area over joint area: boxes `[n, 4]` and `[k, 4]` to `[n, k]`."""
+    """Return intersection over union: boxes `[n, 4]` and `[k, 4]` to `[n, k]`."""
     first, last = torch.maximum(one[:, None, :2], other[:, :2]), torch.minimum(one[:, None, 2:], other[:, 2:])
     shared = (last - first).clamp(min=0).prod(-1)
     areas = [(boxes[:, 2:] - boxes[:, :2]).prod(-1) for boxes in (one, other)]
@@ -111,7 +111,7 @@ def overlap(one: Tensor, other: Tensor) -> Tensor:
 
 
 def find(grid: Grid) -> Found:
-    """Cells that are likely middles, likelier than their neighbours, become boxes."""
+    """Turn cells into boxes if they are likely centers, and likelier than their neighbors."""
     best = nn.functional.max_pool2d(grid.middle[:, None], 3, 1, 1)[:, 0]
     image, row, column = ((grid.middle == best) & (grid.middle > 0)).nonzero().unbind(-1)
     place = grid.place[image, :, row, column]
@@ -125,7 +125,7 @@ def find(grid: Grid) -> Found:
 
 
 def hits(found: Found, scenes: Scene) -> int:
-    """How many true boxes share half with an answer of their kind."""
+    """Count true boxes whose intersection over union with a prediction of their kind is above one half."""
     count = 0
     for one, truth in zip(found.unbind(0), scenes.unbind(0), strict=True):
         same = truth.kinds.item()[:, None] == one.kinds.item()
@@ -134,7 +134,7 @@ def hits(found: Found, scenes: Scene) -> int:
 
 
 def draw(found: Found, scenes: Scene) -> None:
-    """Eight pictures: truth in white, answers in red for bright and blue for dark."""
+    """Draw eight pictures: truth in white, predictions in red for bright and blue for dark."""
     figure = Figure(figsize=(8, 4), layout="constrained")
     for axes, one, truth in zip(figure.subplots(2, 4).flat, found.unbind(0), scenes.unbind(0), strict=False):
         axes.imshow(truth.picture[0], cmap="gray", vmin=0, vmax=1)

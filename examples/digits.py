@@ -31,20 +31,20 @@ class Digits(TensorClass):
 
 
 class Hidden(TensorClass):
-    """What the encoder sees in an image."""
+    """The features that the encoder extracts from an image."""
 
     features: Float32[Tensor, "128"]
 
 
 class Prediction(TensorClass):
-    """A score for each class, and the most likely one."""
+    """A score for each class, and the most likely class."""
 
     logits: Float32[Tensor, "classes"]
     digit: Int64[Tensor, ""]
 
 
 def load() -> tuple[Digits, Digits]:
-    """The images, shuffled once: 80 % to train on, 20 % to test on."""
+    """Load the images in random order: 80 % for training, 20 % for testing."""
     pixels, labels = load_digits(return_X_y=True)
     digits = Digits(
         image=torch.tensor(pixels, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16,
@@ -56,7 +56,7 @@ def load() -> tuple[Digits, Digits]:
 
 
 def build() -> TensorClassSequential[Digits, Prediction]:
-    """The pipeline; it is checked here, before it has seen an image."""
+    """Build the pipeline; it is checked here, before it has seen an image."""
     encoder = nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(),
@@ -74,8 +74,8 @@ def build() -> TensorClassSequential[Digits, Prediction]:
 
 
 def train(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> list[float]:
-    """Adam with cross-entropy; all digits are the dataset, and its mini-batches are `Digits` too. The losses."""
-    # torch declares that a DataLoader takes subclasses of its Dataset; it works with whatever has length and items.
+    """Train with Adam and cross-entropy; return the losses. The digits are the dataset, mini-batches are `Digits`."""
+    # By its annotations, a DataLoader takes subclasses of Dataset; it works with any object that has length and items.
     loader: DataLoader[Digits] = DataLoader(digits, batch_size=64, shuffle=True)
     optimizer = torch.optim.Adam(classifier.parameters(), lr=2e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, epochs=EPOCHS, steps_per_epoch=len(loader))
@@ -97,13 +97,13 @@ def train(classifier: TensorClassSequential[Digits, Prediction], digits: Digits)
 
 @torch.no_grad()
 def confusion(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> Tensor:
-    """How often each digit (the row) is taken for each digit (the column), `[10, 10]`."""
+    """Count how often each digit (row) is classified as each digit (column), `[10, 10]`."""
     prediction = classifier.eval()(digits)
     return (digits.label * 10 + prediction.digit).bincount(minlength=100).reshape(10, 10)
 
 
 def draw(losses: list[float], confused: Tensor) -> None:
-    """The loss of every step, and which digits are taken for which."""
+    """Draw the loss of every step, and which digits are mistaken for which."""
     figure = Figure(figsize=(9, 4), layout="constrained")
     curve, picture = figure.subplots(1, 2)
     curve.plot(losses)
@@ -113,11 +113,11 @@ def draw(losses: list[float], confused: Tensor) -> None:
         picture.text(column, row, int(confused[row, column]), ha="center", va="center", color="tab:orange")
     picture.set(xlabel="digit that was said", ylabel="digit that it is", xticks=range(10), yticks=range(10))
     figure.savefig(TRAINING)
-    print(f"the training and what was confused are drawn in {TRAINING}")
+    print(f"the loss and the confusions are drawn in {TRAINING}")
 
 
 def show(classifier: TensorClassSequential[Digits, Prediction]) -> None:
-    """What is known before there is data: the fields, what every module writes, how much memory it takes, a picture."""
+    """Show what is known before there is data: the fields, the outputs and memory of each module, a picture."""
     print(schema(Digits), "", classifier.explain(batch_size=64), "", sep="\n")
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(classifier.graph("svg"), "utf-8")
@@ -127,7 +127,7 @@ def show(classifier: TensorClassSequential[Digits, Prediction]) -> None:
 def main() -> None:
     """Load, build, show, train, test."""
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # images of 8 x 8 pixels gain nothing from more
+    torch.set_num_threads(1)  # images of 8 x 8 pixels do not profit from more threads
     training, test = load()
     classifier = build()
     show(classifier)
@@ -137,7 +137,7 @@ def main() -> None:
     reached = confused.diagonal().sum().item() / len(test)
     print(f"test accuracy: {reached:.2%} on {len(test)} images")
     assert reached >= 0.96
-    assert classifier.check(values=True).diagnostics == ()  # no image has influence on what is said about another one
+    assert classifier.check(values=True).diagnostics == ()  # no image influences the prediction for another one
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Training on several ranks from a dataset on disk, with a checkpoint after every few steps, and going on from it.
+"""Train on several ranks from a dataset on disk, with a checkpoint after every few steps, and resume from it.
 
     torchrun --nproc-per-node 2 examples/distributed.py --folder runs/one
 
-Run it again after it was killed: it goes on behind the last checkpoint, at the exact row, and reaches the loss of a run
-that nobody disturbed.
+If it is killed, run it again: it resumes from the last checkpoint, at the exact row, and reaches the loss of an
+uninterrupted run.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from tensorclass.typing import Float32
 
 
 class Sample(TensorClass):
-    """A point and what belongs to it."""
+    """A point and its target value."""
 
     x: Float32[Tensor, "4"]
     y: Float32[Tensor, ""]
 
 
 class Losses(TensorClass):
-    """What a step says about itself."""
+    """The result of a step."""
 
     loss: Float32[Tensor, ""]
 
 
 def prepare(folder: Path) -> TensorClassDataset[Sample]:
-    """Write the dataset, unless it is there; one rank does it."""
+    """Write the dataset on one rank, unless it exists."""
     if dist.get_rank() == 0 and not (folder / "data" / "manifest.json").exists():
         torch.manual_seed(0)
         x = torch.randn(640, 4)
@@ -52,7 +52,7 @@ def prepare(folder: Path) -> TensorClassDataset[Sample]:
 
 
 def save(folder: Path, step: int, state: dict[str, Any], loader: Any) -> None:
-    """A checkpoint counts when the file that names it is there."""
+    """Write a checkpoint; it is valid once the file that names it exists."""
     save_checkpoint(state, checkpoint_id=folder / f"step-{step}")
     loaders: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(loaders, loader.state_dict())
@@ -64,7 +64,7 @@ def save(folder: Path, step: int, state: dict[str, Any], loader: Any) -> None:
 
 
 def load(folder: Path, model: nn.Module, state: dict[str, Any], loader: Any) -> int:
-    """Go on behind the last checkpoint; gives its step."""
+    """Load the last checkpoint; return its step."""
     latest = folder / "latest.json"
     if not latest.exists():
         return 0
@@ -76,12 +76,12 @@ def load(folder: Path, model: nn.Module, state: dict[str, Any], loader: Any) -> 
 
 
 def train(folder: Path, steps: int, every: int, die_at: int) -> float:
-    """Some steps of SGD; gives the loss of the last one over all ranks."""
+    """Run some steps of SGD; return the loss of the last step over all ranks."""
     data = prepare(folder)
     torch.manual_seed(1)
     model = DistributedDataParallel(nn.Linear(4, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)  # without momentum it has no state
-    loader = data.loader(batch_size=16, shuffle=True, seed=3, pad_last=True)  # rank and world size are torchrun's
+    loader = data.loader(batch_size=16, shuffle=True, seed=3, pad_last=True)  # rank and world size come from torchrun
     state = {"model": model.state_dict()}
     step = load(folder, model, state, loader)
     loss = torch.zeros(())
@@ -104,7 +104,7 @@ def train(folder: Path, steps: int, every: int, die_at: int) -> float:
 
 
 def main() -> None:
-    """One rank."""
+    """Run one rank."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", type=Path, default=Path("build/distributed"))
     parser.add_argument("--steps", type=int, default=50)

@@ -1,7 +1,7 @@
-"""A graph network on mini-batches: every connected graph of up to seven nodes, and how well it holds together.
+"""A graph network on mini-batches: every connected graph of up to seven nodes, and its algebraic connectivity.
 
-Nodes and edges are ragged fields, so that a mini-batch is one large graph of many parts: the first node of each part is
-in `nodes.offsets`, and the part of each node in `nodes.segment_ids`. The graphs come with networkx.
+Nodes and edges are ragged fields, so a mini-batch is one large graph with many components: `nodes.offsets` has the
+first node of each component, and `nodes.segment_ids` the component of each node. The graphs come with networkx.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PICTURE = Path("build", "graphs.svg")
 
 
 class Graph(TensorClass):
-    """A graph and the second eigenvalue of its Laplacian, which is 0 where a graph falls into two parts."""
+    """A graph and the second eigenvalue of its Laplacian, which is 0 if the graph is disconnected."""
 
     nodes: Float32[RaggedTensor, "n 1"]  # how many neighbours each node has
     edges: Int64[RaggedTensor, "e 2"]  # from, to; each edge in both directions
@@ -30,7 +30,7 @@ class Graph(TensorClass):
 
 
 class Guess(TensorClass):
-    """The eigenvalue that the model expects."""
+    """The eigenvalue that the model predicts."""
 
     expected: Float32[Tensor, ""]
 
@@ -39,7 +39,7 @@ Model = TensorClassSequential[Graph, Guess]
 
 
 def load() -> Graph:
-    """The 995 connected graphs of two to seven nodes."""
+    """Load the 995 connected graphs of two to seven nodes."""
     graphs = []
     for atlas in nx.graph_atlas_g()[2:]:
         adjacency = torch.tensor(nx.to_numpy_array(atlas), dtype=torch.float32)
@@ -51,7 +51,7 @@ def load() -> Graph:
 
 
 class Network(nn.Module):
-    """Rounds of messages along the edges of all graphs at once, then the mean and the smallest of each graph."""
+    """Pass messages along the edges of all graphs at once, then take the mean and the minimum of each graph."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Network(nn.Module):
         self.last = nn.Sequential(nn.Linear(2 * WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1), nn.Flatten(0))
 
     def forward(self, nodes: RaggedTensor, edges: RaggedTensor) -> Tensor:
-        """`[graphs]`; the nodes of each graph are counted from 0, and those of the batch one after another."""
+        """Return `[graphs]`. Node numbers start at 0 in each graph, and are shifted to the numbers in the batch."""
         start, end = (edges.values + nodes.offsets[edges.segment_ids, None]).unbind(1)
         state: Tensor = self.first(nodes.values)
         for round_ in self.rounds:
@@ -74,7 +74,7 @@ class Network(nn.Module):
 
 
 def build() -> Model:
-    """The pipeline reads nodes and edges; the answer in a `Graph` is not seen by the model."""
+    """Build the pipeline; it reads nodes and edges, so the model never sees the answer in a `Graph`."""
     network = TensorClassModule(
         Network(), in_fields=(Graph.nodes, Graph.edges), out_fields=Guess.expected, name="network"
     )
@@ -83,12 +83,12 @@ def build() -> Model:
 
 @torch.no_grad()
 def error(model: Model, graphs: Graph) -> float:
-    """How far the guesses are off, as the root of the mean square."""
+    """Return the root mean square error of the predictions."""
     return nn.functional.mse_loss(model(graphs).expected, graphs.strength).sqrt().item()
 
 
 def train(model: Model, graphs: Graph, test: Graph) -> list[float]:
-    """Adam; the error on graphs that it has not seen, after each epoch."""
+    """Train with Adam; return the error on the test graphs after each epoch."""
     optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
     errors = [error(model, test)]

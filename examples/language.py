@@ -1,7 +1,7 @@
 """A masked language model: letters of Python's own documentation are hidden, and a transformer fills them in.
 
-The text is what the modules of the standard library say about themselves. A sentence has as many letters as it has:
-`letters` is a ragged field, so that loss and accuracy are taken over all letters of a batch, and padding is never seen.
+The text comes from the docstrings of the standard library. Sentences differ in length: `letters` is a ragged field,
+so loss and accuracy cover all letters of a batch, and never see padding.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Text(TensorClass):
 
 
 class Puzzle(Text):
-    """A sentence with gaps, and what was there."""
+    """A sentence with gaps, and the original letters."""
 
     hidden: Bool[RaggedTensor, "n"]
     truth: Int64[RaggedTensor, "n"]
 
 
 class Guess(TensorClass):
-    """A score for each letter at each place."""
+    """A score for each letter at each position."""
 
     scores: Float32[RaggedTensor, "n 128"]
 
@@ -46,7 +46,7 @@ Model = TensorClassSequential[Text, Guess]
 
 
 def sentences() -> list[str]:
-    """What the standard library says about itself, in pieces of 20 to 48 letters."""
+    """Load docstrings of the standard library, in pieces of 20 to 48 letters."""
     found = set[str]()
     for file in sorted(Path(sysconfig.get_path("stdlib")).glob("[a-l]*.py")):
         for node in ast.walk(ast.parse(file.read_bytes())):
@@ -57,17 +57,17 @@ def sentences() -> list[str]:
 
 
 def encode(texts: list[str]) -> Text:
-    """A number for each letter; `_` becomes a gap."""
+    """Return a number for each letter; `_` becomes a gap."""
     return Text(letters=[torch.tensor([GAP if letter == "_" else ord(letter) for letter in text]) for text in texts])
 
 
 def decode(letters: Tensor) -> str:
-    """The text of one sentence, `[n]`."""
+    """Return the text of one sentence, `[n]`."""
     return "".join("_" if letter == GAP else chr(letter) for letter in letters.tolist())
 
 
 def puzzles(text: Text, share: float = 0.15) -> Puzzle:
-    """Gaps at random places of every sentence."""
+    """Make gaps at random positions of every sentence."""
     hidden = text.letters.apply(lambda letters: torch.rand(letters.shape) < share)
     return Puzzle(
         letters=text.letters.apply(lambda letters: letters.masked_fill(hidden.values, GAP)),
@@ -87,7 +87,7 @@ class Network(nn.Module):
         self.head = nn.Linear(width, LETTERS)
 
     def forward(self, letters: RaggedTensor) -> RaggedTensor:
-        """Attention takes padded sentences and a mask; what goes out is ragged again."""
+        """Attention takes padded sentences and a mask; the result is ragged again."""
         padded, mask = letters.pad(return_mask=True)
         seen = self.letters(padded) * mask[..., None]
         read = self.layers(seen + self.near(seen.mT).mT, src_key_padding_mask=~mask)
@@ -95,26 +95,26 @@ class Network(nn.Module):
 
 
 def build() -> Model:
-    """It takes every class that has letters, a `Puzzle` too, and reads nothing else of it."""
+    """Build the pipeline; it takes every class with `letters`, such as `Puzzle`, and reads no other field."""
     network = TensorClassModule(Network(), in_fields=Text.letters, out_fields=Guess.scores, name="network")
     return TensorClassSequential(network, input=Text, output=Guess)
 
 
 def loss_of(guess: Guess, puzzle: Puzzle) -> Tensor:
-    """Cross-entropy of the gaps of all sentences."""
+    """Return the cross-entropy over the gaps of all sentences."""
     gaps = puzzle.hidden.values
     return nn.functional.cross_entropy(guess.scores.values[gaps], puzzle.truth.values[gaps])
 
 
 @torch.no_grad()
 def accuracy(model: Model, puzzle: Puzzle) -> float:
-    """The share of the gaps that are filled in right."""
+    """Return the fraction of gaps that are filled in correctly."""
     right = model(puzzle).scores.values.argmax(-1) == puzzle.truth.values
     return right[puzzle.hidden.values].float().mean().item()
 
 
 def train(model: Model, text: Text, test: Puzzle) -> list[tuple[int, float]]:
-    """New gaps for each batch; the accuracy on other sentences every hundred steps."""
+    """Train with new gaps for each batch; measure the accuracy on test sentences every hundred steps."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=STEPS)
     curve = [(0, accuracy(model, test))]
@@ -132,7 +132,7 @@ def train(model: Model, text: Text, test: Puzzle) -> list[tuple[int, float]]:
 
 
 def main() -> None:
-    """Read, train, fill in."""
+    """Load, train, fill in."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     text = encode(sentences()).shuffle()

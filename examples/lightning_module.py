@@ -1,7 +1,7 @@
-"""A Lightning module over typed batches: the trainer moves, counts and logs them, and `scalars()` is what it logs.
+"""A Lightning module over typed batches: the trainer moves and counts them, and logs the result of `scalars()`.
 
-Wines of three growers, 13 measurements each; the metrics are a class, so that a misspelt one is an error where it is
-written. Needs `pip install '.[lightning]'`; nothing is downloaded.
+The data are wines of three growers, 13 measurements each. The metrics are a class, so a misspelled metric is an error
+on the line where it is written. Needs `pip install '.[lightning]'`; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PICTURE = Path("build", "lightning.svg")
 
 
 class Wine(TensorClass):
-    """One wine, and who made it."""
+    """The measurements of a wine, and its grower."""
 
     measured: Float32[Tensor, "13"]
     grower: Int64[Tensor, ""]
@@ -39,21 +39,21 @@ class Guess(TensorClass):
 
 
 class Metrics(TensorClass):
-    """What is logged of a batch."""
+    """The logged metrics of a batch."""
 
     loss: Float32[Tensor, ""]
     accuracy: Float32[Tensor, ""]
 
 
 class Run(TensorClass):
-    """Metrics under the names that the logger groups them by."""
+    """The metrics of training and validation; the logger groups them by these field names."""
 
     training: Metrics | None = None
     validation: Metrics | None = None
 
 
 class Classifier(lightning.LightningModule):
-    """The pipeline is checked when the module is made, before there is a trainer."""
+    """A pipeline and its training; the pipeline is checked when the module is created, before there is a trainer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Classifier(lightning.LightningModule):
         )
 
     def metrics(self, wines: Wine) -> Metrics:
-        """Loss and accuracy of a batch."""
+        """Return loss and accuracy of a batch."""
         scores = self.network(wines).scores
         return Metrics(
             loss=nn.functional.cross_entropy(scores, wines.grower),
@@ -73,33 +73,33 @@ class Classifier(lightning.LightningModule):
         )
 
     def training_step(self, wines: Wine, index: int) -> Tensor:
-        """The names are `training/loss` and `training/accuracy`."""
+        """Log `training/loss` and `training/accuracy`."""
         metrics = self.metrics(wines)
         self.log_dict(Run(training=metrics).scalars(), on_step=False, on_epoch=True, batch_size=len(wines))
         return metrics.loss
 
     def validation_step(self, wines: Wine, index: int) -> None:
-        """The trainer takes the mean over all batches, weighed by their size."""
+        """Log the metrics; the trainer averages them over all batches, weighted by batch size."""
         self.log_dict(Run(validation=self.metrics(wines)).scalars(), batch_size=len(wines))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Adam."""
+        """Use Adam."""
         return torch.optim.Adam(self.parameters(), lr=1e-2)
 
 
 def load() -> Wine:
-    """All wines in random order."""
+    """Load all wines in random order."""
     measured, grower = load_wine(return_X_y=True)
     return Wine(measured=torch.tensor(measured, dtype=torch.float32), grower=torch.tensor(grower)).shuffle()
 
 
 def loader(wines: Wine, shuffle: bool = False) -> DataLoader[Wine]:
-    """The wines are the dataset; its mini-batches are `Wine` too."""
+    """Make a loader; the wines are the dataset, and mini-batches are `Wine` too."""
     return DataLoader(wines, batch_size=16, shuffle=shuffle)
 
 
 def draw(log: pd.DataFrame) -> None:
-    """The losses of each epoch, as the logger has written them."""
+    """Draw the losses of each epoch, as the logger wrote them."""
     figure = Figure(figsize=(6, 3), layout="constrained")
     axes = figure.subplots()
     for name in ("training/loss", "validation/loss"):

@@ -1,4 +1,4 @@
-"""From a program of `tensordict` to a typed one, in three steps; every step computes the same numbers.
+"""Turn a `tensordict` program into a typed one in three steps; every step computes the same numbers.
 
 The data are scikit-learn's bundled wines, no download: 178 wines, 13 measurements each, three growers.
 """
@@ -18,27 +18,27 @@ from tensorclass.typing import Float32, Int64
 
 
 def load() -> tuple[Tensor, Tensor]:
-    """Measurements `[178, 13]`, each scaled to unit variance, and the number of the grower `[178]`."""
+    """Return measurements `[178, 13]`, each scaled to unit variance, and the numbers of the growers `[178]`."""
     data, target = load_wine(return_X_y=True)
     measured = torch.tensor(data, dtype=torch.float32)
     return (measured - measured.mean(0)) / measured.std(0), torch.tensor(target, dtype=torch.int64)
 
 
 def networks() -> tuple[nn.Module, nn.Module]:
-    """What is trained; no step changes it."""
+    """Make the networks to train; no step changes them."""
     return nn.Sequential(nn.Linear(13, 32), nn.ReLU()), nn.Linear(32, 3)
 
 
 def most_likely(logits: Tensor) -> Tensor:
-    """The grower with the highest score."""
+    """Return the grower with the highest score."""
     return logits.argmax(-1)
 
 
-# Step 1: only the imports are changed, `tensordict` to `tensorclass` and `tensordict.nn` to `tensorclass.nn`.
+# Step 1: only the imports change, `tensordict` to `tensorclass` and `tensordict.nn` to `tensorclass.nn`.
 
 
 def keyed(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
-    """The program as it was: strings say what is read and written, and nothing says what is there."""
+    """The original program: strings name the entries that modules read and write, and no type declares them."""
     return TensorDictSequential(
         TensorDictModule(encoder, in_keys=["measured"], out_keys=["hidden"]),
         TensorDictModule(head, in_keys=["hidden"], out_keys=["logits"]),
@@ -46,18 +46,18 @@ def keyed(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
     )
 
 
-# Step 2: classes for what goes in and what comes out. Keyed modules take typed batches, and fields as keys.
+# Step 2: classes declare the input and the output. Keyed modules take typed batches, and fields as keys.
 
 
 class Wine(TensorClass):
-    """One wine, and who made it."""
+    """The measurements of a wine, and its grower."""
 
     measured: Float32[Tensor, "13"]
     made_by: Int64[Tensor, ""]
 
 
 class Guess(TensorClass):
-    """Three scores, and the grower with the highest one."""
+    """The scores of the three growers, and the grower with the highest score."""
 
     hidden: Float32[Tensor, "32"]
     logits: Float32[Tensor, "3"]
@@ -65,7 +65,7 @@ class Guess(TensorClass):
 
 
 def referenced(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
-    """The same modules; a misspelt field is now an `AttributeError` here, and an error in every type checker."""
+    """The same modules; a misspelled field now raises `AttributeError` here, and is an error in every type checker."""
     return TensorDictSequential(
         TensorDictModule(encoder, in_keys=[Wine.measured], out_keys=[Guess.hidden]),
         TensorDictModule(head, in_keys=[Guess.hidden], out_keys=[Guess.logits]),
@@ -77,7 +77,7 @@ def referenced(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
 
 
 def typed(encoder: nn.Module, head: nn.Module) -> TensorClassSequential[Wine, Guess]:
-    """The same modules again; `TensorClassSequential` knows what stands in every field."""
+    """The same modules again; `TensorClassSequential` knows the type of every field."""
     return TensorClassSequential(
         TensorClassModule(encoder, in_fields=Wine.measured, out_fields=Guess.hidden, name="encoder"),
         TensorClassModule(head, in_fields=Guess.hidden, out_fields=Guess.logits, name="head"),
@@ -88,7 +88,7 @@ def typed(encoder: nn.Module, head: nn.Module) -> TensorClassSequential[Wine, Gu
 
 
 def train(classifier: TensorClassSequential[Wine, Guess], wines: Wine) -> None:
-    """A few hundred steps over all wines at once."""
+    """Train for a few hundred steps, each on all wines."""
     optimizer = torch.optim.Adam(classifier.parameters(), lr=1e-2, weight_decay=1e-3)
     for _ in range(200):
         loss = nn.functional.cross_entropy(classifier(wines).logits, wines.made_by)
@@ -98,7 +98,7 @@ def train(classifier: TensorClassSequential[Wine, Guess], wines: Wine) -> None:
 
 
 def refused(what: str, attempt: Callable[[], object], error: type[Exception]) -> None:
-    """Show what is found by now, and by which error."""
+    """Show which mistake is found now, and the error that reports it."""
     try:
         attempt()
     except error as found:
@@ -108,7 +108,7 @@ def refused(what: str, attempt: Callable[[], object], error: type[Exception]) ->
 
 
 def main() -> None:
-    """Take the steps with one set of parameters, and show what each of them finds."""
+    """Run all steps with the same parameters, and show the mistakes that each step finds."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     measured, grower = load()
@@ -116,19 +116,19 @@ def main() -> None:
 
     first = keyed(encoder, head)(TensorDict(measured=measured, batch_size=[178]))
     other = TensorDict(measures=measured, batch_size=[178])
-    refused("1: a key that is not there is found by the call", lambda: keyed(encoder, head)(other), MissingKeyError)
+    refused("1: the call finds the missing key", lambda: keyed(encoder, head)(other), MissingKeyError)
 
     wines = Wine(measured, grower)
     second = referenced(encoder, head)(wines.to_tensordict())
     assert torch.equal(first["logits"], second["logits"])
-    refused("2: data of another kind is found where it comes in", lambda: Wine(measured, grower.float()), SchemaError)
+    refused("2: the constructor finds data of the wrong dtype", lambda: Wine(measured, grower.float()), SchemaError)
 
     classifier = typed(encoder, head)
     third = classifier(wines)
     assert torch.equal(first["logits"], third.logits)
     assert torch.equal(first["grower"], third.grower)
     wider = nn.Sequential(nn.Linear(13, 64), nn.ReLU())
-    refused("3: a layer of another width is found before there is data", lambda: typed(wider, head), BuildError)
+    refused("3: the build finds the layer of the wrong width, without data", lambda: typed(wider, head), BuildError)
 
     split = torch.randperm(len(wines))
     train(classifier, wines[split[:120]])

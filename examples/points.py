@@ -1,8 +1,8 @@
-"""Elements of different sizes: each scanned digit as the set of its ink points, beside a summary and a name.
+"""Elements of different sizes: each scanned digit as the set of its ink points, with a summary and a name.
 
-The images are scikit-learn's bundled digits, no download. A digit has as many points as pixels with ink, so that
-`place` and `ink` are ragged fields: no padding, and one length per element through every batch operation. `summary`
-is a nested class, `name` one Python string per element; a `DataLoader` joins all of it.
+The images are scikit-learn's bundled digits, no download. A digit has one point per pixel with ink, so `place` and
+`ink` are ragged fields: no padding, and one length per element through every batch operation. `summary` is a nested
+class, and `name` has one Python string per element; a `DataLoader` joins all of them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ EPOCHS = 10
 
 
 class Summary(TensorClass):
-    """How much ink there is in every row and every column."""
+    """The amount of ink in each row and each column."""
 
     rows: Float32[Tensor, "8"]
     columns: Float32[Tensor, "8"]
 
 
 class Drawing(TensorClass):
-    """A digit as a set of points: the number of the pixel, and how much ink it has."""
+    """A digit as a set of points, each with the number of its pixel and the amount of ink."""
 
     place: Int64[RaggedTensor, "points"]
     ink: Float32[RaggedTensor, "points"]
@@ -37,20 +37,20 @@ class Drawing(TensorClass):
 
 
 class Encoded(TensorClass):
-    """What is known of a drawing: of its points together, and of all of it."""
+    """The encoding of a drawing, pooled over its points."""
 
     pooled: Float32[Tensor, "128"]
 
 
 class Prediction(TensorClass):
-    """A score for each class, and the most likely one."""
+    """A score for each class, and the most likely class."""
 
     logits: Float32[Tensor, "10"]
     digit: Int64[Tensor, ""]
 
 
 def drawing(image: Tensor, label: int, number: int) -> Drawing:
-    """One image of 8 x 8 pixels; it has no batch dims."""
+    """Make a drawing from one image of 8 x 8 pixels; it has no batch dims."""
     place = image.flatten().nonzero().flatten()
     return Drawing(
         place=place,
@@ -62,7 +62,7 @@ def drawing(image: Tensor, label: int, number: int) -> Drawing:
 
 
 def load() -> tuple[list[Drawing], list[Drawing]]:
-    """The drawings one by one, as a dataset has them: 80 % to train on, 20 % to test on."""
+    """Return single drawings, as a dataset has them: 80 % for training, 20 % for testing."""
     pixels, labels = load_digits(return_X_y=True)
     images = torch.tensor(pixels, dtype=torch.float32).reshape(-1, 8, 8) / 16
     targets: list[int] = torch.tensor(labels).tolist()
@@ -72,34 +72,34 @@ def load() -> tuple[list[Drawing], list[Drawing]]:
 
 
 class PointSet(nn.Module):
-    """A vector for each place, weighted by the ink there, summed over the points of each element."""
+    """Sum the vectors of the places of each element, weighted by the ink there."""
 
     def __init__(self) -> None:
         super().__init__()
         self.places = nn.EmbeddingBag(64, 128, mode="sum")
 
     def forward(self, place: RaggedTensor, ink: RaggedTensor) -> Tensor:
-        """All points at once, without padding; `[elements, 128]`."""
+        """Process all points at once, without padding; return `[elements, 128]`."""
         ends = place.lengths.cumsum(0)
         pooled: Tensor = self.places(place.values, ends - place.lengths, per_sample_weights=ink.values)
         return pooled.relu()
 
 
 class Head(nn.Module):
-    """The points of a drawing and its summary to ten scores."""
+    """Map the points of a drawing and its summary to ten scores."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(128 + 16, 64), nn.ReLU(), nn.Linear(64, 10))
 
     def forward(self, pooled: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """`[elements, 10]`."""
+        """Return `[elements, 10]`."""
         scores: Tensor = self.layers(torch.cat([pooled, rows, columns], -1))
         return scores
 
 
 def build() -> TensorClassSequential[Drawing, Prediction]:
-    """Fields of a nested class are read like any others."""
+    """Build the pipeline; modules read fields of a nested class like any others."""
     return TensorClassSequential(
         TensorClassModule(PointSet(), in_fields=(Drawing.place, Drawing.ink), out_fields=Encoded.pooled, name="points"),
         TensorClassModule(
@@ -117,8 +117,8 @@ def build() -> TensorClassSequential[Drawing, Prediction]:
 
 
 def train(classifier: TensorClassSequential[Drawing, Prediction], drawings: list[Drawing]) -> None:
-    """Adam with cross-entropy; `collate` makes one batch of a list of drawings."""
-    # torch declares that a DataLoader takes its Dataset; a list of elements is one at run time.
+    """Train with Adam and cross-entropy; `collate` makes one batch from a list of drawings."""
+    # By its annotations, a DataLoader takes a Dataset; at run time, a list of elements works too.
     loader: DataLoader[Drawing] = DataLoader(drawings, batch_size=64, shuffle=True, collate_fn=collate)  # type: ignore[arg-type]  # as said
     optimizer = torch.optim.Adam(classifier.parameters(), lr=3e-3)
     batch: Drawing
@@ -131,7 +131,7 @@ def train(classifier: TensorClassSequential[Drawing, Prediction], drawings: list
 
 
 def main() -> None:
-    """Load, join, build, train, and name what was taken for something else."""
+    """Load, join, build, train, and print the names of the misclassified drawings."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     training, test = load()

@@ -1,7 +1,7 @@
-"""Proximal policy optimization on CartPole until the pole stands: a rollout is one batch `[steps, environments]`.
+"""Proximal policy optimization on CartPole until the pole stays up: a rollout is one batch `[steps, environments]`.
 
-`Step.zeros(STEPS, ENVIRONMENTS)` is the memory, `rollout[t] = ...` writes a step of all environments, and
-`rollout.reshape(-1)` is what the policy learns from, in mini-batches of the same class.
+`Step.zeros(STEPS, ENVIRONMENTS)` allocates the rollout, `rollout[t] = ...` writes one step of all environments, and
+the policy learns from mini-batches of `rollout.reshape(-1)`, which have the same class.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ PICTURE = Path("build", "ppo.svg")
 
 
 class State(TensorClass):
-    """What the cart measures: place, speed, angle, and how fast that changes."""
+    """The measurements of the cart: position, speed, angle, and angular speed."""
 
     measured: Float32[Tensor, "4"]
 
 
 class Policy(TensorClass):
-    """Scores of both actions, and what the rest of the episode should be worth."""
+    """Scores of both actions, and the expected return of the rest of the episode."""
 
     logits: Float32[Tensor, "2"]
     value: Float32[Tensor, ""]
 
 
 class Step(TensorClass):
-    """What happened in one step, and what was made of it afterwards."""
+    """The record of one step, and the quantities computed from it afterwards."""
 
     state: State
     action: Int64[Tensor, ""]
@@ -54,7 +54,7 @@ Agent = TensorClassSequential[State, Policy]
 
 
 def build() -> Agent:
-    """Two networks that read the same measurements."""
+    """Build two networks that read the same measurements."""
 
     def layers(width: int) -> nn.Sequential:
         return nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, width))
@@ -73,7 +73,7 @@ def build() -> Agent:
 def collect(
     agent: Agent, environments: VectorEnv[Any, Any, Any], state: State, returns: list[float]
 ) -> tuple[Step, State]:
-    """A batch `[STEPS, ENVIRONMENTS]`, and the state after it; rewards of finished episodes are added to `returns`."""
+    """Return a batch `[STEPS, ENVIRONMENTS]` and the next state; add rewards of finished episodes to `returns`."""
     rollout = Step.zeros((STEPS, ENVIRONMENTS))
     for t in range(STEPS):
         policy = agent(state)
@@ -94,7 +94,7 @@ def collect(
             returns += info["episode"]["r"][done.numpy()].tolist()
         state = State(measured=torch.from_numpy(measured))
     following, advantage = agent(state).value, torch.zeros(ENVIRONMENTS)
-    for step in reversed(rollout.unbind(0)):  # the steps are views, so that this writes into the rollout
+    for step in reversed(rollout.unbind(0)):  # the steps are views, so this writes into the rollout
         goes_on = 1 - step.done.float()
         advantage = step.reward + DISCOUNT * goes_on * following - step.value + DISCOUNT * TRACE * goes_on * advantage
         step.advantage.copy_(advantage)
@@ -103,7 +103,7 @@ def collect(
 
 
 def improve(agent: Agent, optimizer: torch.optim.Optimizer, rollout: Step) -> None:
-    """Some epochs over the steps in random order; the clip holds the policy near the one that acted."""
+    """Train for some epochs over the steps in random order; clipping keeps the policy close to the one that acted."""
     for _ in range(6):
         for batch in rollout.reshape(-1).iter(256, shuffle=True):
             policy = agent(batch.state)
@@ -119,7 +119,7 @@ def improve(agent: Agent, optimizer: torch.optim.Optimizer, rollout: Step) -> No
 
 
 def main() -> None:
-    """Collect and improve until the mean of the last 100 episodes is what CartPole-v1 calls solved."""
+    """Collect and improve until the mean of the last 100 episodes reaches the CartPole-v1 threshold for solved."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     plain = SyncVectorEnv([lambda: gym.make("CartPole-v1")] * ENVIRONMENTS, autoreset_mode=AutoresetMode.SAME_STEP)

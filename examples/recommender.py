@@ -1,7 +1,7 @@
 """A recommender from a DataFrame: ratings with names in columns, factors of users and films, a table of suggestions.
 
-The frame is made up, so that nothing is downloaded: each viewer and each film has a hidden taste, and a rating is how
-well they meet, with noise, on a scale from 1 to 5. The noise tells how good a model can be.
+The data are generated, so nothing is downloaded: each viewer and each film has a hidden taste, and a rating says how
+well they match, with noise, on a scale from 1 to 5. The noise limits how good a model can be.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PICTURE = Path("build", "recommender.svg")
 
 
 class Rating(TensorClass):
-    """One line of the table: who saw what, and how many stars it got."""
+    """One row of the table: the viewer, the film and the stars."""
 
     viewer: Int64[Tensor, ""]
     film: Int64[Tensor, ""]
@@ -32,7 +32,7 @@ class Rating(TensorClass):
 
 
 class Guess(TensorClass):
-    """The stars that the model expects."""
+    """The stars that the model predicts."""
 
     expected: Float32[Tensor, ""]
 
@@ -41,7 +41,7 @@ Model = TensorClassSequential[Rating, Guess]
 
 
 def table() -> pd.DataFrame:
-    """Ratings as another program might have left them: text for viewers and titles, stars of float64."""
+    """Make ratings as another program might store them: text for viewers and titles, float64 for stars."""
     random = np.random.default_rng(0)
     tastes, films = random.normal(size=(VIEWERS, 3)), random.normal(size=(FILMS, 3))
     viewer, film = random.integers(VIEWERS, size=RATINGS), random.integers(FILMS, size=RATINGS)
@@ -55,13 +55,13 @@ def table() -> pd.DataFrame:
 
 
 def load(frame: pd.DataFrame) -> Rating:
-    """Names become numbers; `from_pandas` refuses whatever column does not fit its field."""
+    """Turn names into numbers; `from_pandas` rejects any column that does not fit its field."""
     numbered = frame.assign(viewer=frame["viewer"].factorize()[0], film=frame["title"].factorize()[0])
     return Rating.from_pandas(numbered[["viewer", "film", "title", "stars"]])
 
 
 class Factors(nn.Module):
-    """A vector and an offset for each viewer and each film; the stars are the product, and the offsets."""
+    """A vector and an offset for each viewer and each film; the stars are the dot product plus the offsets."""
 
     def __init__(self, viewers: int, films: int, width: int = 8) -> None:
         super().__init__()
@@ -71,14 +71,14 @@ class Factors(nn.Module):
         self.mean = nn.Parameter(torch.tensor(3.0))
 
     def forward(self, viewer: Tensor, film: Tensor) -> Tensor:
-        """`[batch]` numbers of viewers and films to `[batch]` stars."""
+        """Map `[batch]` numbers of viewers and films to `[batch]` stars."""
         one, other = self.viewers(viewer), self.films(film)
         stars: Tensor = self.mean + (one[:, 1:] * other[:, 1:]).sum(-1) + one[:, 0] + other[:, 0]
         return stars
 
 
 def build() -> Model:
-    """The pipeline reads two fields of a rating; the title and the stars are not seen by the model."""
+    """Build the pipeline; it reads two fields of a rating, so the model never sees the title and the stars."""
     factors = TensorClassModule(
         Factors(VIEWERS, FILMS), in_fields=(Rating.viewer, Rating.film), out_fields=Guess.expected, name="factors"
     )
@@ -87,12 +87,12 @@ def build() -> Model:
 
 @torch.no_grad()
 def error(model: Model, ratings: Rating) -> float:
-    """How many stars the guesses are off, as the root of the mean square."""
+    """Return the root mean square error of the predictions, in stars."""
     return nn.functional.mse_loss(model(ratings).expected, ratings.stars).sqrt().item()
 
 
 def train(model: Model, ratings: Rating, test: Rating) -> list[float]:
-    """Adam with weight decay; the error on ratings that it has not seen, after each epoch."""
+    """Train with Adam and weight decay; return the error on the test ratings after each epoch."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.05)
     errors = [error(model, test)]
     for _ in range(EPOCHS):
@@ -107,7 +107,7 @@ def train(model: Model, ratings: Rating, test: Rating) -> list[float]:
 
 @torch.no_grad()
 def suggest(model: Model, ratings: Rating, viewer: int, count: int = 5) -> pd.DataFrame:
-    """The films that a viewer has not rated and should like best, as a table again."""
+    """Return a table of the unrated films that a viewer should like best."""
     films = ratings.unique_by(Rating.film).clone()
     films.viewer.fill_(viewer)
     unseen = films[~torch.isin(films.film, ratings.film[ratings.viewer == viewer])]
@@ -116,7 +116,7 @@ def suggest(model: Model, ratings: Rating, viewer: int, count: int = 5) -> pd.Da
 
 
 def main() -> None:
-    """From a table to a model to a table."""
+    """Read a table, train a model, print a table of suggestions."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     ratings = load(table()).shuffle()

@@ -1,6 +1,6 @@
-"""A web service for a pipeline: FastAPI reads and writes typed batches, and refuses wrong ones with the field.
+"""A web service for a pipeline: FastAPI reads and writes typed batches, and names the field of invalid ones.
 
-Each request is a batch of scanned digits as JSON. What the declaration does not allow (another shape, ink below 0)
+Each request is a batch of scanned digits as JSON. Data that violates the declaration (another shape, ink below 0)
 never reaches the model: FastAPI answers 422 with the path of the value. `uvicorn --factory service:create` starts it.
 """
 
@@ -25,19 +25,19 @@ PICTURE = Path("build", "service.svg")
 
 
 class Scan(TensorClass, validate="values"):
-    """What clients send: images, their ink between 0 and 1."""
+    """The request of a client: images with ink between 0 and 1."""
 
     image: Annotated[Float32[Tensor, "8 8"], Interval(ge=0, le=1)]
 
 
 class Scores(TensorClass):
-    """What the network says; it stays inside."""
+    """The output of the network, which clients never see."""
 
     logits: Float32[Tensor, "10"]
 
 
 class Answer(TensorClass):
-    """What clients get: the digit, and how sure the network is."""
+    """The response to a client: the digit, and the confidence of the network."""
 
     digit: Int64[Tensor, ""]
     confidence: Float32[Tensor, ""]
@@ -47,13 +47,13 @@ Classifier = TensorClassSequential[Scan, Answer]
 
 
 def decide(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The most likely digit and its probability."""
+    """Return the most likely digit and its probability."""
     confidence, digit = logits.softmax(-1).max(-1)
     return digit, confidence
 
 
 def build(network: nn.Module) -> Classifier:
-    """The pipeline of the service; FastAPI never sees its inner fields."""
+    """Build the pipeline of the service; FastAPI never sees its inner fields."""
     return TensorClassSequential(
         TensorClassModule(network, in_fields=Scan.image, out_fields=Scores.logits, name="network"),
         TensorClassModule(decide, in_fields=Scores.logits, out_fields=(Answer.digit, Answer.confidence), name="decide"),
@@ -63,14 +63,14 @@ def build(network: nn.Module) -> Classifier:
 
 
 def load() -> tuple[Scan, Tensor]:
-    """All images and their labels."""
+    """Load all images and their labels."""
     pixels, labels = load_digits(return_X_y=True)
     images = torch.tensor(pixels, dtype=torch.float32).reshape(-1, 8, 8) / 16
     return Scan(image=images), torch.tensor(labels, dtype=torch.int64)
 
 
 def trained(scans: Scan, labels: Tensor) -> Classifier:
-    """A small network, trained on all that it is given."""
+    """Train a small network on all given images."""
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
     for _ in range(100):
@@ -82,7 +82,7 @@ def trained(scans: Scan, labels: Tensor) -> Classifier:
 
 
 def create(classifier: Classifier | None = None) -> FastAPI:
-    """The service; body, answer and the OpenAPI page are made of the declarations."""
+    """Create the service; request body, response and OpenAPI page come from the declarations."""
     answers = classifier if classifier is not None else trained(*load())
     app = FastAPI(title="digits")
 
@@ -95,7 +95,7 @@ def create(classifier: Classifier | None = None) -> FastAPI:
 
 
 def draw(answer: Answer, right: Tensor) -> None:
-    """How sure the service is where it is right, and where it is wrong."""
+    """Draw the confidence of right and of wrong answers."""
     figure = Figure(figsize=(6, 3), layout="constrained")
     axes = figure.subplots()
     shown = [answer.confidence[right].tolist(), answer.confidence[~right].tolist()]
@@ -107,7 +107,7 @@ def draw(answer: Answer, right: Tensor) -> None:
 
 
 def main() -> None:
-    """Train, serve, ask as a client would, and ask wrongly."""
+    """Train, serve, and send valid and invalid requests."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     scans, labels = load()

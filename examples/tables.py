@@ -1,6 +1,6 @@
-"""Train on a Parquet file: scikit-learn's digits as a table of another program, a dataset made of it, a loader.
+"""Train on a Parquet file: scikit-learn's digits as a table from another program, a dataset made from it, a loader.
 
-The table has float64 pixels and a column that no field declares. The class says what is taken, and converts.
+The table has float64 pixels and a column that no field declares. The class selects the columns and converts them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Digits(TensorClass):
 
 
 def write_table(path: Path) -> None:
-    """What another program might have written: lists of float64, and a row group for 500 images."""
+    """Write a table as another program might do it: lists of float64, and row groups of 500 images."""
     pixels, labels = load_digits(return_X_y=True)
     table = pa.table({
         "image": pa.FixedSizeListArray.from_arrays(pa.array(pixels.reshape(-1) / 16), 64),
@@ -40,7 +40,7 @@ def write_table(path: Path) -> None:
 
 
 def train(data: TensorClassDataset[Digits]) -> nn.Module:
-    """Adam with cross-entropy; batches are `Digits`, in another order each epoch."""
+    """Train with Adam and cross-entropy; batches are `Digits`, in a new order each epoch."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -57,7 +57,7 @@ def train(data: TensorClassDataset[Digits]) -> nn.Module:
 
 
 def main() -> None:
-    """Table to dataset to model, and the mistakes of the model as a table again."""
+    """Make a dataset from the table, train the model, and write its mistakes to a table."""
     with tempfile.TemporaryDirectory() as folder:
         write_table(Path(folder, "digits.parquet"))
         data = TensorClassDataset.from_parquet(Path(folder, "digits.parquet"), Path(folder, "digits"), Digits, 400)

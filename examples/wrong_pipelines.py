@@ -1,4 +1,4 @@
-"""Seven mistakes that pipelines are made with, and what the build check says about each before there is data.
+"""Seven mistakes in pipelines, and the errors that the build check reports for each before there is data.
 
 The classes are written in the base-class form, which every type checker understands without a plugin.
 """
@@ -23,14 +23,14 @@ class Clip(TensorClass):
 
 
 class Features(TensorClass):
-    """What is known about a clip on the way to its text."""
+    """The features of a clip inside the pipeline."""
 
     encoded: Float32[Tensor, "frames 64"]
     pooled: Float32[Tensor, "64"]
 
 
 class OldFeatures(TensorClass):
-    """What an earlier version of the program declared."""
+    """The features that an earlier version of the program declared."""
 
     encodings: Float32[Tensor, "frames 64"]
     pooled: Float64[Tensor, "64"]
@@ -43,24 +43,24 @@ class SmallFeatures(TensorClass):
 
 
 class Word(TensorClass):
-    """The word that was said."""
+    """The recognized word."""
 
     logits: Float32[Tensor, "words"]
     word: Int64[Tensor, ""]
 
 
 def encode(spectrum: Tensor) -> Tensor:
-    """Stands for an encoder: the first 64 mels, frames first."""
+    """Stand in for an encoder: return the first 64 mels, frames first."""
     return spectrum[..., :64, :].transpose(-1, -2)
 
 
 def pool(encoded: Tensor) -> Tensor:
-    """The mean over the frames."""
+    """Return the mean over the frames."""
     return encoded.mean(-2)
 
 
 def most_likely(logits: Tensor) -> Tensor:
-    """The word with the highest score."""
+    """Return the word with the highest score."""
     return logits.argmax(-1)
 
 
@@ -71,18 +71,18 @@ DECIDE = TensorClassModule(most_likely, in_fields=Word.logits, out_fields=Word.w
 
 
 def build(*modules: TensorClassModule) -> TensorClassSequential[Clip, Word]:
-    """A pipeline from a clip to a word."""
+    """Build a pipeline from a clip to a word."""
     return TensorClassSequential(*modules, input=Clip, output=Word)
 
 
 def misspelt() -> None:
-    """A field of a similar class was taken: `encodings`, which nothing writes, instead of `encoded`."""
+    """A module reads `encodings`, a field of a similar class that nothing writes, instead of `encoded`."""
     wrong = TensorClassModule(pool, in_fields=OldFeatures.encodings, out_fields=Features.pooled, name="pool")
     build(ENCODER, wrong, HEAD, DECIDE)
 
 
 def misordered() -> None:
-    """The head stands before the module that makes what it reads."""
+    """The head comes before the module that writes its input."""
     build(ENCODER, HEAD, POOL, DECIDE)
 
 
@@ -93,7 +93,7 @@ def wrong_width() -> None:
 
 
 def wrong_dtype() -> None:
-    """The head declares double precision for features that are single."""
+    """The head declares double precision, but the features have single precision."""
     double = TensorClassModule(
         nn.Linear(64, 100).double(), in_fields=OldFeatures.pooled, out_fields=Word.logits, name="head"
     )
@@ -109,13 +109,13 @@ def unproduced_output() -> None:
 
 
 def wrong_layer() -> None:
-    """The declarations agree, but a layer inside of the head was made for another width; probing runs it."""
+    """The declarations agree, but a layer inside the head was made for another width; probing runs it."""
     layers = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(64, 100))
     build(ENCODER, POOL, TensorClassModule(layers, Features.pooled, Word.logits, name="head"), DECIDE)
 
 
 def wrong_stride() -> None:
-    """A convolution over the frames returns fewer of them than it declares."""
+    """A convolution over the frames returns fewer frames than it declares."""
     conv = nn.Conv1d(80, 64, kernel_size=3, stride=2, padding=1)
     strided = TensorClassModule(
         lambda spectrum: conv(spectrum).transpose(-1, -2), Clip.spectrum, Features.encoded, name="encoder"
@@ -129,7 +129,7 @@ MISTAKES: tuple[Callable[[], None], ...] = (
 
 
 def main() -> None:
-    """Build every wrong pipeline and print what the check says."""
+    """Build every wrong pipeline and print the errors."""
     build(ENCODER, POOL, HEAD, DECIDE)  # the right one
     for number, mistake in enumerate(MISTAKES, 1):
         print(f"---- {number}. {mistake.__doc__}\n")

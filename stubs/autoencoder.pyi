@@ -2,9 +2,9 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""A variational autoencoder of scanned digits, with an exponential average of its weights that draws the new ones.
+"""A variational autoencoder of scanned digits; an exponential moving average of its weights generates new digits.
 
-All weights are one `TensorDict`, so that the average is one line: `average.lerp_(weights, 0.01)`.
+All weights are in one `TensorDict`, so the average takes one line: `average.lerp_(weights, 0.01)`.
 """
 from __future__ import annotations
 from tensorclass.typecheck import _stub_types as _t
@@ -22,7 +22,7 @@ EPOCHS, WIDTH = 50, 8
 PICTURE = Path("build", "autoencoder.png")
 
 class Digits(_t.Declared, TensorClass):
-    """Scanned digits, their ink between 0 and 1."""
+    """Scanned digits, with ink between 0 and 1."""
     image: Float32[Tensor, "64"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
@@ -57,7 +57,7 @@ class Digits(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Code(_t.Declared, TensorClass):
-    """A normal distribution over codes, and one code drawn from it."""
+    """A normal distribution over codes, and a code drawn from it."""
     center: Float32[Tensor, "8"]
     log_variance: Float32[Tensor, "8"]
     code: Float32[Tensor, "8"]
@@ -98,7 +98,7 @@ class Code(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Drawn(_t.Declared, TensorClass):
-    """What the decoder makes of a code, and what the loss needs of the distribution."""
+    """The image decoded from a code, and the parameters of the distribution that the loss needs."""
     logits: Float32[Tensor, "64"]
     center: Float32[Tensor, "8"]
     log_variance: Float32[Tensor, "8"]
@@ -141,21 +141,21 @@ class Drawn(_t.Declared, TensorClass):
 Model = TensorClassSequential[Digits, Drawn]
 
 class Encoder(nn.Module):
-    """An image to the center and the logarithm of the variance of its code."""
+    """Map an image to the center and the log-variance of its code."""
     def __init__(self) -> None: ...
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        """Two tensors `[batch, 8]`."""
+        """Return two tensors `[batch, 8]`."""
     layers: _Any
 
 def draw_code(center: Tensor, log_variance: Tensor) -> Tensor:
-    """One code, with gradients for both parameters."""
+    """Draw one code, with gradients for both parameters."""
 def build() -> Model:
-    """Encoder, sample, decoder; the parts can be called alone as `model[-1]`."""
+    """Build encoder, sampler and decoder; call a part by index, such as `model[-1]`."""
 def loss_of(drawn: Drawn, digits: Digits) -> Tensor:
-    """The negative evidence bound in nats for an image."""
+    """Return the negative evidence lower bound in nats per image."""
 def train(model: Model, training: Digits, test: Digits) -> tuple[TensorDict, list[tuple[float, float]]]:
-    """The averaged weights, and the loss of both sets of weights on images that were not trained on."""
+    """Train; return the averaged weights, and the test losses of the current and the averaged weights."""
 def draw(digits: Digits, drawn: Drawn, new: Tensor, losses: list[tuple[float, float]]) -> None:
-    """The curve, and rows of given digits, of the same from their codes, and of new ones."""
+    """Draw the loss curve, and three rows of digits: given, decoded from their codes, and new."""
 def main() -> None:
-    """Train, draw given digits and new ones with the averaged weights."""
+    """Train, then draw given and new digits with the averaged weights."""

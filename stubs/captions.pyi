@@ -4,8 +4,8 @@
 # fmt: off
 """Images with captions: two encoders learn to give a digit and the words that describe it the same direction.
 
-The images are scikit-learn's digits, made thin or bold, and printed black on white or white on black; the captions say
-so in words. Afterwards the images can be searched by text, and a digit is named by the caption that fits best.
+The images are scikit-learn's digits, made thin or bold, and black on white or white on black; the captions describe
+them in words. After training, you can search the images by text, and the best caption names a digit.
 """
 from __future__ import annotations
 from tensorclass.typecheck import _stub_types as _t
@@ -25,7 +25,7 @@ EPOCHS, BATCH = 20, 64
 PICTURE = Path("build", "captions.png")
 
 class Caption(_t.Declared, TensorClass):
-    """A text, and its words as numbers; `n` is another number in each text."""
+    """A text, and its words as numbers; `n` differs from text to text."""
     text: PerElement[str]
     words: Int64[RaggedTensor, "n"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -120,7 +120,7 @@ class Scan(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Meaning(_t.Declared, TensorClass):
-    """Directions of an image and of a text, of length 1."""
+    """Unit vectors of an image and of a text."""
     seen: Float32[Tensor, "64"]
     read: Float32[Tensor, "64"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -159,19 +159,19 @@ class Meaning(_t.Declared, TensorClass):
 
 Model = TensorClassSequential[Scan, Meaning]
 def captions(texts: list[str]) -> Caption:
-    """A number for each word; a word that nobody has taught is a `ValueError`."""
+    """Return a number for each word; an unknown word raises `ValueError`."""
 def describe(digit: int, bold: bool, dark: bool) -> str:
-    """One of many ways to say it; no caption has to say everything."""
+    """Make one of many possible captions; a caption need not mention everything."""
 def choice(*texts: str) -> str:
-    """One of them by chance."""
+    """Choose one at random."""
 def load() -> Scan:
-    """The digits in random order, each made thin or bold, light or dark."""
+    """Load the digits in random order, each made thin or bold, light or dark."""
 
 class Words(nn.Module):
     """The mean of the vectors of all words."""
     def __init__(self) -> None: ...
     def forward(self, words: RaggedTensor) -> Tensor:
-        """`[texts, 64]`."""
+        """Return `[texts, 64]`."""
     vectors: _Any
     layers: _Any
 
@@ -179,19 +179,19 @@ class Pixels(nn.Module):
     """A small convolutional network."""
     def __init__(self) -> None: ...
     def forward(self, image: Tensor) -> Tensor:
-        """`[images, 64]`."""
+        """Return `[images, 64]`."""
     layers: _Any
 
 def build() -> Model:
-    """Each encoder reads its own part of a `Scan`; they meet in the loss."""
+    """Build the pipeline; each encoder reads its own part of a `Scan`, and the loss compares their outputs."""
 def loss_of(meaning: Meaning, scans: Scan) -> Tensor:
-    """Each image has to find its text among those of the batch, and each text its image; equal texts are both right."""
+    """Each image has to find its text in the batch, and each text its image; equal texts both count as correct."""
 def train(model: Model, scans: Scan) -> list[float]:
-    """Adam; the loss of every batch."""
+    """Train with Adam; return the loss of every batch."""
 @torch.no_grad()
 def search(model: Model, scans: Scan, texts: list[str]) -> Tensor:
-    """How well each text fits each image, `[texts, images]`."""
+    """Return how well each text fits each image, `[texts, images]`."""
 def draw(scans: Scan, texts: list[str], scores: Tensor) -> None:
-    """The eight images that fit each text best."""
+    """Draw the eight images that fit each text best."""
 def main() -> None:
-    """Load, train, name the digits by text, search by text."""
+    """Load, train, name digits by text, search by text."""

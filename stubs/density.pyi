@@ -2,11 +2,11 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""Predict a distribution, not a number: how far diabetes goes on in a year, as a mixture of normal distributions.
+"""Predict a distribution instead of a number: the progression of diabetes in a year as a mixture of normals.
 
-The data are scikit-learn's bundled 442 patients with ten measurements each, no download. A network makes the
-parameters of the mixture, a probabilistic module makes the distribution of them, and training maximises the
-log-probability of what was observed.
+The data are scikit-learn's bundled 442 patients with ten measurements each, no download. A network computes the
+parameters of the mixture, a probabilistic module builds the distribution from them, and training maximizes the
+log-probability of the observed values.
 """
 from __future__ import annotations
 from tensorclass.typecheck import _stub_types as _t
@@ -65,7 +65,7 @@ class Patient(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Outcome(_t.Declared, TensorClass):
-    """The parameters of the mixture, and a value of it: the progression of the disease, scaled to unit variance."""
+    """The parameters of the mixture and a value drawn from it: the disease progression, scaled to unit variance."""
     logits: Float32[Tensor, "parts"]
     loc: Float32[Tensor, "parts"]
     scale: Float32[Tensor, "parts"]
@@ -109,7 +109,7 @@ class Outcome(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Record(_t.Declared, TensorClass):
-    """A patient and what came of it."""
+    """A patient and the observed progression."""
     patient: Patient
     progression: Float32[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -152,23 +152,23 @@ class Record(_t.Declared, TensorClass):
 
 Model = ProbabilisticTensorClassSequential[Patient, Outcome]
 def load() -> tuple[Record, Record]:
-    """The patients, shuffled: 80 % to train on, 20 % to test on."""
+    """Load the patients in random order: 80 % for training, 20 % for testing."""
 
 class Parameters(nn.Module):
-    """Ten measurements to logits, locations and positive scales."""
+    """Map ten measurements to logits, locations and positive scales."""
     def __init__(self) -> None: ...
     def forward(self, measured: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The three groups of parameters, each `[batch, COMPONENTS]`."""
+        """Return the three groups of parameters, each `[batch, COMPONENTS]`."""
     body: _Any
 
 def mixture(logits: Tensor, loc: Tensor, scale: Tensor) -> MixtureSameFamily:
-    """The distribution; its arguments are named as the fields that they come from."""
+    """Return the distribution; each argument has the name of the field that it comes from."""
 def build() -> Model:
-    """Measurements to parameters to a value; the log-probability of any value is asked for by `log_prob`."""
+    """Map measurements to parameters to a value; `log_prob` gives the log-probability of any value."""
 def surprise(model: Model, records: Record) -> Tensor:
-    """The mean negative log-probability of what was observed, in nats."""
+    """Return the mean negative log-probability of the observed values, in nats."""
 def train(model: Model, records: Record) -> None:
-    """Adam with weight decay; mini-batches of records are records."""
+    """Train with Adam and weight decay; mini-batches of records are records."""
 @torch.no_grad()
 def main() -> None:
-    """Load, build, train; then compare with one normal distribution for all, and look at the spread of samples."""
+    """Load, build, train; compare with one normal distribution for all patients, and print the spread of samples."""

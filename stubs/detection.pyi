@@ -2,10 +2,10 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""Detection with as many boxes as a picture has: ragged fields for truth and answers, no padding, no lists of dicts.
+"""Detection with a different number of boxes per picture: ragged fields, without padding or lists of dicts.
 
-The pictures are made up: bright and dark rectangles on noise. A convolutional network says for each cell of a 16 x 16
-grid whether the middle of a box is there, how large the box is, and of which kind.
+The pictures are generated: bright and dark rectangles on noise. For each cell of a 16 x 16 grid, a convolutional
+network predicts whether the center of a box is there, and the size and the kind of the box.
 """
 from __future__ import annotations
 from tensorclass.typecheck import _stub_types as _t
@@ -23,7 +23,7 @@ SIZE, CELLS, EPOCHS = 64, 16, 4
 PICTURE = Path("build", "detection.png")
 
 class Scene(_t.Declared, TensorClass):
-    """A picture and what is in it; `n` is another number in each picture, and the same for boxes and kinds."""
+    """A picture and its boxes; `n` differs from picture to picture, and is the same for boxes and kinds."""
     picture: Float32[Tensor, "1 64 64"]
     boxes: Float32[RaggedTensor, "n 4"]  # left, top, right, bottom, in pixels
     kinds: Int64[RaggedTensor, "n"]  # 0 is dark, 1 is bright
@@ -68,7 +68,7 @@ class Scene(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Grid(_t.Declared, TensorClass):
-    """For each cell: is it the middle of a box, which kind, and the logarithms of width and height."""
+    """For each cell: whether it is the center of a box, the kind, and the logarithms of width and height."""
     middle: Float32[Tensor, "16 16"]
     kind: Float32[Tensor, "2 16 16"]
     place: Float32[Tensor, "4 16 16"]
@@ -109,7 +109,7 @@ class Grid(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Found(_t.Declared, TensorClass):
-    """The answer for a picture, with as many boxes as were found."""
+    """The predictions for a picture: all boxes that were found."""
     boxes: Float32[RaggedTensor, "k 4"]
     kinds: Int64[RaggedTensor, "k"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -148,26 +148,26 @@ class Found(_t.Declared, TensorClass):
 
 Model = TensorClassSequential[Scene, Grid]
 def scene(random: torch.Generator) -> Scene:
-    """One picture with one to five rectangles whose middles are in different cells."""
+    """Make a picture with one to five rectangles whose centers are in different cells."""
 
 class Network(nn.Module):
-    """Five layers, two of them halve the picture; seven numbers for each cell."""
+    """Five layers, two of which halve the picture; seven numbers for each cell."""
     def __init__(self) -> None: ...
     def forward(self, picture: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores of middles `[batch, 16, 16]`, of kinds `[batch, 2, 16, 16]`, and places `[batch, 4, 16, 16]`."""
+        """Return scores of centers `[batch, 16, 16]` and kinds `[batch, 2, 16, 16]`, and boxes `[batch, 4, 16, 16]`."""
     layers: _Any
 
 def build() -> Model:
-    """The pipeline reads the picture only, so a scene without answers can't leak them."""
+    """Build the pipeline; it reads only the picture, so the model never sees the answers."""
 def loss_of(grid: Grid, scenes: Scene) -> Tensor:
-    """All boxes of the batch at once: `segment_ids` says to which picture each row of `values` belongs."""
+    """Handle all boxes of the batch at once: `segment_ids` says which picture each row of `values` belongs to."""
 def overlap(one: Tensor, other: Tensor) -> Tensor:
-    """Shared area over joint area: boxes `[n, 4]` and `[k, 4]` to `[n, k]`."""
+    """Return intersection over union: boxes `[n, 4]` and `[k, 4]` to `[n, k]`."""
 def find(grid: Grid) -> Found:
-    """Cells that are likely middles, likelier than their neighbours, become boxes."""
+    """Turn cells into boxes if they are likely centers, and likelier than their neighbors."""
 def hits(found: Found, scenes: Scene) -> int:
-    """How many true boxes share half with an answer of their kind."""
+    """Count true boxes whose intersection over union with a prediction of their kind is above one half."""
 def draw(found: Found, scenes: Scene) -> None:
-    """Eight pictures: truth in white, answers in red for bright and blue for dark."""
+    """Draw eight pictures: truth in white, predictions in red for bright and blue for dark."""
 def main() -> None:
     """Make pictures, train, find, draw."""

@@ -63,7 +63,7 @@ class Digits(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Hidden(_t.Declared, TensorClass):
-    """What the encoder sees in an image."""
+    """The features that the encoder extracts from an image."""
     features: Float32[Tensor, "128"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
@@ -98,7 +98,7 @@ class Hidden(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Prediction(_t.Declared, TensorClass):
-    """A score for each class, and the most likely one."""
+    """A score for each class, and the most likely class."""
     logits: Float32[Tensor, "classes"]
     digit: Int64[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -136,17 +136,17 @@ class Prediction(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 def load() -> tuple[Digits, Digits]:
-    """The images, shuffled once: 80 % to train on, 20 % to test on."""
+    """Load the images in random order: 80 % for training, 20 % for testing."""
 def build() -> TensorClassSequential[Digits, Prediction]:
-    """The pipeline; it is checked here, before it has seen an image."""
+    """Build the pipeline; it is checked here, before it has seen an image."""
 def train(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> list[float]:
-    """Adam with cross-entropy; all digits are the dataset, and its mini-batches are `Digits` too. The losses."""
+    """Train with Adam and cross-entropy; return the losses. The digits are the dataset, mini-batches are `Digits`."""
 @torch.no_grad()
 def confusion(classifier: TensorClassSequential[Digits, Prediction], digits: Digits) -> Tensor:
-    """How often each digit (the row) is taken for each digit (the column), `[10, 10]`."""
+    """Count how often each digit (row) is classified as each digit (column), `[10, 10]`."""
 def draw(losses: list[float], confused: Tensor) -> None:
-    """The loss of every step, and which digits are taken for which."""
+    """Draw the loss of every step, and which digits are mistaken for which."""
 def show(classifier: TensorClassSequential[Digits, Prediction]) -> None:
-    """What is known before there is data: the fields, what every module writes, how much memory it takes, a picture."""
+    """Show what is known before there is data: the fields, the outputs and memory of each module, a picture."""
 def main() -> None:
     """Load, build, show, train, test."""

@@ -2,12 +2,12 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""Training on several ranks from a dataset on disk, with a checkpoint after every few steps, and going on from it.
+"""Train on several ranks from a dataset on disk, with a checkpoint after every few steps, and resume from it.
 
     torchrun --nproc-per-node 2 examples/distributed.py --folder runs/one
 
-Run it again after it was killed: it goes on behind the last checkpoint, at the exact row, and reaches the loss of a run
-that nobody disturbed.
+If it is killed, run it again: it resumes from the last checkpoint, at the exact row, and reaches the loss of an
+uninterrupted run.
 """
 from __future__ import annotations
 from tensorclass.typecheck import _stub_types as _t
@@ -30,7 +30,7 @@ from tensorclass import TensorClass, TensorClassDataset
 from tensorclass.typing import Float32
 
 class Sample(_t.Declared, TensorClass):
-    """A point and what belongs to it."""
+    """A point and its target value."""
     x: Float32[Tensor, "4"]
     y: Float32[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -68,7 +68,7 @@ class Sample(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Losses(_t.Declared, TensorClass):
-    """What a step says about itself."""
+    """The result of a step."""
     loss: Float32[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
@@ -103,12 +103,12 @@ class Losses(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 def prepare(folder: Path) -> TensorClassDataset[Sample]:
-    """Write the dataset, unless it is there; one rank does it."""
+    """Write the dataset on one rank, unless it exists."""
 def save(folder: Path, step: int, state: dict[str, Any], loader: Any) -> None:
-    """A checkpoint counts when the file that names it is there."""
+    """Write a checkpoint; it is valid once the file that names it exists."""
 def load(folder: Path, model: nn.Module, state: dict[str, Any], loader: Any) -> int:
-    """Go on behind the last checkpoint; gives its step."""
+    """Load the last checkpoint; return its step."""
 def train(folder: Path, steps: int, every: int, die_at: int) -> float:
-    """Some steps of SGD; gives the loss of the last one over all ranks."""
+    """Run some steps of SGD; return the loss of the last step over all ranks."""
 def main() -> None:
-    """One rank."""
+    """Run one rank."""

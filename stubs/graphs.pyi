@@ -2,10 +2,10 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""A graph network on mini-batches: every connected graph of up to seven nodes, and how well it holds together.
+"""A graph network on mini-batches: every connected graph of up to seven nodes, and its algebraic connectivity.
 
-Nodes and edges are ragged fields, so that a mini-batch is one large graph of many parts: the first node of each part is
-in `nodes.offsets`, and the part of each node in `nodes.segment_ids`. The graphs come with networkx.
+Nodes and edges are ragged fields, so a mini-batch is one large graph with many components: `nodes.offsets` has the
+first node of each component, and `nodes.segment_ids` the component of each node. The graphs come with networkx.
 """
 from __future__ import annotations
 from tensorclass.typecheck import _stub_types as _t
@@ -23,7 +23,7 @@ WIDTH, ROUNDS, EPOCHS = 64, 4, 40
 PICTURE = Path("build", "graphs.svg")
 
 class Graph(_t.Declared, TensorClass):
-    """A graph and the second eigenvalue of its Laplacian, which is 0 where a graph falls into two parts."""
+    """A graph and the second eigenvalue of its Laplacian, which is 0 if the graph is disconnected."""
     nodes: Float32[RaggedTensor, "n 1"]  # how many neighbours each node has
     edges: Int64[RaggedTensor, "e 2"]  # from, to; each edge in both directions
     strength: Float32[Tensor, ""]
@@ -68,7 +68,7 @@ class Graph(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Guess(_t.Declared, TensorClass):
-    """The eigenvalue that the model expects."""
+    """The eigenvalue that the model predicts."""
     expected: Float32[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
@@ -104,23 +104,23 @@ class Guess(_t.Declared, TensorClass):
 
 Model = TensorClassSequential[Graph, Guess]
 def load() -> Graph:
-    """The 995 connected graphs of two to seven nodes."""
+    """Load the 995 connected graphs of two to seven nodes."""
 
 class Network(nn.Module):
-    """Rounds of messages along the edges of all graphs at once, then the mean and the smallest of each graph."""
+    """Pass messages along the edges of all graphs at once, then take the mean and the minimum of each graph."""
     def __init__(self) -> None: ...
     def forward(self, nodes: RaggedTensor, edges: RaggedTensor) -> Tensor:
-        """`[graphs]`; the nodes of each graph are counted from 0, and those of the batch one after another."""
+        """Return `[graphs]`. Node numbers start at 0 in each graph, and are shifted to the numbers in the batch."""
     first: _Any
     rounds: _Any
     last: _Any
 
 def build() -> Model:
-    """The pipeline reads nodes and edges; the answer in a `Graph` is not seen by the model."""
+    """Build the pipeline; it reads nodes and edges, so the model never sees the answer in a `Graph`."""
 @torch.no_grad()
 def error(model: Model, graphs: Graph) -> float:
-    """How far the guesses are off, as the root of the mean square."""
+    """Return the root mean square error of the predictions."""
 def train(model: Model, graphs: Graph, test: Graph) -> list[float]:
-    """Adam; the error on graphs that it has not seen, after each epoch."""
+    """Train with Adam; return the error on the test graphs after each epoch."""
 def main() -> None:
     """Load, train, compare with the mean of all graphs."""

@@ -4,8 +4,8 @@
 # fmt: off
 """A masked language model: letters of Python's own documentation are hidden, and a transformer fills them in.
 
-The text is what the modules of the standard library say about themselves. A sentence has as many letters as it has:
-`letters` is a ragged field, so that loss and accuracy are taken over all letters of a batch, and padding is never seen.
+The text comes from the docstrings of the standard library. Sentences differ in length: `letters` is a ragged field,
+so loss and accuracy cover all letters of a batch, and never see padding.
 """
 from __future__ import annotations
 from tensorclass.typecheck import _stub_types as _t
@@ -60,7 +60,7 @@ class Text(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Puzzle(Text):
-    """A sentence with gaps, and what was there."""
+    """A sentence with gaps, and the original letters."""
     hidden: Bool[RaggedTensor, "n"]
     truth: Int64[RaggedTensor, "n"]
     def __init__(
@@ -99,7 +99,7 @@ class Puzzle(Text):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Guess(_t.Declared, TensorClass):
-    """A score for each letter at each place."""
+    """A score for each letter at each position."""
     scores: Float32[RaggedTensor, "n 128"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
@@ -135,32 +135,32 @@ class Guess(_t.Declared, TensorClass):
 
 Model = TensorClassSequential[Text, Guess]
 def sentences() -> list[str]:
-    """What the standard library says about itself, in pieces of 20 to 48 letters."""
+    """Load docstrings of the standard library, in pieces of 20 to 48 letters."""
 def encode(texts: list[str]) -> Text:
-    """A number for each letter; `_` becomes a gap."""
+    """Return a number for each letter; `_` becomes a gap."""
 def decode(letters: Tensor) -> str:
-    """The text of one sentence, `[n]`."""
+    """Return the text of one sentence, `[n]`."""
 def puzzles(text: Text, share: float = 0.15) -> Puzzle:
-    """Gaps at random places of every sentence."""
+    """Make gaps at random positions of every sentence."""
 
 class Network(nn.Module):
     """A convolution sees the letters around a gap, and a transformer the whole sentence."""
     def __init__(self, width: int = 64) -> None: ...
     def forward(self, letters: RaggedTensor) -> RaggedTensor:
-        """Attention takes padded sentences and a mask; what goes out is ragged again."""
+        """Attention takes padded sentences and a mask; the result is ragged again."""
     letters: _Any
     near: _Any
     layers: _Any
     head: _Any
 
 def build() -> Model:
-    """It takes every class that has letters, a `Puzzle` too, and reads nothing else of it."""
+    """Build the pipeline; it takes every class with `letters`, such as `Puzzle`, and reads no other field."""
 def loss_of(guess: Guess, puzzle: Puzzle) -> Tensor:
-    """Cross-entropy of the gaps of all sentences."""
+    """Return the cross-entropy over the gaps of all sentences."""
 @torch.no_grad()
 def accuracy(model: Model, puzzle: Puzzle) -> float:
-    """The share of the gaps that are filled in right."""
+    """Return the fraction of gaps that are filled in correctly."""
 def train(model: Model, text: Text, test: Puzzle) -> list[tuple[int, float]]:
-    """New gaps for each batch; the accuracy on other sentences every hundred steps."""
+    """Train with new gaps for each batch; measure the accuracy on test sentences every hundred steps."""
 def main() -> None:
-    """Read, train, fill in."""
+    """Load, train, fill in."""

@@ -2,10 +2,10 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""A Lightning module over typed batches: the trainer moves, counts and logs them, and `scalars()` is what it logs.
+"""A Lightning module over typed batches: the trainer moves and counts them, and logs the result of `scalars()`.
 
-Wines of three growers, 13 measurements each; the metrics are a class, so that a misspelt one is an error where it is
-written. Needs `pip install '.[lightning]'`; nothing is downloaded.
+The data are wines of three growers, 13 measurements each. The metrics are a class, so a misspelled metric is an error
+on the line where it is written. Needs `pip install '.[lightning]'`; nothing is downloaded.
 """
 from __future__ import annotations
 from tensorclass.typecheck import _stub_types as _t
@@ -27,7 +27,7 @@ EPOCHS = 30
 PICTURE = Path("build", "lightning.svg")
 
 class Wine(_t.Declared, TensorClass):
-    """One wine, and who made it."""
+    """The measurements of a wine, and its grower."""
     measured: Float32[Tensor, "13"]
     grower: Int64[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -100,7 +100,7 @@ class Guess(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Metrics(_t.Declared, TensorClass):
-    """What is logged of a batch."""
+    """The logged metrics of a batch."""
     loss: Float32[Tensor, ""]
     accuracy: Float32[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -138,7 +138,7 @@ class Metrics(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Run(_t.Declared, TensorClass):
-    """Metrics under the names that the logger groups them by."""
+    """The metrics of training and validation; the logger groups them by these field names."""
     training: Metrics | None = None
     validation: Metrics | None = None
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -176,23 +176,23 @@ class Run(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Classifier(lightning.LightningModule):
-    """The pipeline is checked when the module is made, before there is a trainer."""
+    """A pipeline and its training; the pipeline is checked when the module is created, before there is a trainer."""
     def __init__(self) -> None: ...
     def metrics(self, wines: Wine) -> Metrics:
-        """Loss and accuracy of a batch."""
+        """Return loss and accuracy of a batch."""
     def training_step(self, wines: Wine, index: int) -> Tensor:
-        """The names are `training/loss` and `training/accuracy`."""
+        """Log `training/loss` and `training/accuracy`."""
     def validation_step(self, wines: Wine, index: int) -> None:
-        """The trainer takes the mean over all batches, weighed by their size."""
+        """Log the metrics; the trainer averages them over all batches, weighted by batch size."""
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Adam."""
+        """Use Adam."""
     network: TensorClassSequential[Wine, Guess]
 
 def load() -> Wine:
-    """All wines in random order."""
+    """Load all wines in random order."""
 def loader(wines: Wine, shuffle: bool = False) -> DataLoader[Wine]:
-    """The wines are the dataset; its mini-batches are `Wine` too."""
+    """Make a loader; the wines are the dataset, and mini-batches are `Wine` too."""
 def draw(log: pd.DataFrame) -> None:
-    """The losses of each epoch, as the logger has written them."""
+    """Draw the losses of each epoch, as the logger wrote them."""
 def main() -> None:
     """Train with Lightning's trainer, and draw what its logger wrote."""

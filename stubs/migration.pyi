@@ -2,7 +2,7 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""From a program of `tensordict` to a typed one, in three steps; every step computes the same numbers.
+"""Turn a `tensordict` program into a typed one in three steps; every step computes the same numbers.
 
 The data are scikit-learn's bundled wines, no download: 178 wines, 13 measurements each, three growers.
 """
@@ -19,16 +19,16 @@ from tensorclass.errors import BuildError, MissingKeyError, SchemaError
 from tensorclass.nn import TensorClassModule, TensorClassSequential, TensorDictModule, TensorDictSequential
 from tensorclass.typing import Float32, Int64
 def load() -> tuple[Tensor, Tensor]:
-    """Measurements `[178, 13]`, each scaled to unit variance, and the number of the grower `[178]`."""
+    """Return measurements `[178, 13]`, each scaled to unit variance, and the numbers of the growers `[178]`."""
 def networks() -> tuple[nn.Module, nn.Module]:
-    """What is trained; no step changes it."""
+    """Make the networks to train; no step changes them."""
 def most_likely(logits: Tensor) -> Tensor:
-    """The grower with the highest score."""
+    """Return the grower with the highest score."""
 def keyed(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
-    """The program as it was: strings say what is read and written, and nothing says what is there."""
+    """The original program: strings name the entries that modules read and write, and no type declares them."""
 
 class Wine(_t.Declared, TensorClass):
-    """One wine, and who made it."""
+    """The measurements of a wine, and its grower."""
     measured: Float32[Tensor, "13"]
     made_by: Int64[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -66,7 +66,7 @@ class Wine(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Guess(_t.Declared, TensorClass):
-    """Three scores, and the grower with the highest one."""
+    """The scores of the three growers, and the grower with the highest score."""
     hidden: Float32[Tensor, "32"]
     logits: Float32[Tensor, "3"]
     grower: Int64[Tensor, ""]
@@ -107,12 +107,12 @@ class Guess(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 def referenced(encoder: nn.Module, head: nn.Module) -> TensorDictSequential:
-    """The same modules; a misspelt field is now an `AttributeError` here, and an error in every type checker."""
+    """The same modules; a misspelled field now raises `AttributeError` here, and is an error in every type checker."""
 def typed(encoder: nn.Module, head: nn.Module) -> TensorClassSequential[Wine, Guess]:
-    """The same modules again; `TensorClassSequential` knows what stands in every field."""
+    """The same modules again; `TensorClassSequential` knows the type of every field."""
 def train(classifier: TensorClassSequential[Wine, Guess], wines: Wine) -> None:
-    """A few hundred steps over all wines at once."""
+    """Train for a few hundred steps, each on all wines."""
 def refused(what: str, attempt: Callable[[], object], error: type[Exception]) -> None:
-    """Show what is found by now, and by which error."""
+    """Show which mistake is found now, and the error that reports it."""
 def main() -> None:
-    """Take the steps with one set of parameters, and show what each of them finds."""
+    """Run all steps with the same parameters, and show the mistakes that each step finds."""

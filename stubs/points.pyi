@@ -2,11 +2,11 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""Elements of different sizes: each scanned digit as the set of its ink points, beside a summary and a name.
+"""Elements of different sizes: each scanned digit as the set of its ink points, with a summary and a name.
 
-The images are scikit-learn's bundled digits, no download. A digit has as many points as pixels with ink, so that
-`place` and `ink` are ragged fields: no padding, and one length per element through every batch operation. `summary`
-is a nested class, `name` one Python string per element; a `DataLoader` joins all of it.
+The images are scikit-learn's bundled digits, no download. A digit has one point per pixel with ink, so `place` and
+`ink` are ragged fields: no padding, and one length per element through every batch operation. `summary` is a nested
+class, and `name` has one Python string per element; a `DataLoader` joins all of them.
 """
 from __future__ import annotations
 from tensorclass.typecheck import _stub_types as _t
@@ -22,7 +22,7 @@ from tensorclass.typing import Float32, Int64
 EPOCHS = 10
 
 class Summary(_t.Declared, TensorClass):
-    """How much ink there is in every row and every column."""
+    """The amount of ink in each row and each column."""
     rows: Float32[Tensor, "8"]
     columns: Float32[Tensor, "8"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -60,7 +60,7 @@ class Summary(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Drawing(_t.Declared, TensorClass):
-    """A digit as a set of points: the number of the pixel, and how much ink it has."""
+    """A digit as a set of points, each with the number of its pixel and the amount of ink."""
     place: Int64[RaggedTensor, "points"]
     ink: Float32[RaggedTensor, "points"]
     summary: Summary
@@ -119,7 +119,7 @@ class Drawing(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Encoded(_t.Declared, TensorClass):
-    """What is known of a drawing: of its points together, and of all of it."""
+    """The encoding of a drawing, pooled over its points."""
     pooled: Float32[Tensor, "128"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
@@ -154,7 +154,7 @@ class Encoded(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Prediction(_t.Declared, TensorClass):
-    """A score for each class, and the most likely one."""
+    """A score for each class, and the most likely class."""
     logits: Float32[Tensor, "10"]
     digit: Int64[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -192,27 +192,27 @@ class Prediction(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 def drawing(image: Tensor, label: int, number: int) -> Drawing:
-    """One image of 8 x 8 pixels; it has no batch dims."""
+    """Make a drawing from one image of 8 x 8 pixels; it has no batch dims."""
 def load() -> tuple[list[Drawing], list[Drawing]]:
-    """The drawings one by one, as a dataset has them: 80 % to train on, 20 % to test on."""
+    """Return single drawings, as a dataset has them: 80 % for training, 20 % for testing."""
 
 class PointSet(nn.Module):
-    """A vector for each place, weighted by the ink there, summed over the points of each element."""
+    """Sum the vectors of the places of each element, weighted by the ink there."""
     def __init__(self) -> None: ...
     def forward(self, place: RaggedTensor, ink: RaggedTensor) -> Tensor:
-        """All points at once, without padding; `[elements, 128]`."""
+        """Process all points at once, without padding; return `[elements, 128]`."""
     places: _Any
 
 class Head(nn.Module):
-    """The points of a drawing and its summary to ten scores."""
+    """Map the points of a drawing and its summary to ten scores."""
     def __init__(self) -> None: ...
     def forward(self, pooled: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """`[elements, 10]`."""
+        """Return `[elements, 10]`."""
     layers: _Any
 
 def build() -> TensorClassSequential[Drawing, Prediction]:
-    """Fields of a nested class are read like any others."""
+    """Build the pipeline; modules read fields of a nested class like any others."""
 def train(classifier: TensorClassSequential[Drawing, Prediction], drawings: list[Drawing]) -> None:
-    """Adam with cross-entropy; `collate` makes one batch of a list of drawings."""
+    """Train with Adam and cross-entropy; `collate` makes one batch from a list of drawings."""
 def main() -> None:
-    """Load, join, build, train, and name what was taken for something else."""
+    """Load, join, build, train, and print the names of the misclassified drawings."""

@@ -2,10 +2,10 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""Proximal policy optimization on CartPole until the pole stands: a rollout is one batch `[steps, environments]`.
+"""Proximal policy optimization on CartPole until the pole stays up: a rollout is one batch `[steps, environments]`.
 
-`Step.zeros(STEPS, ENVIRONMENTS)` is the memory, `rollout[t] = ...` writes a step of all environments, and
-`rollout.reshape(-1)` is what the policy learns from, in mini-batches of the same class.
+`Step.zeros(STEPS, ENVIRONMENTS)` allocates the rollout, `rollout[t] = ...` writes one step of all environments, and
+the policy learns from mini-batches of `rollout.reshape(-1)`, which have the same class.
 """
 from __future__ import annotations
 from tensorclass.typecheck import _stub_types as _t
@@ -27,7 +27,7 @@ DISCOUNT, TRACE, CLIP = 0.98, 0.9, 0.2
 PICTURE = Path("build", "ppo.svg")
 
 class State(_t.Declared, TensorClass):
-    """What the cart measures: place, speed, angle, and how fast that changes."""
+    """The measurements of the cart: position, speed, angle, and angular speed."""
     measured: Float32[Tensor, "4"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
@@ -62,7 +62,7 @@ class State(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Policy(_t.Declared, TensorClass):
-    """Scores of both actions, and what the rest of the episode should be worth."""
+    """Scores of both actions, and the expected return of the rest of the episode."""
     logits: Float32[Tensor, "2"]
     value: Float32[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -100,7 +100,7 @@ class Policy(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Step(_t.Declared, TensorClass):
-    """What happened in one step, and what was made of it afterwards."""
+    """The record of one step, and the quantities computed from it afterwards."""
     state: State
     action: Int64[Tensor, ""]
     log_prob: Float32[Tensor, ""]
@@ -158,13 +158,13 @@ class Step(_t.Declared, TensorClass):
 
 Agent = TensorClassSequential[State, Policy]
 def build() -> Agent:
-    """Two networks that read the same measurements."""
+    """Build two networks that read the same measurements."""
 @torch.no_grad()
 def collect(
     agent: Agent, environments: VectorEnv[Any, Any, Any], state: State, returns: list[float]
 ) -> tuple[Step, State]:
-    """A batch `[STEPS, ENVIRONMENTS]`, and the state after it; rewards of finished episodes are added to `returns`."""
+    """Return a batch `[STEPS, ENVIRONMENTS]` and the next state; add rewards of finished episodes to `returns`."""
 def improve(agent: Agent, optimizer: torch.optim.Optimizer, rollout: Step) -> None:
-    """Some epochs over the steps in random order; the clip holds the policy near the one that acted."""
+    """Train for some epochs over the steps in random order; clipping keeps the policy close to the one that acted."""
 def main() -> None:
-    """Collect and improve until the mean of the last 100 episodes is what CartPole-v1 calls solved."""
+    """Collect and improve until the mean of the last 100 episodes reaches the CartPole-v1 threshold for solved."""

@@ -4,8 +4,8 @@
 # fmt: off
 """A recommender from a DataFrame: ratings with names in columns, factors of users and films, a table of suggestions.
 
-The frame is made up, so that nothing is downloaded: each viewer and each film has a hidden taste, and a rating is how
-well they meet, with noise, on a scale from 1 to 5. The noise tells how good a model can be.
+The data are generated, so nothing is downloaded: each viewer and each film has a hidden taste, and a rating says how
+well they match, with noise, on a scale from 1 to 5. The noise limits how good a model can be.
 """
 from __future__ import annotations
 from tensorclass.typecheck import _stub_types as _t
@@ -24,7 +24,7 @@ VIEWERS, FILMS, RATINGS, EPOCHS = 400, 200, 30_000, 12
 PICTURE = Path("build", "recommender.svg")
 
 class Rating(_t.Declared, TensorClass):
-    """One line of the table: who saw what, and how many stars it got."""
+    """One row of the table: the viewer, the film and the stars."""
     viewer: Int64[Tensor, ""]
     film: Int64[Tensor, ""]
     title: PerElement[str]
@@ -72,7 +72,7 @@ class Rating(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Guess(_t.Declared, TensorClass):
-    """The stars that the model expects."""
+    """The stars that the model predicts."""
     expected: Float32[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
@@ -108,28 +108,28 @@ class Guess(_t.Declared, TensorClass):
 
 Model = TensorClassSequential[Rating, Guess]
 def table() -> pd.DataFrame:
-    """Ratings as another program might have left them: text for viewers and titles, stars of float64."""
+    """Make ratings as another program might store them: text for viewers and titles, float64 for stars."""
 def load(frame: pd.DataFrame) -> Rating:
-    """Names become numbers; `from_pandas` refuses whatever column does not fit its field."""
+    """Turn names into numbers; `from_pandas` rejects any column that does not fit its field."""
 
 class Factors(nn.Module):
-    """A vector and an offset for each viewer and each film; the stars are the product, and the offsets."""
+    """A vector and an offset for each viewer and each film; the stars are the dot product plus the offsets."""
     def __init__(self, viewers: int, films: int, width: int = 8) -> None: ...
     def forward(self, viewer: Tensor, film: Tensor) -> Tensor:
-        """`[batch]` numbers of viewers and films to `[batch]` stars."""
+        """Map `[batch]` numbers of viewers and films to `[batch]` stars."""
     viewers: _Any
     films: _Any
     mean: _Any
 
 def build() -> Model:
-    """The pipeline reads two fields of a rating; the title and the stars are not seen by the model."""
+    """Build the pipeline; it reads two fields of a rating, so the model never sees the title and the stars."""
 @torch.no_grad()
 def error(model: Model, ratings: Rating) -> float:
-    """How many stars the guesses are off, as the root of the mean square."""
+    """Return the root mean square error of the predictions, in stars."""
 def train(model: Model, ratings: Rating, test: Rating) -> list[float]:
-    """Adam with weight decay; the error on ratings that it has not seen, after each epoch."""
+    """Train with Adam and weight decay; return the error on the test ratings after each epoch."""
 @torch.no_grad()
 def suggest(model: Model, ratings: Rating, viewer: int, count: int = 5) -> pd.DataFrame:
-    """The films that a viewer has not rated and should like best, as a table again."""
+    """Return a table of the unrated films that a viewer should like best."""
 def main() -> None:
-    """From a table to a model to a table."""
+    """Read a table, train a model, print a table of suggestions."""

@@ -2,9 +2,9 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""A web service for a pipeline: FastAPI reads and writes typed batches, and refuses wrong ones with the field.
+"""A web service for a pipeline: FastAPI reads and writes typed batches, and names the field of invalid ones.
 
-Each request is a batch of scanned digits as JSON. What the declaration does not allow (another shape, ink below 0)
+Each request is a batch of scanned digits as JSON. Data that violates the declaration (another shape, ink below 0)
 never reaches the model: FastAPI answers 422 with the path of the value. `uvicorn --factory service:create` starts it.
 """
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tensorclass.typing import Float32, Int64
 PICTURE = Path("build", "service.svg")
 
 class Scan(_t.Declared, TensorClass, validate="values"):
-    """What clients send: images, their ink between 0 and 1."""
+    """The request of a client: images with ink between 0 and 1."""
     image: Annotated[Float32[Tensor, "8 8"], Interval(ge=0, le=1)]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
@@ -61,7 +61,7 @@ class Scan(_t.Declared, TensorClass, validate="values"):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Scores(_t.Declared, TensorClass):
-    """What the network says; it stays inside."""
+    """The output of the network, which clients never see."""
     logits: Float32[Tensor, "10"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
@@ -96,7 +96,7 @@ class Scores(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Answer(_t.Declared, TensorClass):
-    """What clients get: the digit, and how sure the network is."""
+    """The response to a client: the digit, and the confidence of the network."""
     digit: Int64[Tensor, ""]
     confidence: Float32[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -135,16 +135,16 @@ class Answer(_t.Declared, TensorClass):
 
 Classifier = TensorClassSequential[Scan, Answer]
 def decide(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The most likely digit and its probability."""
+    """Return the most likely digit and its probability."""
 def build(network: nn.Module) -> Classifier:
-    """The pipeline of the service; FastAPI never sees its inner fields."""
+    """Build the pipeline of the service; FastAPI never sees its inner fields."""
 def load() -> tuple[Scan, Tensor]:
-    """All images and their labels."""
+    """Load all images and their labels."""
 def trained(scans: Scan, labels: Tensor) -> Classifier:
-    """A small network, trained on all that it is given."""
+    """Train a small network on all given images."""
 def create(classifier: Classifier | None = None) -> FastAPI:
-    """The service; body, answer and the OpenAPI page are made of the declarations."""
+    """Create the service; request body, response and OpenAPI page come from the declarations."""
 def draw(answer: Answer, right: Tensor) -> None:
-    """How sure the service is where it is right, and where it is wrong."""
+    """Draw the confidence of right and of wrong answers."""
 def main() -> None:
-    """Train, serve, ask as a client would, and ask wrongly."""
+    """Train, serve, and send valid and invalid requests."""

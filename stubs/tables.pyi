@@ -2,9 +2,9 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""Train on a Parquet file: scikit-learn's digits as a table of another program, a dataset made of it, a loader.
+"""Train on a Parquet file: scikit-learn's digits as a table from another program, a dataset made from it, a loader.
 
-The table has float64 pixels and a column that no field declares. The class says what is taken, and converts.
+The table has float64 pixels and a column that no field declares. The class selects the columns and converts them.
 """
 from __future__ import annotations
 from tensorclass.typecheck import _stub_types as _t
@@ -67,8 +67,8 @@ class Digits(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 def write_table(path: Path) -> None:
-    """What another program might have written: lists of float64, and a row group for 500 images."""
+    """Write a table as another program might do it: lists of float64, and row groups of 500 images."""
 def train(data: TensorClassDataset[Digits]) -> nn.Module:
-    """Adam with cross-entropy; batches are `Digits`, in another order each epoch."""
+    """Train with Adam and cross-entropy; batches are `Digits`, in a new order each epoch."""
 def main() -> None:
-    """Table to dataset to model, and the mistakes of the model as a table again."""
+    """Make a dataset from the table, train the model, and write its mistakes to a table."""

@@ -2,7 +2,7 @@
 # ty: ignore
 # ruff: noqa
 # fmt: off
-"""Seven mistakes that pipelines are made with, and what the build check says about each before there is data.
+"""Seven mistakes in pipelines, and the errors that the build check reports for each before there is data.
 
 The classes are written in the base-class form, which every type checker understands without a plugin.
 """
@@ -56,7 +56,7 @@ class Clip(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Features(_t.Declared, TensorClass):
-    """What is known about a clip on the way to its text."""
+    """The features of a clip inside the pipeline."""
     encoded: Float32[Tensor, "frames 64"]
     pooled: Float32[Tensor, "64"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -94,7 +94,7 @@ class Features(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class OldFeatures(_t.Declared, TensorClass):
-    """What an earlier version of the program declared."""
+    """The features that an earlier version of the program declared."""
     encodings: Float32[Tensor, "frames 64"]
     pooled: Float64[Tensor, "64"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -167,7 +167,7 @@ class SmallFeatures(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Word(_t.Declared, TensorClass):
-    """The word that was said."""
+    """The recognized word."""
     logits: Float32[Tensor, "words"]
     word: Int64[Tensor, ""]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -205,33 +205,33 @@ class Word(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 def encode(spectrum: Tensor) -> Tensor:
-    """Stands for an encoder: the first 64 mels, frames first."""
+    """Stand in for an encoder: return the first 64 mels, frames first."""
 def pool(encoded: Tensor) -> Tensor:
-    """The mean over the frames."""
+    """Return the mean over the frames."""
 def most_likely(logits: Tensor) -> Tensor:
-    """The word with the highest score."""
+    """Return the word with the highest score."""
 ENCODER = TensorClassModule(encode, in_fields=Clip.spectrum, out_fields=Features.encoded, name="encoder")
 POOL = TensorClassModule(pool, in_fields=Features.encoded, out_fields=Features.pooled, name="pool")
 HEAD = TensorClassModule(nn.Linear(64, 100), in_fields=Features.pooled, out_fields=Word.logits, name="head")
 DECIDE = TensorClassModule(most_likely, in_fields=Word.logits, out_fields=Word.word, name="decide")
 def build(*modules: TensorClassModule) -> TensorClassSequential[Clip, Word]:
-    """A pipeline from a clip to a word."""
+    """Build a pipeline from a clip to a word."""
 def misspelt() -> None:
-    """A field of a similar class was taken: `encodings`, which nothing writes, instead of `encoded`."""
+    """A module reads `encodings`, a field of a similar class that nothing writes, instead of `encoded`."""
 def misordered() -> None:
-    """The head stands before the module that makes what it reads."""
+    """The head comes before the module that writes its input."""
 def wrong_width() -> None:
     """The head was made for features of another width."""
 def wrong_dtype() -> None:
-    """The head declares double precision for features that are single."""
+    """The head declares double precision, but the features have single precision."""
 def unproduced_output() -> None:
     """Nothing writes the word, and the last module got two fields for its one parameter."""
 def wrong_layer() -> None:
-    """The declarations agree, but a layer inside of the head was made for another width; probing runs it."""
+    """The declarations agree, but a layer inside the head was made for another width; probing runs it."""
 def wrong_stride() -> None:
-    """A convolution over the frames returns fewer of them than it declares."""
+    """A convolution over the frames returns fewer frames than it declares."""
 MISTAKES: tuple[Callable[[], None], ...] = (
     misspelt, misordered, wrong_width, wrong_dtype, unproduced_output, wrong_layer, wrong_stride,
 )  # fmt: skip
 def main() -> None:
-    """Build every wrong pipeline and print what the check says."""
+    """Build every wrong pipeline and print the errors."""

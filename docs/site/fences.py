@@ -1,4 +1,4 @@
-"""Shows the examples of docstrings as code: they follow the text without a heading of their own."""
+"""Render docstring examples as code; they follow the text without a heading."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ EXAMPLE = re.compile(r"^>>> (?:.+\n?)+", re.MULTILINE)
 
 
 class Fences(griffe.Extension):
-    """Puts a fence around every block that begins with `>>>`."""
+    """Put a fence around every block that begins with `>>>`."""
 
     def on_object(self, *, obj: Any, **kwargs: Any) -> None:
-        """Change the text of one docstring, once."""
+        """Add the fences to one docstring, once."""
         if obj.docstring is not None and "```pycon" not in obj.docstring.value:
             obj.docstring.value = EXAMPLE.sub(
                 lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", obj.docstring.value

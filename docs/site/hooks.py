@@ -1,7 +1,7 @@
-"""Makes the parts of the site that Markdown lacks: the API reference, marks of programs that raise, pictures.
+"""Generate the parts of the site that Markdown lacks: the API reference, titles of programs that raise, pictures.
 
-The reference has a page for each topic, with every public name. A comment `raises: ErrorName` above a program of a page
-becomes a title; a comment `shows: expression` becomes what a notebook shows for it after the programs above it.
+The reference has a page for each topic and covers every public name. A comment `raises: ErrorName` above a program
+becomes its title; a comment `shows: expression` is replaced by the notebook display of that value.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ SHOWS = re.compile(r"^<!-- shows: (?P<what>.+) -->$", re.M)
 
 
 class Topic(NamedTuple):
-    """A page of the reference: names of public modules, or the methods of base classes of every container."""
+    """A page of the reference: public names of a module, or the methods of base classes of every container."""
 
     title: str
     text: str
     room: str = "tensorclass"
-    """The module whose names are shown."""
+    """The module whose names the page shows."""
     homes: tuple[str, ...] = ("",)
-    """Where the names are defined; the longest one that fits decides between topics of a module."""
+    """Modules that define the names; if several topics of a module match, the longest prefix wins."""
     methods: tuple[str, ...] = ()
-    """Base classes: the page shows what every container has from them."""
+    """Base classes; the page shows the members that every container inherits from them."""
 
 
 def _methods(title: str, text: str, *bases: str) -> Topic:
@@ -46,12 +46,12 @@ def _methods(title: str, text: str, *bases: str) -> Topic:
 TOPICS = {
     "classes": Topic(
         "Classes and fields",
-        "Declare a class. Methods that every container has are on the pages whose titles begin with *Methods*.",
+        "Declare a class. For the methods of every container, see the pages whose titles begin with *Methods*.",
         homes=("tensorclass.classes", "tensorclass._schema"),
     ),
     "containers": Topic(
         "Containers and entries",
-        "`TensorDict`, its kinds, and entries that are not tensors.",
+        "`TensorDict`, its variants, and non-tensor entries.",
         homes=("tensorclass.store", "tensorclass.core._base", "torch.nn.parameter", "tensorclass.ops._exports"),
     ),
     "functions": Topic(
@@ -97,7 +97,7 @@ TOPICS = {
     ),
     "methods-rows": _methods(
         "Methods: rows and conversions",
-        "Sort, sample and summarise rows; convert to and from what other libraries use.",
+        "Sort, sample and summarize rows; convert to and from the types of other libraries.",
         "ops._by_row.RowOps", "classes._conveniences.Conveniences", "classes._example.ExampleMethods",
         "classes._algebra.AlgebraMethods", "classes._pydantic.JsonMethods", "ops._conversions.ConversionOps",
         "ops._state.StateOps", "store._bridges.BridgeOps", "classes._base.TypedContainer",
@@ -139,7 +139,7 @@ TOPICS = {
 
 
 def public(room: str) -> dict[str, Any]:
-    """The public names of a module, classes first."""
+    """Return the public names of a module, classes first."""
     module = import_module(room)
     listed = hasattr(module, "__all__")
     names = module.__all__ if listed else [name for name in vars(module) if not name.startswith("_")]
@@ -152,12 +152,12 @@ def public(room: str) -> dict[str, Any]:
 
 
 def _home(value: Any) -> str:
-    """The module that defines a class or function; for other values that of no other library."""
+    """Return the module that defines a class or function; other values count as defined by `tensorclass`."""
     return getattr(inspect.unwrap(value), "__module__", None) or "" if callable(value) else "tensorclass"
 
 
 def topic_of(room: str, value: Any) -> str:
-    """The topic whose homes fit best."""
+    """Return the topic whose `homes` match best."""
     home = getattr(inspect.unwrap(value) if callable(value) else value, "__module__", None) or ""
     fits = [
         (len(start), name)
@@ -168,13 +168,13 @@ def topic_of(room: str, value: Any) -> str:
 
 
 def names_of(name: str) -> dict[str, Any]:
-    """The public names that a page shows."""
+    """Return the public names that a page shows."""
     room = TOPICS[name].room
     return {key: value for key, value in public(room).items() if topic_of(room, value) == name} if room else {}
 
 
 def page(name: str) -> str:
-    """The Markdown of one page; mkdocstrings fills it in."""
+    """Return the Markdown of one page; mkdocstrings inserts the documentation."""
     topic = TOPICS[name]
     parts = [f"# {topic.title}", topic.text]
     for base in topic.methods:
@@ -192,7 +192,7 @@ def page(name: str) -> str:
 
 
 def marked(text: str) -> str:
-    """The text of a page with titles on programs that raise, and classes on what programs print."""
+    """Return the text of a page with titles on programs that raise, and CSS classes on printed output."""
     before: list[Any] = [None]
 
     def mark(fence: re.Match[str]) -> str:
@@ -209,7 +209,7 @@ def marked(text: str) -> str:
 
 
 def shown(text: str, path: str) -> str:
-    """The text of a page with the HTML of each expression of a comment `shows: expression`."""
+    """Return the text of a page with each comment `shows: expression` replaced by the HTML of the expression."""
     if not SHOWS.search(text):
         return text
     module = types.ModuleType("page")
@@ -228,7 +228,7 @@ def shown(text: str, path: str) -> str:
 
 
 def _html(value: Any) -> str:
-    """What a notebook shows for a value."""
+    """Return the HTML that a notebook shows for a value."""
     notebook = import_module("tensorclass.classes._notebook")
     if hasattr(type(value), "_repr_html_"):
         return str(value._repr_html_())
@@ -236,7 +236,7 @@ def _html(value: Any) -> str:
 
 
 def _run(fence: re.Match[str], path: str, text: str, namespace: dict[str, Any]) -> None:
-    """One program of a page. The error of one that must raise is there as `error`."""
+    """Run one program of a page. If it must raise, store the error as `error` in the namespace."""
     if fence["language"] != "python":
         return
     line = text.count("\n", 0, fence.start("code"))
@@ -249,13 +249,13 @@ def _run(fence: re.Match[str], path: str, text: str, namespace: dict[str, Any]) 
 
 
 def on_config(config: Any) -> Any:
-    """The version is shown beside the name."""
+    """Show the version next to the site name."""
     config.site_name = f"tensorclass {import_module('tensorclass').__version__}"
     return config
 
 
 def _beside(name: str) -> Any:
-    """A module of this folder."""
+    """Import a module from this folder."""
     spec = importlib.util.spec_from_file_location(f"site_{name}", HERE / f"{name}.py")
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]  # the file is there
     spec.loader.exec_module(module)  # type: ignore[union-attr]  # as above
@@ -274,6 +274,6 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Pictures and marks of one page."""
-    text = markdown.replace("(quickstart.ipynb)", "(quickstart.md)")  # pages name the file, which GitHub shows
+    """Insert the pictures and titles of one page."""
+    text = markdown.replace("(quickstart.ipynb)", "(quickstart.md)")  # pages link to the file that GitHub shows
     return marked(shown(text, page.file.src_uri))

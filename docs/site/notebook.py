@@ -1,6 +1,6 @@
-"""Runs the quickstart notebook and writes what its cells show into it: `python docs/site/notebook.py`.
+"""Run the quickstart notebook and store the outputs of its cells in it: `python docs/site/notebook.py`.
 
-The test of the notebook runs the same cells and compares; the site shows the notebook as a page.
+A test runs the same cells and compares the outputs; the site renders the notebook as a page.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ QUICKSTART = Path(__file__).parents[1] / "quickstart.ipynb"
 
 
 def executed(notebook: dict[str, Any]) -> dict[str, Any]:
-    """The notebook with the outputs of a fresh run, as Jupyter stores them."""
+    """Return the notebook with the outputs of a fresh run, as Jupyter stores them."""
     module = types.ModuleType("quickstart")
     sys.modules[module.__name__] = module  # classes look their module up
     count, cells = 0, []
@@ -33,7 +33,7 @@ def executed(notebook: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run(source: str, name: str, count: int, namespace: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a cell prints, and what its last expression is."""
+    """Run a cell; return its printed output and the value of its last expression, as Jupyter stores them."""
     tree, printed, value = ast.parse(source), io.StringIO(), None
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     with contextlib.redirect_stdout(printed):
@@ -52,7 +52,7 @@ def _run(source: str, name: str, count: int, namespace: dict[str, Any]) -> list[
 
 
 def markdown(notebook: dict[str, Any]) -> str:
-    """The notebook as a page: text, programs, and below each what it shows."""
+    """Return the notebook as a Markdown page: text, programs, and the outputs below each program."""
     parts = []
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
@@ -68,7 +68,7 @@ def markdown(notebook: dict[str, Any]) -> str:
 
 
 def read() -> dict[str, Any]:
-    """The notebook as it is stored."""
+    """Read the notebook from its file."""
     found: dict[str, Any] = json.loads(QUICKSTART.read_text("utf-8"))
     return found
 
