@@ -1,16 +1,17 @@
-"""Options that are True or False, and counts: what else is given is refused before a function runs."""
+"""Options that are True or False, counts, and names of options: anything else is refused before a function runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import unwrap
+from inspect import CO_VARKEYWORDS, unwrap
 from types import FunctionType
 from typing import Any, Final, TypeVar
 
-from .errors import ArgumentError
+from .errors import ArgumentError, did_you_mean
 
 T = TypeVar("T", bound=Any)
+_SELF: Final = ("self", "cls")
 _CALLED: Final = ("__init__", "__call__")
 _BY_THEMSELVES: Final = frozenset({"flag", "_ask"})
 _LIKE: Final = ("bool", "bool_", "SymBool")
@@ -38,7 +39,57 @@ _KINDS: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
 """The annotations of options: what looks at them, and whether None may be given."""
 
 
-def flags(made: T) -> T:
+_HERE: Final = {
+    "axis": "dim dims start_dim", "axes": "dims", "keepdims": "keepdim", "reduction": "reduce",
+    "sep": "delimiter separator", "replace with_replacement": "replacement", "num_proc n_jobs": "num_workers",
+    "seed random_state random_seed rng": "generator", "mask predicate function func fn": "keep fn",
+    "n k num count size num_samples batch_size chunk_size": "n size chunks chunksize",
+    "path_or_buf f fp file file_name filename": "path prefix", "sections": "split_size chunks",
+}  # fmt: skip
+"""Keywords of pandas, torch, polars and numpy, and the options that may be meant by them."""
+_SAID: Final = {
+    "ascending reverse": "`descending=True` has the largest first",
+    "inplace": "the result is a new container: `batch = batch.{op}(...)`",
+    "index as_index ignore_index": "rows have no index; every column is a field",
+    "stable kind maintain_order na_position nulls_last": "equal rows keep their order; None and nan come last",
+    "frac fraction": "`n` is a number of rows: `n=len(batch) // 2`", "weights": "`batch[weights.multinomial(n)]`",
+    "axis dim": "rows lie along the first batch dim; `transpose` puts another one there",
+    "by keys key subset on": 'fields are named without a keyword: `{op}("a", "b")`',
+    "columns items like regex include exclude usecols": "choose fields first: `batch.select(...)`",
+    "orient as_series": "rows are `[row.to_dict() for row in batch]`", "copy": "`batch.clone()` copies",
+    "sort dropna": "groups are in order; nan is one of them",
+    "dtype": "cast first: `batch.to(dtype)`", "indent": "`json.dumps(json.loads(text), indent=2)`",
+    "batched": "the function gets `chunksize` rows", "num_workers collate_fn": "`DataLoader` has workers",
+}  # fmt: skip
+"""Keywords that no option stands for, and what to write."""
+
+
+def _unexpected(function: Any, word: str) -> ArgumentError:
+    """The error for an option that a function does not have."""
+    code, op = unwrap(function).__code__, function.__name__
+    names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name not in _SELF]
+    meant = next((options.split() for words, options in _HERE.items() if word in words.split()), [])
+    here = next((f"write `{name}=`" for name in meant if name in names), None)
+    said = next((text.format(op=op) for words, text in _SAID.items() if word in words.split()), None)
+    hint = f"; {here or said}" if here or said else did_you_mean(word, names)
+    seeded = hint.replace("generator=", "generator=torch.Generator().manual_seed(0)")
+    options = f"its options are {names}" if names else "it has no options"
+    return ArgumentError(f"{op}() got an unexpected keyword argument `{word:.80}`{seeded}; {options}")
+
+
+def answers(made: T) -> T:
+    """As `flags`, where every public method also answers to the names that options have in other libraries.
+
+    >>> @flags
+    ... def draw(*, replacement: bool = False): ...
+    >>> draw(replace=True)
+    Traceback (most recent call last):
+    tensorclass.errors.ArgumentError: draw() got an unexpected keyword argument `replace`; write `replacement=`; ...
+    """
+    return flags(made, every=True)
+
+
+def flags(made: T, every: bool = False) -> T:
     """A function, or each public method that a class defines, which refuses options and counts of another kind.
 
     Functions that call `flag` look at their options themselves: those that are called often, where no option is given.
@@ -51,27 +102,30 @@ def flags(made: T) -> T:
     tensorclass.errors.ArgumentError: `strict` is True or False, got 'no'
     """
     if not isinstance(made, type):
-        return _asking(made)  # type: ignore[no-any-return]  # of the same signature
+        return _asking(made, every)  # type: ignore[no-any-return]  # of the same signature
     for name, value in list(vars(made).items()):
         inner = getattr(value, "__func__", value)
         if isinstance(inner, FunctionType) and (name in _CALLED or not name.startswith("_")):
-            asking = _asking(inner)
+            asking = _asking(inner, every)
             if asking is not inner:
                 setattr(made, name, asking if inner is value else type(value)(asking))
     return made  # pyright: ignore[reportReturnType]  # the class that was given
 
 
-def _asking(function: Any) -> Any:
+def _asking(function: Any, every: bool) -> Any:
     code, annotations = unwrap(function).__code__, function.__annotations__
     named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     kinds = {name: _KINDS[annotations[name]] for name in named if _is_asked(name, annotations.get(name))}
-    if not kinds or not _BY_THEMSELVES.isdisjoint(code.co_names):
+    if not every and (not kinds or not _BY_THEMSELVES.isdisjoint(code.co_names)):
         return function
+    known = None if code.co_flags & CO_VARKEYWORDS else frozenset(named)
     placed = [(at, name) for at, name in enumerate(named[: code.co_argcount]) if name in kinds]
 
     @wraps(function)
     def asking(*args: Any, **kwargs: Any) -> Any:
         for name, value in kwargs.items():
+            if known is not None and name not in known:
+                raise _unexpected(function, name)
             if name in kinds and not (value is None and kinds[name][1]):
                 kinds[name][0](**{name: value})
         for at, name in placed:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from .._flags import flags
+from .._flags import answers
 from .._schema import Dim, FieldSpec, check_fields
 from .._schema._domain import dtypes_of, first_name
 from ..core import TensorCollection, as_batch_size
@@ -61,7 +61,7 @@ class _Empty:
         return partial(empty, owner) if instance is None else partial(MappingOps.empty, instance)  # as dynamo can trace
 
 
-@flags
+@answers
 class Conveniences:
     """Methods of typed classes that make room for a field of the same name."""
 

@@ -51,30 +51,24 @@ def _no_attribute(cls: Any, name: str) -> str:
 
 
 _SURE = 0.8  # of hundreds of methods, some are like any word
-SYNONYMS = {
-    "drop": "`exclude(...)`", "remove": "`exclude(...)`",
-    "drop_columns": "`exclude(...)`", "dict": "`to_dict()`", "as_dict": "`to_dict()`",
-    "dump": "`to_json()`", "json": "`to_json()`", "model_dump_json": "`to_json()`",
-    "model_validate": "`from_any(...)`", "model_validate_json": "`from_json(...)`", "parse_raw": "`from_json(...)`",
-    "parse_obj": "`from_any(...)`", "model_copy": "`replace(...)`", "model_fields": "`schema(cls).fields`",
+SYNONYMS = {word: said for words, said in {
+    "drop remove drop_columns": "`exclude(...)`", "dict as_dict": "`to_dict()`",
+    "dump json model_dump_json dump_json": "`to_json()`", "model_validate parse_obj": "`from_any(...)`",
+    "model_validate_json parse_raw": "`from_json(...)`",
+    "model_copy assign copy_with evolve _replace": "`replace(...)`", "model_fields": "`schema(cls).fields`",
     "model_json_schema": "`schema(cls).json_schema()`", "schema": "the function `schema(cls)`",
-    "fields": "`schema(cls).fields`, or `keys()`", "columns": "`keys()`", "dtypes": "`schema(cls)`",
-    "concat": "`torch.cat([a, b])`", "concatenate": "`torch.cat([a, b])`", "append": "`torch.cat([batch, other])`",
-    "join": "`merge(other)`", "assign": "`replace(...)`", "copy_with": "`replace(...)`", "evolve": "`replace(...)`",
-    "_replace": "`replace(...)`", "deepcopy": "`clone()`", "as_numpy": "`numpy()`",
-    "array": "`numpy()`", "to_tensor": "`cat_tensors(...)`, or a field", "astype": "`to(dtype)`",
-    "type_as": "`to(dtype)`", "dump_json": "`to_json()`", "tail": "`batch[-n:]`",
-    "iloc": "`batch[...]`", "loc": "`batch[...]`",
-    "length": "`len(batch)`", "count": "`numel()`",
-    "to_list": "`tolist()`", "batch": "`torch.stack([...])`", "unbatch": "`unbind(0)`", "len": "`len(batch)`",
-    "num_rows": "`len(batch)`", "to_device": "`to(device)`", "expand_dims": "`unsqueeze(dim)`",
-    "field_names": "`keys()`", "has_key": "`key in batch.keys()`",
-    "sort_values": "`sort_by(...)`", "query": "`filter(...)`", "value_counts": "`group_by(...)`",
-    "drop_duplicates": "`unique_by(...)`", "equals": "the function `equal(a, b)`", "isna": "`isnan()`",
-    "random": "`example(...)`", "rand": "`example(...)`", "fake": "`example(...)`", "batches": "`iter(size)`",
-    "to_gymnasium": "the function `to_gymnasium(cls)`", "to_df": "`to_pandas()`",
-    "contains": "`key in batch.keys()`", "iterrows": "`for row in batch`",
-}  # fmt: skip
+    "fields": "`schema(cls).fields`, or `keys()`", "columns field_names": "`keys()`", "dtypes": "`schema(cls)`",
+    "concat concatenate": "`torch.cat([a, b])`", "append": "`torch.cat([batch, other])`", "join": "`merge(other)`",
+    "deepcopy": "`clone()`", "as_numpy array": "`numpy()`", "to_tensor": "`cat_tensors(...)`, or a field",
+    "astype type_as": "`to(dtype)`", "tail": "`batch[-n:]`", "iloc loc": "`batch[...]`",
+    "length len num_rows": "`len(batch)`", "count": "`numel()`", "to_list": "`tolist()`",
+    "batch": "`torch.stack([...])`", "unbatch": "`unbind(0)`", "to_device": "`to(device)`",
+    "expand_dims": "`unsqueeze(dim)`", "has_key contains": "`key in batch.keys()`", "sort_values": "`sort_by(...)`",
+    "query": "`filter(...)`", "value_counts": "`group_by(...)`", "drop_duplicates": "`unique_by(...)`",
+    "equals": "the function `equal(a, b)`", "isna": "`isnan()`", "random rand fake": "`example(...)`",
+    "batches": "`iter(size)`", "to_gymnasium": "the function `to_gymnasium(cls)`", "to_df": "`to_pandas()`",
+    "iterrows": "`for row in batch`",
+}.items() for word in words.split()}  # fmt: skip
 """What other libraries call what a batch has under another name, or as a function."""
 
 

@@ -13,7 +13,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, to
 from typing_extensions import Self
 
 from .._content import MAX_BYTES, read_content, write_content
-from .._flags import flags
+from .._flags import answers
 from .._schema import FieldSpec, Schema
 from .._schema._json_keys import unique
 from .._schema._json_schema import JsonObject
@@ -40,7 +40,7 @@ class _Serializer:
         return cls.__tensorclass_serializer__
 
 
-@flags
+@answers
 class JsonMethods:
     """What a typed class has for pydantic and JSON."""
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from .._flags import flags
+from .._flags import answers
 from ..core import Entry, Key, TensorCollection, batch_shape, join_path, unravel_key_to_tuple
 from ..core._describe import Description, describe
 from ..core._repr import describe_entry
@@ -34,7 +34,7 @@ class Groups(dict[Any, T]):
         raise MissingKeyError(f"no group {value!r:.80}; there are {list(self.keys())!r:.200}{hint}")
 
 
-@flags
+@answers
 class RowOps(ConversionOps):
     """Methods over the first batch dim, and other spellings that people try first."""
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from .._flags import flags
+from .._flags import answers
 from ..core import STORAGE, TensorCollection, TensorEntry, as_batch_size, is_typed, unstacked
 from ..core._base import Names, check_names
 from ..core._device import Device, as_device
@@ -31,7 +31,7 @@ Size: TypeAlias = "Sequence[int] | int | None"
 ConvertTensors: TypeAlias = 'bool | Literal["numpy"]'
 
 
-@flags
+@answers
 class ConversionOps(ApplyOps):
     """`from_*` as class methods, `to_*` on instances."""
 

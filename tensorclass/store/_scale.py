@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from typing_extensions import Self
 
-from .._flags import flags
+from .._flags import answers
 from ..core._device import Device
 from ._bridges import scaling
 from ._tables import TableOps
 
 
-@flags
+@answers
 class ScaleOps(TableOps):
     """Workers, shared memory, and exchange between ranks."""
 

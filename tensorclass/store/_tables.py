@@ -6,11 +6,11 @@ from typing import Any
 
 from typing_extensions import Self
 
-from .._flags import flags
+from .._flags import answers
 from ._bridges import BridgeOps, StrPath, tables
 
 
-@flags
+@answers
 class TableOps(BridgeOps):
     """Tables, frames, text and live stores: written and read."""
 
