@@ -86,10 +86,10 @@ def answers(made: T) -> T:
     Traceback (most recent call last):
     tensorclass.errors.ArgumentError: draw() got an unexpected keyword argument `replace`; write `replacement=`; ...
     """
-    return flags(made, every=True)
+    return flags(made, _every=True)
 
 
-def flags(made: T, every: bool = False) -> T:
+def flags(made: T, _every: bool = False) -> T:
     """A function, or each public method that a class defines, which refuses options and counts of another kind.
 
     Functions that call `flag` look at their options themselves: those that are called often, where no option is given.
@@ -102,11 +102,11 @@ def flags(made: T, every: bool = False) -> T:
     tensorclass.errors.ArgumentError: `strict` is True or False, got 'no'
     """
     if not isinstance(made, type):
-        return _asking(made, every)  # type: ignore[no-any-return]  # of the same signature
+        return _asking(made, _every)  # type: ignore[no-any-return]  # of the same signature
     for name, value in list(vars(made).items()):
         inner = getattr(value, "__func__", value)
         if isinstance(inner, FunctionType) and (name in _CALLED or not name.startswith("_")):
-            asking = _asking(inner, every)
+            asking = _asking(inner, _every)
             if asking is not inner:
                 setattr(made, name, asking if inner is value else type(value)(asking))
     return made  # pyright: ignore[reportReturnType]  # the class that was given
