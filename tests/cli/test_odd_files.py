@@ -14,6 +14,7 @@ import pytest
 
 from tensorclass.cli._main import main
 from tests._sources import ROOT
+from tests._users import open_folder
 from tests.cli._program import RIGHT, WRONG
 from tests.typecheck.test_stubs import HEAD
 
@@ -70,8 +71,11 @@ TIMEOUT = 60
 EACH = """
 import contextlib, io, json, os, sys, traceback
 from tensorclass.cli._main import main
-for folder, line in json.load(sys.stdin):
+root = os.geteuid() == 0
+for folder, line, stranger in json.load(sys.stdin):
     os.chdir(folder)
+    if root:
+        os.seteuid(65534 if stranger else 0)
     errors = io.StringIO()
     with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
         try:
@@ -90,35 +94,41 @@ def listing(folder: Path) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*KINDS, UNREADABLE])
-def test_arguments(kind, tmp_path):
+def test_arguments(kind):
     """Exit status 1 or 2 with a message of some lines, never a traceback, a wait or a file more than before."""
-    if kind == UNREADABLE and os.geteuid() == 0:
-        pytest.skip("nothing is unreadable for the superuser")
-    calls = []
+    with open_folder() as folder:
+        check_arguments(kind, folder)
+
+
+def check_arguments(kind, outer):
+    """Every command with one kind of file."""
+    unreadable, calls = kind == UNREADABLE, []
     for command, line in COMMANDS.items():
-        folder = tmp_path / command.replace(" ", "_")
+        folder = outer / command.replace(" ", "_")
         folder.mkdir()
-        calls.append((str(folder), line.format("odd")))
+        calls.append((str(folder), line.format("odd"), unreadable))
         for place in [folder / f"odd{suffix}" for suffix in (".py", ".json", ".pyi")]:
-            if kind == UNREADABLE:
+            if unreadable:
                 place.write_text(DECLARED, "utf-8")
                 place.chmod(0)
             else:
                 KINDS[kind](place)
-    before = listing(tmp_path)
+    before = listing(outer)
+    # A stranger may not import what the commands need: they run once as who may.
+    first = [(folder, line.replace("stubs", "stubs --check"), False) for folder, line, _ in calls if unreadable]
     done = subprocess.run(
-        [sys.executable, "-c", EACH], input=json.dumps(calls), cwd=tmp_path, capture_output=True, text=True,
+        [sys.executable, "-c", EACH], input=json.dumps(first + calls), cwd=outer, capture_output=True, text=True,
         check=False, timeout=TIMEOUT, start_new_session=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
-    answers = [json.loads(row) for row in done.stdout.splitlines()]
+    answers = [json.loads(row) for row in done.stdout.splitlines()][len(first) :]
     assert len(answers) == len(calls), done.stderr
-    for (_, line), (status, told) in zip(calls, answers, strict=True):
+    for (_, line, _), (status, told) in zip(calls, answers, strict=True):
         empty = line == "stubs ." or (line.startswith("stubs") and "folder" in kind)  # nothing to do is no fault
         assert status in ((0, 1, 2) if empty else (1, 2)), f"{line}: {status}: {told}"
         assert len(told) < 5000, line
         assert told.strip() or status == 0, line
-    assert listing(tmp_path) == before
+    assert listing(outer) == before
 
 
 TARGETS = [
