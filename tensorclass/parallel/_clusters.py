@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
 import socket
+import time
+from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
@@ -21,8 +24,8 @@ from ._wire import Parcel, take_apart
 _JOBS: dict[Any, Job] = {}
 """The job that this worker of Ray or Dask does; another one takes its place."""
 Sent = tuple[bytes, list[Any], Any]
-_PATIENCE = 60
-"""Seconds for which Dask may be without workers."""
+_PATIENCE, _LOOK = 60.0, 5.0
+"""Seconds for which Dask may be without workers, and between two looks at them."""
 
 
 def _sent(value: Any, cloud: bool = False) -> Sent:
@@ -96,6 +99,15 @@ def _reachable(address: str, seconds: float, what: str) -> None:
         raise WorkerError(f"{what} does not answer at {address!r:.120} within {seconds:g} s: {error}") from error
 
 
+def _announced() -> tuple[str, str]:
+    """The address of the Ray that this machine knows, and where it is named; a Ray that was killed leaves a file."""
+    folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+    path = Path(folder, "ray", "ray_current_cluster")
+    if address := os.environ.get("RAY_ADDRESS"):
+        return address, "RAY_ADDRESS"
+    return path.read_text().strip() if path.is_file() else "", str(path)
+
+
 @flags
 class RayEngine:
     """Ray. A Ray that is running is used and stays up; otherwise one starts on this machine, and stops at the end.
@@ -149,11 +161,14 @@ class RayEngine:
 
     def _connect(self, workers: int | None) -> None:
         options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **self._options}
+        named, where = _announced()
         try:
+            if ":" in named and self._address in (None, "auto"):  # Ray itself waits for minutes
+                _reachable(named, self._timeout, f"Ray (start it, or remove {where} to have one of this machine)")
             self._ray.init(address=self._address or "auto", **options)
         except (ConnectionError, RuntimeError, TimeoutError) as error:
-            if self._address is not None:
-                raise WorkerError(f"Ray does not answer at {self._address!r:.120}: {error!s:.300}") from error
+            if self._address is not None or where == "RAY_ADDRESS":
+                raise WorkerError(f"Ray does not answer at {self._address or named!r:.120}: {error!s:.300}") from error
             self._ray.init(address="local", **{"num_cpus": workers or cores(), **options})
 
     def submit(self, task: Any) -> Any:
@@ -218,8 +233,9 @@ class DaskEngine:
                 return dask.Client(self._address, timeout=self._timeout)
             except (OSError, TimeoutError) as error:
                 raise WorkerError(f"Dask does not answer at {self._address!r:.120}: {error!s:.300}") from error
+        self._count = workers or cores()
         self._cluster = dask.LocalCluster(
-            n_workers=workers or cores(), threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+            n_workers=self._count, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
         )
         return dask.Client(self._cluster)
 
@@ -240,12 +256,17 @@ class DaskEngine:
 
     def _awaited(self, future: Any) -> Any:
         """What a future gives; a cluster that has lost its last worker gets some time to start another one."""
+        seen = time.monotonic()
         while not future.done():
             try:
-                return future.result(_PATIENCE)
+                return future.result(_LOOK)
             except (TimeoutError, asyncio.TimeoutError):  # one class since Python 3.11
-                if not future.done() and not self._client.nthreads():
-                    raise WorkerError(f"it has no worker, for {_PATIENCE} seconds") from None
+                if future.done() or self._client.nthreads():
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > _PATIENCE:
+                    raise WorkerError(f"it has no worker, for {_PATIENCE:g} seconds") from None
+                if self._cluster is not None:
+                    self._cluster.scale(self._count)  # it gives up workers that do not come back within 15 seconds
         return future.result()
 
     def close(self) -> None:

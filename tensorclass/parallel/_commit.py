@@ -14,7 +14,6 @@ from typing import Any
 from typing_extensions import Self
 
 from ..errors import ArgumentError
-from ..io import TensorClassDataset
 from ..io._atomic import make_folder, replacing
 from ..io._format import Part
 from ..io._lock import FileLock
@@ -197,8 +196,3 @@ def _manifest_of(folder: str) -> Manifest | None:
         return read_manifest(folder)
     except FileNotFoundError:
         return None
-
-
-def opened(commits: Commits) -> TensorClassDataset[Any]:
-    """The dataset that was written."""
-    return TensorClassDataset(commits.out, commits.cls)

@@ -24,6 +24,8 @@ GRAIN, MOST = 0.02, 32
 """Short tasks go to a worker together: those of so many seconds, and at most so many."""
 _COPY = 1e-9
 """Seconds for a byte."""
+_IMPORTED = os.getpid()
+"""The process that imported this module; another one was forked."""
 
 
 @runtime_checkable
@@ -120,6 +122,8 @@ class ThreadEngine:
         """Start threads."""
         self._job = job
         self._workers = workers or cores()
+        if os.getpid() != _IMPORTED:  # torch makes its pool anew after a fork; two threads that do so at once fail
+            torch.set_num_threads(torch.get_num_threads())
         self._executor = self._given or ThreadPoolExecutor(self._workers, "tensorclass-map")
         return self._workers
 
@@ -186,20 +190,18 @@ def ordered(
             if not waiting:
                 return
             group, handle = waiting.popleft()
-            seconds, results = _each(engine, group, engine.result(handle))
+            found = engine.result(handle)
+            if isinstance(found, Failed):  # as a whole: it is done again, task by task, up to the first that fails
+                size = 1
+                for task in group:
+                    again = found if len(group) == 1 else engine.result(engine.submit([task]))
+                    yield task, opened(opened(again)[1][0])
+                continue
+            seconds, results = found
             size = max(1, min(MOST, int(grain * len(group) / seconds))) if seconds else 1
             yield from zip(group, map(opened, results), strict=True)
     finally:
         engine.close()
-
-
-def _each(engine: Engine, group: list[Any], found: Any) -> tuple[float, list[Any]]:
-    """How long a group took, and its results; one that failed as a whole is done again, task by task."""
-    if not isinstance(found, Failed):
-        return found  # type: ignore[no-any-return]  # what a group gives
-    if len(group) == 1:
-        return 0.0, [found]
-    return 0.0, [_each(engine, [task], engine.result(engine.submit([task])))[1][0] for task in group]
 
 
 class Group:

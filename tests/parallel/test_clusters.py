@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass, TensorClassDataset, TensorDict
 from tensorclass.errors import ArgumentError, MissingExtraError, WorkerError
-from tensorclass.parallel import DaskEngine, RayEngine
+from tensorclass.parallel import DaskEngine, RayEngine, _clusters
 from tensorclass.parallel._clusters import _sent
 from tensorclass.typing import Float32, Int64
 from tests.parallel import _functions as functions
@@ -117,8 +117,15 @@ def test_not_installed(name: str, package: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("runs", [True, False])
-def test_a_ray_that_runs_is_used(runs: bool) -> None:
+def test_a_ray_that_runs_is_used(runs: bool, no_ray: Path) -> None:
     """One that runs on this machine says itself how many cores it has; without one a new one starts."""
+    calls, engine = _ray_of_calls(RayEngine(), runs)
+    engine._connect(2)
+    assert [call["address"] for call in calls] == ["auto", "local"][: 1 if runs else 2]
+    assert [call.get("num_cpus") for call in calls] == [None, 2][: len(calls)]
+
+
+def _ray_of_calls(engine: Any, runs: bool) -> tuple[list[dict[str, Any]], Any]:
     calls: list[dict[str, Any]] = []
 
     def init(**options: Any) -> None:
@@ -126,36 +133,73 @@ def test_a_ray_that_runs_is_used(runs: bool) -> None:
         if options["address"] == "auto" and not runs:
             raise ConnectionError("none")
 
-    engine = RayEngine()
     engine._ray = SimpleNamespace(init=init)
-    engine._connect(2)
-    assert [call["address"] for call in calls] == ["auto", "local"][: 1 if runs else 2]
-    assert [call.get("num_cpus") for call in calls] == [None, 2][: len(calls)]
+    return calls, engine
+
+
+@pytest.fixture
+def no_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine that knows no Ray; the file in which one is named."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    (tmp_path / "ray").mkdir()
+    return tmp_path / "ray" / "ray_current_cluster"
+
+
+@pytest.mark.parametrize("address", [None, "auto"])
+@pytest.mark.parametrize("where", ["file", "variable"])
+def test_a_ray_that_was_killed(where: str, address: Any, no_ray: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that it leaves is not waited for: a new one starts. Who was told of it by the user gets an error."""
+    if where == "file":
+        no_ray.write_text("127.0.0.1:9")
+    else:
+        monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+    calls, engine = _ray_of_calls(RayEngine(address=address, timeout=1.0), True)
+    if where == "file" and address is None:
+        engine._connect(2)
+        assert [call["address"] for call in calls] == ["local"]
+    else:
+        name = "RAY_ADDRESS" if where == "variable" else "ray_current_cluster"
+        with pytest.raises(WorkerError, match=rf"start it, or remove .*{name} to .*does not answer at '127.0.0.1:9'"):
+            engine._connect(2)
+        assert calls == []
+
+
+class Future:
+    """What Dask gives, after some time."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def done(self) -> bool:
+        """Whether it is there."""
+        return self.asked > 3
+
+    def result(self, timeout: Any = None) -> Any:
+        """The result of a job."""
+        self.asked += 1
+        if not self.done():
+            raise TimeoutError
+        return _sent("result")
+
+    def release(self) -> None:
+        """Let it go."""
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_dask_without_workers(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster whose last worker is gone, for good, is an error, not a wait without end."""
-
-    class Future:
-        asked = 0
-
-        def done(self) -> bool:
-            return self.asked > 3
-
-        def result(self, timeout: Any = None) -> Any:
-            self.asked += 1
-            if not self.done():
-                raise TimeoutError
-            return _sent("result")
-
-        def release(self) -> None: ...
-
+@pytest.mark.parametrize("own", [False, True])
+def test_dask_without_workers(workers: int, own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster whose last worker is gone, for good, is an error, not a wait without end; our own starts others."""
+    monkeypatch.setattr(_clusters, "_PATIENCE", -1.0 if not own else 60.0)
     engine = DaskEngine(SimpleNamespace(submit=lambda *_: None, nthreads=lambda: dict.fromkeys(range(workers), 1)))
     engine._client, engine._job = engine._given, str
+    scaled: list[int] = []
+    if own:
+        engine._cluster, engine._count = SimpleNamespace(scale=scaled.append), 2
     found = engine.result(("task", Future()))
-    if workers:
+    if workers or own:
         assert found == "result"
+        assert scaled == [2, 2, 2] * own
     else:
         assert "it has no worker" in str(found.error)
 

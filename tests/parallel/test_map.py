@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -22,7 +23,7 @@ import torch
 from tensorclass import TensorDict
 from tensorclass.errors import ArgumentError, BatchDimError, BatchSizeError, WorkerError
 from tensorclass.parallel import Engine, ProcessEngine
-from tensorclass.parallel._engines import Group
+from tensorclass.parallel._engines import Failed, Group, ThreadEngine
 from tests.parallel import _functions as functions
 from tests.parallel._functions import Dies, containers
 
@@ -362,6 +363,61 @@ def test_an_engine_runs_one_map() -> None:
     next(other)
     with pytest.raises(ArgumentError, match="another map"):
         plain().map(functions.same, engine=mine)
+
+
+def _largest_at_once(status: Any) -> None:
+    """In a forked process: the first operation of torch in three threads at the same time."""
+    together, engine = threading.Barrier(3), ThreadEngine()
+
+    def largest(count: int) -> int:
+        together.wait()
+        return int(torch.arange(8.0).max()) + count
+
+    engine.start(largest, 3)
+    handles = [engine.submit(count) for count in (1, 2, 3)]
+    status.value = int([engine.result(handle) for handle in handles] == [8, 9, 10])
+    engine.close()
+
+
+def test_threads_of_a_forked_process() -> None:
+    """Torch makes its pool anew after a fork, in whatever thread comes first; here half of the processes failed."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    context = multiprocessing.get_context("fork")
+    try:
+        for _ in range(20):
+            status = context.Value("i", -1)
+            process = context.Process(target=_largest_at_once, args=(status,))
+            process.start()
+            process.join()
+            assert status.value == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+class Lost(Backwards):
+    """Its workers are gone from some task on; each wait for one takes long."""
+
+    waits = 0
+
+    def result(self, handle: Any) -> Any:
+        group = handle[0]
+        if group[-1] < 40:
+            return super().result(handle)
+        self.waits += 1
+        return Failed(WorkerError(f"no worker for {group}"))
+
+
+def test_a_group_that_is_lost_is_not_waited_for_task_by_task() -> None:
+    """Tasks that went to a worker together are done again one by one, up to the first that fails again."""
+    engine, data = Lost(), TensorDict(a=torch.arange(200), batch_size=[200])
+    found: list[int] = []
+    parts = data.map_iter(functions.same, chunksize=1, engine=engine)
+    with pytest.raises(WorkerError, match=r"no worker for \[40\]"):
+        found.extend(int(part["a"]) for part in parts)
+    assert found == list(range(40))
+    assert engine.waits <= 2
+    assert engine.closed
 
 
 @pytest.mark.slow
