@@ -236,7 +236,7 @@ class InplaceOps(IndexOps):
         if (type(index) is not int and type(index) is not slice) or not (type(value) is type(self) or given):
             return False
         own: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # whose slots are read faster
-        size = () if own._stacked else tuple(own._batch_size)  # a stack would ask all of its members
+        size = () if own._stacked else own._batch_size  # a stack would ask all of its members
         if not size or (type(index) is int and not -size[0] <= index < size[0]):
             return False
         leaves: list[Tensor] = []

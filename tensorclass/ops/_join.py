@@ -424,13 +424,13 @@ def _same_but(a: torch.Size, b: torch.Size, dim: int) -> bool:
     return len(a) == len(b) and a[:dim] == b[:dim] and a[dim + 1 :] == b[dim + 1 :]
 
 
-def _join_plain(items: Sequence[Any], torch_fn: Joiner, at: int, new_dim: bool) -> Any:
+def _join_plain(items: Sequence[Any], how: Join, at: int) -> Any:
     """The join of containers of one class, of tensors and equal objects; None where the general way looks closer."""
     first = items[0]
     cls = type(first)
     if not first._joins_plainly or [type(item) for item in items].count(cls) != len(items):
         return None
-    keeps, layered = first._keeps_objects, first._layered
+    keeps, layered, new_dim = first._keeps_objects, first._layered, how.new_dim
     if layered:
         items = [item._store for item in items]
         first = items[0]
@@ -442,7 +442,7 @@ def _join_plain(items: Sequence[Any], torch_fn: Joiner, at: int, new_dim: bool) 
             return None
         tables.append(item._live().copy() if tables or twin is None else twin._live())  # others may write meanwhile
     try:
-        joined = _join_tables(tables, torch_fn, at, new_dim, keeps)
+        joined = _join_tables(tables, how, at, keeps, None if layered else items)
         length = len(items) if new_dim else sum([item._batch_size[at] for item in items])
     except (KeyError, IndexError, RuntimeError, TypeError):  # the general way says which field and why
         return None
@@ -458,10 +458,13 @@ def _join_plain(items: Sequence[Any], torch_fn: Joiner, at: int, new_dim: bool) 
 
 
 def _join_tables(
-    tables: list[dict[str, Any]], torch_fn: Joiner, at: int, new_dim: bool, keeps: bool
+    tables: list[dict[str, Any]], how: Join, at: int, keeps: bool, items: Sequence[Any] | None
 ) -> dict[str, Any] | None:
-    """Join entry by entry; None where one does not join plainly."""
-    joined = tables[0]  # which becomes the result: each value is read before it is replaced
+    """Join entry by entry; None where one does not join plainly.
+
+    `keeps`: equal objects stay one; else they are joined as the class of `items` says, None where each field has a say.
+    """
+    joined, torch_fn = tables[0], how.torch_fn  # it becomes the result: each value is read before it is replaced
     if len(set(map(len, tables))) > 1:
         return None
     for key in joined:
@@ -470,11 +473,14 @@ def _join_tables(
         if isinstance(value, Tensor):  # dim 0 is the default, and naming it costs a tenth
             joined[key] = torch_fn(column, at) if at else torch_fn(column)
         elif isinstance(value, JoinOps):
-            inner = joined[key] = _join_plain(column, torch_fn, at, new_dim)
+            inner = joined[key] = _join_plain(column, how, at)
             if inner is None:
                 return None
-        elif not keeps or False in [same_atom(value, other) for other in column]:
+        elif not (keeps or items) or False in [same_atom(value, other) for other in column]:
             return None
+        elif items and not keeps:
+            how.sizes = [item._batch_size for item in items]
+            joined[key] = items[0]._join_objects(key, column, at, how)
     return joined or None
 
 
@@ -501,7 +507,7 @@ def _joined(input: Any, dim: Any, out: Any, how: Join) -> Any:
         at = dim
     else:
         at = batch_dim(dim, ndim, op=how.op, extra=1) if how.new_dim else first._dim(dim, how.op)  # type: ignore[union-attr]  # as above
-    plain = _join_plain(items, how.torch_fn, at, how.new_dim) if out is None else None
+    plain = _join_plain(items, how, at) if out is None else None
     if plain is not None:
         return plain
     _require_containers(items, how.op)

@@ -82,9 +82,12 @@ def copied_alike(
         index: where in the leaves the targets are.
     """
     targets = leaves if views is None else views
-    for target, source in () if alike else zip(targets, sources, strict=True):
-        if target.dtype is not source.dtype or source.is_nested or target.shape != source.shape:
-            return False
+    try:
+        for target, source in () if alike else zip(targets, sources):  # noqa: B905  # a keyword takes time
+            if target.dtype is not source.dtype or target.shape != source.shape:
+                return False
+    except RuntimeError:  # a nested tensor has no shape that can be read
+        return False
     if is_dynamo_compiling():  # which can't ask whether a tensor was made in inference mode
         if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
             return False
@@ -93,13 +96,15 @@ def copied_alike(
         return True
     if _any_tracked(*leaves) or not all(map(_contiguous, leaves)) or any(map(_inference, leaves)):
         return False
-    if _interpreters() is not None or _aliases(tuple(targets), {}, tuple(sources)):
-        sources = apart(targets if views is not None else [leaf[index] for leaf in leaves], sources)
-    if views is not None:
-        _copy(views, sources, non_blocking)
-        return True
-    for leaf, source in zip(leaves, sources):  # noqa: B905  # a keyword takes time
-        leaf[index] = source  # torch makes no object of this view
+    mapped = _interpreters() is not None
+    if mapped or _aliases(tuple(targets), {}, tuple(sources)):
+        views = [leaf[index] for leaf in leaves] if views is None else views
+        sources = apart(views, sources)
+    if views is None and (mapped or len(leaves) < 5):
+        for leaf, source in zip(leaves, sources):  # noqa: B905  # as above
+            leaf[index] = source  # torch makes no object of this view
+    else:
+        _copy([leaf[index] for leaf in leaves] if views is None else views, sources, non_blocking)
     return True
 
 
@@ -151,6 +156,8 @@ def _end(tensor: Tensor) -> int:
 
 def _copied_apart(targets: list[Tensor], sources: list[Tensor], own: bool) -> list[Tensor]:
     """As `apart`, by where each tensor begins and ends."""
+    if own and not _aliases((), {}, tuple(targets)) and all(map(_same_place, targets, sources)):
+        return sources  # each its own target, as when a state goes back to where it came from
     spans = sorted([(target.data_ptr(), _end(target)) for target in targets])
     starts, ends = [start for start, _ in spans], sorted([end for _, end in spans])
     furthest = [*accumulate([end for _, end in spans], max)]
@@ -167,10 +174,9 @@ def _copied_apart(targets: list[Tensor], sources: list[Tensor], own: bool) -> li
 
 
 def _same_place(target: Tensor, source: Tensor) -> bool:
-    if target is source:
-        return True
-    alike = target.dtype is source.dtype and target.shape == source.shape and target.stride() == source.stride()
-    return alike and target.data_ptr() == source.data_ptr()
+    if target is source or target.data_ptr() != source.data_ptr():
+        return target is source
+    return target.dtype is source.dtype and target.shape == source.shape and target.stride() == source.stride()
 
 
 def copied(target: Any, source: Any, non_blocking: bool) -> bool:

@@ -33,6 +33,7 @@ from ..ops import UNSET, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
 from ..ops._compare import same_atom
 from ..ops._inplace import Copy
+from ..ops._join import joined_size
 from ..ops._mapping import items_of, require_once
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
@@ -353,6 +354,8 @@ class TensorDict(TensorDictBase):
         """One value for each element; a concatenation of equal values keeps the one."""
         if stays_one(values, how):
             return values[0]
+        if False not in [same_atom(value, values[0]) for value in values]:
+            return NonTensorStack.of_one(values[0], joined_size(how.sizes, dim, how))
         stacks = [NonTensorStack.of_one(value, size) for value, size in zip(values, how.sizes, strict=True)]
         return NonTensorStack._join_nodes(stacks, dim, how, key)
 
