@@ -150,12 +150,12 @@ class KeysView(View["str | tuple[str, ...]"]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[str | tuple[str, ...]]:
+        """Over a snapshot of the keys; no value of a stack is read."""
+        if not (self._nested or self._leaves_only or self._sort):
+            return iter(list(self._collection._outline()))
         return iter(self._paths())
 
     def _paths(self) -> list[Any]:
-        """A snapshot of the keys; no value of a stack is read."""
-        if not (self._nested or self._leaves_only or self._sort):
-            return list(self._collection._outline())
         table = self._table()
         if table is not None:
             return list(table)

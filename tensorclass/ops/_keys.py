@@ -49,8 +49,8 @@ class KeyOps(LazyOps):
             node = result
             mine: Any = self
             for part in path[:-1]:
-                mine = mine._entries().get(part) if isinstance(mine, TensorCollection) else None
-                child = node._entries().get(part)
+                mine = mine._live().get(part) if isinstance(mine, TensorCollection) else None
+                child = node._live().get(part)
                 if child is None:
                     source = mine if isinstance(mine, TensorCollection) else self
                     child = source._bare(source._batch_size, source._names)
@@ -124,7 +124,7 @@ class KeyOps(LazyOps):
         if self._stacked:
             return self._untyped("exclude", *paths)
         deeper = [path for path in paths if len(path) > 1]
-        kept = dict(self._entries())
+        kept = self._entries()
         for path in paths:
             if len(path) == 1:
                 kept.pop(path[0], None)

@@ -303,5 +303,5 @@ class ReadingOps(TensorCollection):
         holder = self._read(path[:-1])
         if not isinstance(holder, TensorCollection):
             return self._read(path)
-        found = holder._entries().get(path[-1], UNSET)
+        found = holder._live().get(path[-1], UNSET)
         return self._read(path) if found is UNSET else found
