@@ -260,9 +260,14 @@ def cut(block: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
 
 def block_of(leaves: Sequence[Tensor]) -> Tensor | None:
     """The block whose views the leaves are, in order; None where they are not such views."""
-    if not leaves or any(leaf.is_nested or leaf.layout is not torch.strided for leaf in leaves):
+    ends = [*leaves[:1], *leaves[-1:]]  # which say it of most, so that each level of a nested container takes one look
+    if not ends or any([leaf.is_nested or leaf.layout is not torch.strided for leaf in ends]):
         return None
     storage = leaves[0].untyped_storage()
+    if leaves[-1].untyped_storage().data_ptr() != storage.data_ptr():
+        return None
+    if any([leaf.is_nested or leaf.layout is not torch.strided for leaf in leaves]):
+        return None
     shapes = [(leaf.dtype, leaf.shape) for leaf in leaves]
     if storage.nbytes() != length(shapes):
         return None
