@@ -14,8 +14,9 @@ class Entry:
     _holds_object: ClassVar[bool] = False
     """Whether readers see a Python object, or one for each element."""
     if TYPE_CHECKING:  # what entries supply; the store types it
-
-        def __getattr__(self, name: str) -> Any: ...
+        _anything: Any = None
+        _shown = _describe = _leaves = _make = _same_node = _plan_write = _choose = _anything
+        tolist = expand = shape = data = values = _anything
 
 
 class TensorEntry(Entry):

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 from textwrap import dedent
 
@@ -200,6 +201,24 @@ def test_options_and_torch_functions_are_those_of_the_run_time() -> None:
 
 class Still(FrozenTensorClass):
     image: Float32[Tensor, "8"]
+
+
+def test_methods_that_refuse_unknown_names() -> None:
+    """The plugin looks at each method whose parameters are keys, but for those that take any name."""
+    found = set[str]()
+    for name in dir(Still):
+        method = None if name.startswith("_") else getattr(Still, name)
+        if callable(method):
+            found |= {name for one in signature(method).parameters.values() if _takes_keys(str(one.annotation))}
+    other = {"exclude", "fromkeys", "stack_from_tensordict", "cat_from_tensordict", "load", "load_memmap"}
+    assert found - other <= {*_access.KEYED, *_access.UPDATES, "update_at_"}
+    assert {*_access.KEYED} - {"__getitem__", "__setitem__", "__delitem__"} <= found | {"get_at"}
+    for name, parameter in _access.MAPPINGS.items():
+        assert parameter in signature(getattr(Still, name)).parameters
+
+
+def _takes_keys(annotation: str) -> bool:
+    return re.search(r"\bKey\b", annotation) is not None
 
 
 def _is_refused(method: Callable[..., object]) -> bool:

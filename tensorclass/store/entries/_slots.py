@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from threading import RLock
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -31,11 +31,14 @@ class Pointing:
     __slots__ = ()
     _instead: ClassVar[str]
 
-    def __getattr__(self, name: str) -> Any:
+    def _absent(self, name: str) -> Any:
         if name[0] == "_" or hasattr(type(self), name):  # a protocol asks, or one of our own has failed: say so again
             return object.__getattribute__(self, name)
         error = f"a {type(self).__name__} has no attribute `{name}`; {self._instead}"
         raise AttributeError(error, name=name, obj=self)
+
+    if not TYPE_CHECKING:  # checkers report what is not there
+        __getattr__ = _absent
 
 
 class UsedAsObject(Pointing):

@@ -6,22 +6,46 @@ from collections.abc import Iterator
 from typing import Any
 
 from mypy import nodes
-from mypy.plugin import AttributeContext, MethodContext, MethodSigContext
+from mypy.plugin import AttributeContext, FunctionContext, MethodContext, MethodSigContext
 from mypy.subtypes import is_subtype
 from mypy.typeops import make_simplified_union, try_getting_str_literals
 from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, get_proper_type
 
 from ..._dims import FAMILY_DTYPES
 from ._codes import CAST, FROZEN, UNKNOWN_KEY
-from ._facts import EXTRAS, MADE_OF, Found, NoField, at_path, batch_instance, field_type, fields_of, option, parameters
+from ._facts import (
+    EXTRAS,
+    MADE_OF,
+    Found,
+    NoField,
+    at_path,
+    batch_instance,
+    field_type,
+    fields_of,
+    option,
+    parameters,
+    required,
+)
 from ._given import GivenCheck, device, named, type_of, written
 from ._meet import BETWEEN, compared, extended, moved
 from ._refs import reference
 from ._shapes import tensor_facts, torch_name
-from ._source import source_of
+from ._source import anything, source_of
 
 READS = ("__getitem__", "get", "pop")
-KEYED = (*READS, "__setitem__", "__delitem__", "set", "set_", "rename_key_", "select", "get_item_shape")
+KEYED = (
+    *READS, "__setitem__", "__delitem__", "set", "set_", "rename_key_", "rename_keys", "select", "get_item_shape",
+    "get_at", "set_at_", "get_non_tensor", "set_non_tensor", "is_non_tensor", "entry_class", "setdefault", "del_",
+    "fill_", "create_nested", "make_memmap", "make_memmap_from_storage", "make_memmap_from_tensor", "separates",
+    "split_keys", "stack_tensors", "cat_tensors", "sort_by", "group_by", "unique_by",
+)  # fmt: skip
+"""The methods that refuse a name that is not a field."""
+KEYED_FUNCTIONS = tuple(f"tensorclass.store._helpers.{name}" for name in ("group_by", "isin", "remove_duplicates"))
+_NAMES = ("key", "keys", "old_key", "new_key", "out_key")
+_SETS = ("key_sets", "mapping")
+_LENIENT = ("default", "strict")
+MAPPINGS = {"from_dict": "input_dict", **dict.fromkeys(("zeros", "ones", "full", "empty", "example"), "fields")}
+"""Class methods, and the parameter that takes values by the names of fields."""
 UPDATES = ("update", "update_")
 ALWAYS_WRITE = ("set", "update", "pop", "popitem", "clear", "__setitem__", "__delitem__", "refine_names")
 NO_WRITES = (
@@ -33,8 +57,20 @@ _DIVISIONS = ("__truediv__", "__rtruediv__", "div", "true_divide")
 _FLOATING = ("exp", "sqrt", "rsqrt", "log", "sin", "cos", "tanh", "sigmoid", "mean", "reciprocal")
 _SCALED = ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "add", "sub", "mul")
 _TO = {"double": "float64", "half": "float16", "bfloat16": "bfloat16", "float": "float32"}
-_OTHERS = ("to", "replace", "stack", "cat", "pick", "merge", "extend")
-METHODS = {*KEYED, *UPDATES, *_IN_PLACE, *_DIVISIONS, *_FLOATING, *_SCALED, *_TO, *ALWAYS_WRITE, *_OTHERS, *BETWEEN}
+_OTHERS = ("to", "replace", "stack", "cat", "pick", "omit", "merge", "extend")
+METHODS = {
+    *KEYED,
+    *MAPPINGS,
+    *UPDATES,
+    *_IN_PLACE,
+    *_DIVISIONS,
+    *_FLOATING,
+    *_SCALED,
+    *_TO,
+    *ALWAYS_WRITE,
+    *_OTHERS,
+    *BETWEEN,
+}
 
 
 def wants(name: str) -> bool:
@@ -45,6 +81,8 @@ def wants(name: str) -> bool:
 def called(ctx: MethodContext, name: str) -> Type:
     """A method call on a typed instance."""
     owner = batch_instance(ctx.type)
+    if name in MAPPINGS:
+        _from_names(ctx, name)
     if owner is None:
         return ctx.default_return_type
     writes = name in ALWAYS_WRITE or name in _IN_PLACE
@@ -117,18 +155,22 @@ def replaced(ctx: MethodSigContext) -> FunctionLike:
 # ---- keys ------------------------------------------------------------------------------------------------------------
 
 
-def _keyed(ctx: MethodContext, owner: Instance, name: str) -> Type:
-    keys = ctx.args[0] if ctx.args else []
-    if name == "select" and any(
-        formal and n == "strict" for formal, n in zip(ctx.args, ctx.callee_arg_names, strict=False)
-    ):
-        return ctx.default_return_type
+def function(ctx: FunctionContext) -> Type:
+    """`isin(batch, other, "label")`: a function that takes a container and names."""
+    owner = batch_instance(ctx.arg_types[0][0]) if ctx.arg_types and ctx.arg_types[0] else None
+    return ctx.default_return_type if owner is None else _keyed(ctx, owner, "")
+
+
+def _keyed(ctx: MethodContext | FunctionContext, owner: Instance, name: str) -> Type:
     found: list[Found | None] = []
-    for key, typ in zip(keys, ctx.arg_types[0] if ctx.args else [], strict=True):
+    lenient = name != "setdefault" and any(
+        given for formal, given in zip(ctx.callee_arg_names, ctx.args, strict=True) if formal in _LENIENT
+    )
+    for key, typ in _keys(ctx, name):
         for path in _paths(ctx.api, key, typ):
             place = at_path(owner, path)
             if isinstance(place, NoField):
-                if not (name in ("get", "pop") and len(ctx.args) > 1 and ctx.args[1]):
+                if not lenient:
                     ctx.api.fail(str(place), key, code=UNKNOWN_KEY)
                 place = None
             found.append(place)
@@ -144,6 +186,20 @@ def _keyed(ctx: MethodContext, owner: Instance, name: str) -> Type:
     if name == "get" and any(place.declared.produced or _takes_none(place.type) for place in places):
         types += ctx.arg_types[1] if len(ctx.arg_types) > 1 else []  # what is absent gives the default
     return make_simplified_union(types) if len(types) > 1 else types[0]
+
+
+def _keys(ctx: MethodContext | FunctionContext, name: str) -> Iterator[tuple[nodes.Expression, Type]]:
+    """The keys among the arguments; of a list or mapping that is written out, its members."""
+    for position, (formal, values, types) in enumerate(zip(ctx.callee_arg_names, ctx.args, ctx.arg_types, strict=True)):
+        if formal in _NAMES or (position == 0 and name.startswith("__")):
+            yield from zip(values, types, strict=True)
+        elif formal in _SETS:
+            for value in map(source_of(ctx.api).follow, values):
+                items = value.items if isinstance(value, nodes.ListExpr | nodes.TupleExpr | nodes.DictExpr) else ()
+                for item in items:
+                    key = item[0] if isinstance(item, tuple) else item
+                    if isinstance(key, nodes.StrExpr):
+                        yield key, anything()
 
 
 def _paths(api: Any, key: nodes.Expression, typ: Type) -> list[tuple[str, ...]]:
@@ -164,13 +220,32 @@ def _updated(ctx: MethodContext, owner: Instance) -> None:
     for values, names, formal in zip(ctx.args, ctx.arg_names, ctx.callee_arg_names, strict=False):
         if formal == "kwargs":
             pairs += [(name, value) for name, value in zip(names, values, strict=True) if name is not None]
-    source = source_of(ctx.api)
-    mapping = source.follow(ctx.args[0][0]) if ctx.args and ctx.args[0] else None
-    for key, value in mapping.items if isinstance(mapping, nodes.DictExpr) else ():
-        literal = None if key is None else source.follow(key)
-        if isinstance(literal, nodes.StrExpr):
-            pairs.append((literal.value, value))
+    pairs += _items(ctx.api, ctx.args[0] if ctx.args else [])[0]
     named(ctx.api, owner, [(name, value, type_of(ctx.api, value)) for name, value in pairs])
+
+
+def _from_names(ctx: MethodContext, name: str) -> None:
+    """`Digits.from_dict({...})` and `Digits.zeros(4, fields={...})`: names and values, and that none is missing."""
+    owner = batch_instance(ctx.default_return_type)
+    if owner is None or option(owner.type, "removed"):  # which reads former names
+        return
+    given = dict(zip(ctx.callee_arg_names, ctx.args, strict=True)).get(MAPPINGS[name]) or []
+    pairs, whole = _items(ctx.api, given)
+    named(ctx.api, owner, [(n, value, type_of(ctx.api, value)) for n, value in pairs if "." not in n])
+    if whole and name == "from_dict":
+        missing = sorted(required(owner.type) - {n for n, _ in pairs})
+        if missing:
+            ctx.api.fail(f"{owner.type.name} needs {', '.join(missing)}", given[0], code=UNKNOWN_KEY)
+
+
+def _items(api: Any, given: list[nodes.Expression]) -> tuple[list[tuple[str, nodes.Expression]], bool]:
+    """The pairs of a mapping that is written out, and whether these are all."""
+    source = source_of(api)
+    mapping = source.follow(given[0]) if given else None
+    rows = mapping.items if isinstance(mapping, nodes.DictExpr) else []
+    keys = [(None if key is None else source.follow(key), value) for key, value in rows]
+    pairs = [(key.value, value) for key, value in keys if isinstance(key, nodes.StrExpr)]
+    return pairs, bool(rows) and len(pairs) == len(rows)
 
 
 # ---- dtypes ----------------------------------------------------------------------------------------------------------

@@ -135,7 +135,9 @@ def _request(
     if not found or len(found) != len(sources) or set(call.arg_kinds) != {nodes.ARG_POS} or None in given:
         return None
     request = Request(kind, found, {str(name): field for name, field in given.items()})
-    same = len(request.kept) == len(fields_of(found[0].type)) if given else kind != "partial" and len(found) < 2
+    own = fields_of(found[0].type)
+    whole = len(request.kept) == len(own) and request.given.keys() <= own.keys()
+    same = whole if given else kind != "partial" and len(found) < 2
     return None if same else request
 
 

@@ -73,8 +73,8 @@ def _fail(ctx: ClassDefContext, text: str, where: nodes.Context) -> None:
 def _take_option(ctx: ClassDefContext, name: str, value: nodes.Expression) -> None:
     if name in rules.OPTIONS:
         literal = value.value if isinstance(value, nodes.StrExpr) else ctx.api.parse_bool(value)
-        if literal is not None:
-            record(ctx.cls.info)["options"][name] = literal
+        if literal is not None or name == "removed":
+            record(ctx.cls.info)["options"][name] = literal or name == "removed"
 
 
 def _refuse_keywords(ctx: ClassDefContext) -> None:
@@ -112,6 +112,8 @@ def _fields(ctx: ClassDefContext) -> Iterator[tuple[str, Declared]]:
         produced, policy = _calls(statement.rvalue, PRODUCED), _argument(statement.rvalue, "coerce")
         known = policy.value if isinstance(policy, nodes.StrExpr) else None if policy is None else "cast"
         coerce = "cast" if name in converted else known
+        if _argument(statement.rvalue, "renamed_from") is not None:
+            record(ctx.cls.info)["options"]["removed"] = True
         yield name, replace(field, produced=produced, coerce=coerce)
 
 

@@ -91,6 +91,11 @@ def attributes(info: TypeInfo) -> Iterator[Mapping[str, Any]]:
     return (row for row in rows if row["name"] not in EXTRAS)
 
 
+def required(info: TypeInfo) -> set[str]:
+    """The fields without which nothing is made."""
+    return {row["name"] for row in attributes(info) if row["is_in_init"] and not row["has_default"]}
+
+
 def _made_rows(info: TypeInfo) -> list[Mapping[str, Any]]:
     """The rows of a class that is made of classes."""
     made = get_proper_type(info.names[MADE_OF].type)

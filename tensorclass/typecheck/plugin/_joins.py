@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 from mypy import nodes
 from mypy.plugin import FunctionContext, FunctionSigContext, MethodContext
-from mypy.types import CallableType, FunctionLike, Instance, Type, UnionType, get_proper_type
+from mypy.types import CallableType, FunctionLike, Instance, TupleType, Type, UnionType, get_proper_type
 
 from ._codes import JOIN
 from ._given import type_of
@@ -14,8 +15,13 @@ from ._source import anything, source_of
 
 COLLECTION = "tensorclass.core._base.TensorCollection"
 LOADER = "torch.utils.data.dataloader.DataLoader"
-ITERATED = {"iter": "typing.Iterator", "enumerate": "builtins.enumerate"}
-"""Functions over a loader, and what they give."""
+ITERATING = {
+    *(f"builtins.{name}" for name in ("enumerate", "zip", "list", "tuple", "map", "filter", "sorted")),
+    *(f"itertools.{name}" for name in ("islice", "chain", "cycle", "takewhile", "dropwhile", "starmap", "tee")),
+    *(f"itertools.{name}" for name in ("pairwise", "batched", "zip_longest", "product")),
+    "tqdm.std.tqdm", "tqdm.asyncio.tqdm_asyncio", "tqdm.autonotebook.tqdm", "rich.progress.track",
+}  # fmt: skip
+"""Functions over the items of a loader."""
 _MODULES = ("torch._C._VariableFunctions.", "torch.functional.")
 _JOINS = {"stack", "cat", "concat", "concatenate"}
 _TUPLES = {"split", "tensor_split", "chunk", "unbind"}
@@ -126,11 +132,49 @@ def loaded(ctx: FunctionContext) -> Type:
     return made.copy_modified(args=[anything()])
 
 
-def iterated(ctx: FunctionContext | MethodContext, kind: str) -> Type:
-    """Batches of a loader of instances: in `for`, `iter(...)` and `enumerate(...)`."""
-    typ = ctx.type if isinstance(ctx, MethodContext) else ctx.arg_types[0][0] if ctx.arg_types[0] else None
-    given = get_proper_type(typ)
-    item = given.args[0] if isinstance(given, Instance) and given.type.fullname == LOADER and given.args else None
-    if item is None or not _is_container(get_proper_type(item)):
-        return ctx.default_return_type
-    return ctx.api.named_generic_type(kind, [item])
+def iterating(ctx: FunctionSigContext, loader: nodes.TypeInfo) -> FunctionLike:
+    """`zip(loader, names)`: a function that takes an iterable takes a loader of instances for one of its items."""
+    signature = ctx.default_signature
+    types = list(signature.arg_types)
+    for position, given in enumerate(ctx.args[: len(types)]):
+        formal = get_proper_type(types[position])
+        if not isinstance(formal, Instance) or formal.type.fullname != "typing.Iterable":
+            continue
+        if given and all(_is_known_loader(ctx.api, expr) for expr in given):
+            types[position] = Instance(loader, list(formal.args))
+    return signature.copy_modified(arg_types=types)
+
+
+def iterated(ctx: FunctionContext | MethodContext) -> Type:
+    """Batches of a loader of instances: in `for` and `iter(...)`."""
+    typ = ctx.type if isinstance(ctx, MethodContext) else ctx.arg_types[0][0] if ctx.arg_types[0] else anything()
+    item = _item_of(ctx.api, get_proper_type(typ), ctx.context)
+    return ctx.default_return_type if item is None else ctx.api.named_generic_type("typing.Iterator", [item])
+
+
+def _is_known_loader(api: Any, expr: nodes.Expression) -> bool:
+    """Whether an expression is a loader of instances, whose items are what its type says."""
+    callee = expr.callee if isinstance(expr, nodes.CallExpr) else expr
+    if not isinstance(callee, nodes.RefExpr) or (callee is not expr and callee.fullname != LOADER):
+        return False
+    typ = get_proper_type(api.get_expression_type(expr))
+    return isinstance(typ, Instance) and bool(typ.args) and _item_of(api, typ, expr) == typ.args[0]
+
+
+def _item_of(api: Any, typ: Type, expr: nodes.Context) -> Type | None:
+    """The items of a loader: of instances, or of a tuple with instances where they are taken apart at once."""
+    if not isinstance(typ, Instance) or typ.type.fullname != LOADER or not typ.args:
+        return None
+    item = get_proper_type(typ.args[0])
+    if not isinstance(item, TupleType) or source_of(api).unpacked.get(expr) != len(item.items):
+        return item if _is_container(item) else None
+    parts = [get_proper_type(part) for part in item.items]
+    if not any(map(_is_container, parts)):
+        return None
+    tensor = Instance(api.modules["torch._tensor"].names["Tensor"].node, [])
+    known = ("torch._tensor.Tensor", "builtins.int", "builtins.float", "builtins.bool")
+    made: list[Type] = [
+        part if _is_container(part) else
+        tensor if isinstance(part, Instance) and part.type.fullname in known else anything() for part in parts
+    ]  # fmt: skip
+    return TupleType(made, item.partial_fallback)

@@ -7,7 +7,7 @@ from mypy.plugin import MethodContext, MethodSigContext
 from mypy.types import CallableType, FunctionLike, Instance, Type
 
 from ._codes import JOIN, UNKNOWN_KEY
-from ._facts import MADE_OF, attributes, batch_instance, fields_of
+from ._facts import MADE_OF, batch_instance, fields_of, required
 from ._given import device, named
 from ._source import anything
 
@@ -57,8 +57,7 @@ def extended(ctx: MethodContext, owner: Instance) -> None:
     for name in old.keys() - new.keys():
         text = f'{target.type.name} declares no "{name}", which extend would lose; pick the other fields first'
         ctx.api.fail(text, ctx.context, code=UNKNOWN_KEY)
-    required = {row["name"] for row in attributes(target.type) if row["is_in_init"] and not row["has_default"]}
-    missing = sorted(required - old.keys() - {name for name, *_ in pairs})
+    missing = sorted(required(target.type) - old.keys() - {name for name, *_ in pairs})
     if missing and None not in ctx.arg_names[1]:
         ctx.api.fail(f"extend needs {', '.join(missing)} of {target.type.name}", ctx.context, code=UNKNOWN_KEY)
 

@@ -17,6 +17,7 @@ from . import _access as access
 from . import _algebra as algebra
 from . import _annotations as brackets
 from . import _definitions as classes
+from . import _early as early
 from . import _flow as flow
 from . import _given as values
 from . import _joins as torch
@@ -134,6 +135,9 @@ class TensorClassPlugin(plugin.Plugin):
         """Torch functions take containers; `PerElement[str] | None` takes what `PerElement[str]` takes."""
         if fullname == torch.LOADER:
             return guarded(torch.loader, _signature)
+        if fullname in torch.ITERATING:
+            loader = self._class(torch.LOADER)
+            return None if loader is None else guarded(partial(torch.iterating, loader=loader), _signature)
         if torch.torch_function(fullname) is None:
             taken = is_batch_class(self._class(fullname))
             return guarded(values.taken, _signature) if taken else None
@@ -147,11 +151,11 @@ class TensorClassPlugin(plugin.Plugin):
         if fullname == TYPED_CALL:
             return guarded(members.decorated, _return_type)
         if fullname == f"{torch.LOADER}.__iter__":
-            return guarded(partial(torch.iterated, kind="typing.Iterator"), _return_type)
+            return guarded(torch.iterated, _return_type)
         owner, _, name = fullname.rpartition(".")
         if not access.wants(name) or not is_batch_class(self._class(owner)):
             return None
-        if name in ("pick", "merge"):
+        if name in ("pick", "omit", "merge"):
             return guarded(partial(algebra.part, kind=name), _return_type)
         if name in ("stack", "cat"):
             return guarded(torch.same_class, _return_type)
@@ -184,6 +188,8 @@ class TensorClassPlugin(plugin.Plugin):
 
 
 def _field(ctx: plugin.AttributeContext, name: str) -> Type:
+    if not ctx.is_lvalue:
+        early.read(ctx, name)
     if not ctx.is_lvalue and not source_of(ctx.api).deleted:
         return refs.known_elsewhere(ctx)
     access.attribute(ctx, name)
@@ -200,7 +206,8 @@ _FUNCTIONS: dict[str, Callable[[plugin.FunctionContext], Type]] = {
     members.SEQUENTIAL: flow.pipeline,
     classes.FIELD: classes.default_type,
     torch.LOADER: torch.loaded,
-    **{f"builtins.{name}": partial(torch.iterated, kind=kind) for name, kind in torch.ITERATED.items()},
+    "builtins.iter": torch.iterated,
     **dict.fromkeys(torch.OWN_JOINS, torch.same_class),
+    **dict.fromkeys(access.KEYED_FUNCTIONS, access.function),
     **{name: partial(algebra.made, kind=kind) for name, kind in algebra.FUNCTIONS.items()},
 }

@@ -34,7 +34,8 @@ _OPAQUE: dict[type[nodes.Node], Callable[[Any], Iterable[nodes.Expression | None
     MappingPattern: lambda node: (node.rest,),
 }
 _NOTED = {
-    nodes.AssignmentStmt, nodes.AssignmentExpr, nodes.Argument, nodes.FuncDef, nodes.Decorator, *_OPAQUE,
+    nodes.AssignmentStmt, nodes.AssignmentExpr, nodes.Argument, nodes.FuncDef, nodes.LambdaExpr, nodes.Decorator,
+    *_OPAQUE,
 }  # fmt: skip
 _CHANGING = {
     "resize_", "resize_as_", "unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_", "set_",
@@ -56,6 +57,10 @@ class Source:
         """The value assigned to an attribute or item."""
         self.deleted: set[nodes.Node] = set()
         self.functions: set[nodes.Node] = set()
+        self.unpacked: dict[nodes.Context, int] = {}
+        """What a loop goes over, and into how many names it takes each item apart."""
+        self.early: dict[nodes.Node, nodes.CallExpr] | None = None
+        """What `_early` has found, once it has looked."""
         self.decorated: dict[nodes.Node, nodes.Decorator] = {}
         self._module = tree.fullname
         self._names: dict[nodes.Context, str] | None = None
@@ -68,11 +73,7 @@ class Source:
                 continue
             if type(node) in _NOTED:
                 self._note(node)
-            for part in _parts(node):
-                if isinstance(part, nodes.Node):
-                    stack.append((part, node))
-                elif isinstance(part, list | tuple):
-                    stack += [(item, node) for item in _flat(part)]
+            stack += [(part, node) for part in parts_of(node)]
 
     def _note(self, node: nodes.Node) -> None:
         kind = type(node)
@@ -85,7 +86,7 @@ class Source:
             self._bind(node.target, node.value)
         elif isinstance(node, nodes.Argument):
             self.bindings.setdefault(node.variable, []).append(None)
-        elif isinstance(node, nodes.FuncDef):
+        elif isinstance(node, nodes.FuncDef | nodes.LambdaExpr):
             self.functions.add(node)
         elif isinstance(node, nodes.Decorator):
             self.decorated[node.var] = node
@@ -95,6 +96,21 @@ class Source:
             for opaque in _OPAQUE[kind](node):
                 if opaque is not None:
                     self._bind(opaque, None)
+            if isinstance(node, nodes.ForStmt):
+                self._unpack(node.index, node.expr)
+            elif isinstance(node, nodes.GeneratorExpr):
+                for index, expr in zip(node.indices, node.sequences, strict=True):
+                    self._unpack(index, expr)
+
+    def _unpack(self, index: nodes.Expression, expr: nodes.Expression) -> None:
+        if not isinstance(index, nodes.TupleExpr):
+            return
+        self.unpacked[expr] = len(index.items)
+        callee = expr.callee if isinstance(expr, nodes.CallExpr) else None
+        name = callee.fullname if isinstance(callee, nodes.RefExpr) else ""
+        inner = {"builtins.enumerate": index.items[1:], "builtins.zip": index.items}.get(name or "", [index])
+        for item, part in zip(inner, expr.args if isinstance(expr, nodes.CallExpr) else (), strict=False):
+            self._unpack(item, part)
 
     def _bind(self, target: nodes.Expression, value: nodes.Expression | None) -> None:
         if isinstance(target, nodes.NameExpr) and target.node is not None:
@@ -179,14 +195,15 @@ def _spread(value: nodes.Expression | None, count: int) -> list[nodes.Expression
     return [*value.items]  # type: ignore[union-attr]  # as above
 
 
-def _parts(node: nodes.Node) -> list[object]:
+def parts_of(node: nodes.Node) -> list[nodes.Node]:
+    """The nodes right below one, without code that never runs."""
     if isinstance(node, nodes.Block) and node.is_unreachable:
         return []
     names = _PARTS.get(type(node))
     if names is None:
         names = _PATTERN_PARTS if isinstance(node, Pattern) else getattr(node, "__match_args__", ())
         _PARTS[type(node)] = names
-    return [getattr(node, name, None) for name in names]
+    return [*_flat(getattr(node, name, None) for name in names)]
 
 
 def _flat(parts: Iterable[object]) -> Iterator[nodes.Node]:

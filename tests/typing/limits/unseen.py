@@ -30,8 +30,8 @@ batch.unsqueeze(3)  # E: - | - | BatchDimError
 # ---- keys
 TensorDict(a=x, batch_size=[4])["b"]  # E: - | - | MissingKeyError
 
-# ---- a field that no module has filled in
-print(state.hidden)  # E: - | - | FieldNotProducedError
+# ---- a field that no module has filled in, of an instance from elsewhere
+print(state[:1].hidden)  # E: - | - | FieldNotProducedError
 
 # ---- frozen and locked containers
 batch.clone().lock_().image = x  # E: - | - | LockedError
