@@ -27,10 +27,10 @@ def read_content(path: str | os.PathLike[str], max_bytes: int | None = MAX_BYTES
         OSError: for something that is not a regular file (a folder, a pipe, a device, a socket) and for one that is
             too large, before anything is read; for one that grows or shrinks meanwhile; and as `open` raises it.
 
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     read_content(file.name)
-    b''
+    >>> with open("a.txt", "w") as file:
+    ...     _ = file.write("text")
+    >>> read_content("a.txt")
+    b'text'
     """
     name = os.fspath(path)
     _check(os.stat(name), name, max_bytes)  # before it is opened: opening a device may do something
@@ -67,10 +67,8 @@ def write_content(
         OSError: for a folder, link, pipe or device in place of the file, and outside of `inside`. Nothing is
             written then, and an earlier file stays as it was.
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_content(f"{folder}/notes/a.txt", "text", inside=folder)
-    ...     read_content(f"{folder}/notes/a.txt")
+    >>> write_content("notes/a.txt", "text", inside=".")
+    >>> read_content("notes/a.txt")
     b'text'
     """
     name = os.path.abspath(path)

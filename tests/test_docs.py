@@ -129,15 +129,25 @@ def _module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def doctests(module: types.ModuleType) -> list[doctest.DocTest]:
+    """The examples of a module; those of a method go on where the example of its class ends."""
+    found = {test.name: test for test in doctest.DocTestFinder(exclude_empty=False).find(module)}
+    for name, test in found.items():
+        above = found.get(name.rpartition(".")[0])
+        if test.examples and above is not None and above.name != module.__name__:
+            test.examples = [*above.examples, *test.examples]
+    return [test for test in found.values() if test.examples]
+
+
 @pytest.mark.parametrize("name", [_module_name(path) for path in MODULES])
 def test_doctests(name, tmp_path, monkeypatch):
-    """The examples in the docstrings of a module print what they say."""
-    monkeypatch.chdir(tmp_path)
-    module = importlib.import_module(name)
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        failed, _ = doctest.testmod(module, optionflags=OPTIONS, report=True)
-    assert not failed, output.getvalue()
+    """The examples in the docstrings of a module print what they say; each begins in an empty folder."""
+    for number, test in enumerate(doctests(importlib.import_module(name))):
+        (tmp_path / str(number)).mkdir()
+        monkeypatch.chdir(tmp_path / str(number))
+        output = io.StringIO()
+        doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=output.write)
+        assert not output.getvalue(), output.getvalue()
 
 
 def test_examples_page_shows_the_examples():

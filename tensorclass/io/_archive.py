@@ -35,12 +35,11 @@ def pack_memmap(
         FileFormatError: for a damaged folder.
         OSError: with the path; what was there is untouched.
 
-    >>> import tempfile, torch
+    >>> import torch
     >>> from tensorclass import TensorDict, is_memmap_archive, load, pack_memmap
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = TensorDict(a=torch.zeros(1000)).save(f"{folder}/x")
-    ...     path = pack_memmap(f"{folder}/x", f"{folder}/x.tdz", compression="deflate")
-    ...     is_memmap_archive(path), path.stat().st_size < 4000, load(path)["a"].shape
+    >>> _ = TensorDict(a=torch.zeros(1000)).save("x")
+    >>> path = pack_memmap("x", "x.tdz", compression="deflate")
+    >>> is_memmap_archive(path), path.stat().st_size < 4000, load(path)["a"].shape
     (True, True, torch.Size([1000]))
     """
     codec = codec_of(compression, compresslevel)
@@ -67,13 +66,11 @@ def unpack_memmap(archive_path: StrPath, prefix: StrPath) -> FilePath:
         FileFormatError: for something that is not an archive, and for a damaged one.
         OSError: with the path.
 
-    >>> import tempfile, torch
-    >>> from pathlib import Path
+    >>> import torch
     >>> from tensorclass import TensorDict, load, unpack_memmap
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = TensorDict(a=torch.zeros(3)).save(Path(folder, "a.safetensors"))
-    ...     path = unpack_memmap(Path(folder, "a.safetensors"), Path(folder, "a"))
-    ...     load(path)["a"].tolist()
+    >>> _ = TensorDict(a=torch.zeros(3)).save("a.safetensors")
+    >>> path = unpack_memmap("a.safetensors", "a")
+    >>> load(path)["a"].tolist()
     [0.0, 0.0, 0.0]
     """
     packed, checksums = _stored(_archive(archive_path))
@@ -87,13 +84,10 @@ def is_memmap_archive(path: StrPath) -> bool:
 
     False for a folder, a path without a file, and any other file, those of other libraries included.
 
-    >>> import tempfile, torch
-    >>> from pathlib import Path
+    >>> import torch
     >>> from tensorclass import TensorDict, is_memmap_archive
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "a.safetensors")
-    ...     _ = TensorDict(a=torch.zeros(3)).save(path)
-    ...     is_memmap_archive(path), is_memmap_archive(folder)
+    >>> _ = TensorDict(a=torch.zeros(3)).save("a.safetensors")
+    >>> is_memmap_archive("a.safetensors"), is_memmap_archive(".")
     (True, False)
     """
     text = text_of(path)
@@ -115,15 +109,12 @@ def refresh_archive_checksums(archive_path: StrPath) -> FilePath:
         FileFormatError: for something that is not an archive.
         UnsupportedOperationError: for one that `tensordict` wrote.
 
-    >>> import tempfile, torch
-    >>> from pathlib import Path
+    >>> import torch
     >>> from tensorclass import TensorDict, load, load_memmap, refresh_archive_checksums
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "a.safetensors")
-    ...     _ = TensorDict(a=torch.zeros(2)).save(path, checksums=True)
-    ...     _ = load_memmap(path)["a"].fill_(7)
-    ...     _ = refresh_archive_checksums(path)
-    ...     load(path, verify=True)["a"]
+    >>> _ = TensorDict(a=torch.zeros(2)).save("a.safetensors", checksums=True)
+    >>> _ = load_memmap("a.safetensors")["a"].fill_(7)
+    >>> _ = refresh_archive_checksums("a.safetensors")
+    >>> load("a.safetensors", verify=True)["a"]
     tensor([7., 7.])
     """
     text = _archive(archive_path)

@@ -60,18 +60,17 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         FileFormatError: for a manifest that is damaged or newer.
         OSError: with the path, also when there is no dataset.
 
-    >>> import tempfile, torch
+    >>> import torch
     >>> from torch import Tensor
-    >>> from tensorclass import TensorClass, TensorClassDataset
+    >>> from tensorclass import TensorClass
     >>> from tensorclass.typing import Float32, Int64
     >>> class Digits(TensorClass):
     ...     image: Float32[Tensor, "8 8"]
     ...     label: Int64[Tensor, ""]
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with TensorClassDataset.create(folder, Digits, rows_per_shard=4) as writer:
-    ...         writer.append(Digits(torch.zeros(10, 8, 8), torch.arange(10)))
-    ...     data = TensorClassDataset(folder, Digits)
-    ...     len(data), data[-1].label.item(), data[[5, 2, 9]].label.tolist()
+    >>> with TensorClassDataset.create("digits", Digits, rows_per_shard=4) as writer:
+    ...     writer.append(Digits(torch.zeros(10, 8, 8), torch.arange(10)))
+    >>> data = TensorClassDataset("digits", Digits)
+    >>> len(data), data[-1].label.item(), data[[5, 2, 9]].label.tolist()
     (10, 9, [5, 2, 9])
     """
 
@@ -128,18 +127,10 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             BlockingIOError: when another writer has it open.
             SchemaError: when the rows that are there were written as another class; the message shows the difference.
 
-        >>> import tempfile, torch
-        >>> from torch import Tensor
-        >>> from tensorclass import TensorClass, TensorClassDataset
-        >>> from tensorclass.typing import Int64
-        >>> class Row(TensorClass):
-        ...     number: Int64[Tensor, ""]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
-        ...         writer.append(Row(number=torch.arange(5)))
-        ...     data = TensorClassDataset(f"{folder}/rows", Row)
-        ...     len(data)
-        5
+        >>> with TensorClassDataset.create("digits", Digits, resume=True) as writer:
+        ...     writer.append(Digits(torch.ones(8, 8), torch.tensor(7)))
+        >>> len(data), len(TensorClassDataset("digits", Digits))
+        (10, 11)
         """
         return DatasetWriter(path, row_cls, rows_per_shard, resume, writer_id, checksums, pbar)
 
@@ -152,17 +143,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         Raises:
             UnsupportedOperationError: for several; `paths` has them.
 
-        >>> import tempfile, torch
-        >>> from torch import Tensor
-        >>> from tensorclass import TensorClass, TensorClassDataset
-        >>> from tensorclass.typing import Int64
-        >>> class Row(TensorClass):
-        ...     number: Int64[Tensor, ""]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
-        ...         writer.append(Row(number=torch.arange(5)))
-        ...     data = TensorClassDataset(f"{folder}/rows", Row)
-        ...     data.path.endswith("rows")
+        >>> data.path.endswith("digits")
         True
         """
         if len(self.paths) != 1:
@@ -173,18 +154,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     def schema(self) -> Schema:
         """What the rows declare: the schema of the class, or the one that they were written with.
 
-        >>> import tempfile, torch
-        >>> from torch import Tensor
-        >>> from tensorclass import TensorClass, TensorClassDataset
-        >>> from tensorclass.typing import Int64
-        >>> class Row(TensorClass):
-        ...     number: Int64[Tensor, ""]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
-        ...         writer.append(Row(number=torch.arange(5)))
-        ...     data = TensorClassDataset(f"{folder}/rows", Row)
-        ...     data.schema.names
-        ('number',)
+        >>> data.schema.names
+        ('image', 'label')
         """
         found = None if self.cls is None else schema_of(self.cls)
         return self._stored if found is None else found
@@ -265,17 +236,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             UnknownFieldError: for a name that is not a field; names the nearest.
             UnsupportedOperationError: for a dataset whose class is not imported.
 
-        >>> import tempfile, torch
-        >>> from torch import Tensor
-        >>> from tensorclass import TensorClass, TensorClassDataset
-        >>> from tensorclass.typing import Int64
-        >>> class Row(TensorClass):
-        ...     number: Int64[Tensor, ""]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
-        ...         writer.append(Row(number=torch.arange(5)))
-        ...     data = TensorClassDataset(f"{folder}/rows", Row)
-        ...     data.pick(Row.number)[1].number
+        >>> data.pick(Digits.label)[1].label
         tensor(1)
         """
         if self.cls is None:
@@ -299,18 +260,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             SchemaError: when the rows of one don't fit the class of the first; the message shows the difference.
             ValueError: when other fields were picked from one.
 
-        >>> import tempfile, torch
-        >>> from torch import Tensor
-        >>> from tensorclass import TensorClass, TensorClassDataset
-        >>> from tensorclass.typing import Int64
-        >>> class Row(TensorClass):
-        ...     number: Int64[Tensor, ""]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
-        ...         writer.append(Row(number=torch.arange(5)))
-        ...     data = TensorClassDataset(f"{folder}/rows", Row)
-        ...     len(TensorClassDataset.concat([data, data]))
-        10
+        >>> len(TensorClassDataset.concat([data, data]))
+        20
         """
         found = list(datasets)
         if not found or not all([isinstance(one, TensorClassDataset) for one in found]):
@@ -332,18 +283,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     ) -> Batches[T]:  # fmt: skip
         """The rows in batches: `iter()` begins the next epoch. See `Batches`.
 
-        >>> import tempfile, torch
-        >>> from torch import Tensor
-        >>> from tensorclass import TensorClass, TensorClassDataset
-        >>> from tensorclass.typing import Int64
-        >>> class Row(TensorClass):
-        ...     number: Int64[Tensor, ""]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
-        ...         writer.append(Row(number=torch.arange(5)))
-        ...     data = TensorClassDataset(f"{folder}/rows", Row)
-        ...     [batch.number.tolist() for batch in data.batches(2)]
-        [[0, 1], [2, 3], [4]]
+        >>> [batch.label.tolist() for batch in data.batches(4)]
+        [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
         """
         return Batches(self, size, shuffle, seed, rank, world_size, drop_last, pad_last)
 
@@ -363,18 +304,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             pad_last: every rank has the same number of full batches, and no row is left out.
             options: as `DataLoader` takes them: `num_workers`, `pin_memory`, `prefetch_factor`, ...
 
-        >>> import tempfile, torch
-        >>> from torch import Tensor
-        >>> from tensorclass import TensorClass, TensorClassDataset
-        >>> from tensorclass.typing import Int64
-        >>> class Row(TensorClass):
-        ...     number: Int64[Tensor, ""]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
-        ...         writer.append(Row(number=torch.arange(5)))
-        ...     data = TensorClassDataset(f"{folder}/rows", Row)
-        ...     [batch.number.tolist() for batch in data.loader(2)]
-        [[0, 1], [2, 3], [4]]
+        >>> [batch.label.tolist() for batch in data.loader(4, drop_last=True)]
+        [[0, 1, 2, 3], [4, 5, 6, 7]]
         """
         return BatchLoader(
             self, Order(len(self), batch_size, shuffle, seed, rank, world_size, drop_last, pad_last), **options
@@ -395,18 +326,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             FileExistsError: when there is a dataset.
             UnsupportedOperationError: for a dataset whose class is not imported.
 
-        >>> import tempfile, torch
-        >>> from torch import Tensor
-        >>> from tensorclass import TensorClass, TensorClassDataset
-        >>> from tensorclass.typing import Int64
-        >>> class Row(TensorClass):
-        ...     number: Int64[Tensor, ""]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
-        ...         writer.append(Row(number=torch.arange(5)))
-        ...     data = TensorClassDataset(f"{folder}/rows", Row)
-        ...     len(data.compact(f"{folder}/new", rows_per_shard=2))
-        5
+        >>> data.compact("whole", rows_per_shard=100)
+        TensorClassDataset('...whole', Digits, rows=10, shards=1)
         """
         if self.cls is None:
             raise UnsupportedOperationError(f"{self.paths[0]}: compact needs the class of the rows; pass it: `cls=`")
@@ -443,15 +364,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
             TypeError: when `fn` gives anything else than instances of one tensorclass.
             ValueError: when there are no items, so that nothing says the class.
 
-        >>> import tempfile, torch
-        >>> from torch import Tensor
-        >>> from tensorclass import TensorClass, TensorClassDataset
-        >>> from tensorclass.typing import Int64
-        >>> class Row(TensorClass):
-        ...     number: Int64[Tensor, ""]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     data = TensorClassDataset.from_map(range(5), lambda n: Row(number=torch.tensor(n)), f"{folder}/rows")
-        ...     data[3].number
+        >>> blank = lambda number: Digits(image=torch.zeros(8, 8), label=torch.tensor(number))
+        >>> TensorClassDataset.from_map(range(5), blank, "blank")[3].label
         tensor(3)
         """
         items = map(fn, _items(dataset))
@@ -471,17 +385,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         Returns:
             What is wrong, an error for each shard; nothing is raised.
 
-        >>> import tempfile, torch
-        >>> from torch import Tensor
-        >>> from tensorclass import TensorClass, TensorClassDataset
-        >>> from tensorclass.typing import Int64
-        >>> class Row(TensorClass):
-        ...     number: Int64[Tensor, ""]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with TensorClassDataset.create(f"{folder}/rows", Row) as writer:
-        ...         writer.append(Row(number=torch.arange(5)))
-        ...     data = TensorClassDataset(f"{folder}/rows", Row)
-        ...     data.verify()
+        >>> data.verify()
         []
         """
         found: list[Exception] = []

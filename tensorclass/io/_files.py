@@ -36,11 +36,10 @@ class TensorDictFuture:
     Args:
         work: what gives the container.
 
-    >>> import tempfile, torch
+    >>> import torch
     >>> from tensorclass import TensorDict
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     future = TensorDict(a=torch.arange(3)).memmap(folder, num_threads=2, return_early=True)
-    ...     future.result()["a"]
+    >>> future = TensorDict(a=torch.arange(3)).memmap("data", num_threads=2, return_early=True)
+    >>> future.result()["a"]
     MemoryMappedTensor([0, 1, 2])
     """
 
@@ -89,12 +88,11 @@ def save(
         UnsupportedOperationError: for an entry that can't be stored; names the field.
         OSError: with the path; the old file is untouched.
 
-    >>> import tempfile, torch
+    >>> import torch
     >>> from tensorclass import TensorDict, load, save
     >>> data = TensorDict(a=torch.arange(3), b={"c": torch.ones(3, 2)}, batch_size=[3])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = save(data, f"{folder}/data.safetensors")
-    ...     load(f"{folder}/data.safetensors")["b", "c"].shape
+    >>> _ = save(data, "data.safetensors")
+    >>> load("data.safetensors")["b", "c"].shape
     torch.Size([3, 2])
     """
     if not isinstance(data, TensorCollection):
@@ -201,11 +199,10 @@ def load(
         MissingKeyError: when there is nothing under the key.
         OSError: with the path, also for links, FIFOs and devices.
 
-    >>> import tempfile, torch
+    >>> import torch
     >>> from tensorclass import TensorDict, load
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = TensorDict(a=torch.arange(3), b={"c": torch.ones(3)}, batch_size=[3]).save(folder)
-    ...     load(folder, mmap=False)["a"], load(folder, subpath="b")["c"]
+    >>> _ = TensorDict(a=torch.arange(3), b={"c": torch.ones(3)}, batch_size=[3]).save("data")
+    >>> load("data", mmap=False)["a"], load("data", subpath="b")["c"]
     (tensor([0, 1, 2]), tensor([1., 1., 1.]))
     """
     if mode not in (None, "r", "r+"):

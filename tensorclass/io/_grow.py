@@ -221,12 +221,11 @@ def append_memmap(prefix: StrPath, rows: TensorCollection, *, allow_pickle: bool
         StructureError: for rows that do not fit, and for something that is not such a folder; the folder is untouched.
         OSError: with the path.
 
-    >>> import tempfile, torch
+    >>> import torch
     >>> from tensorclass import TensorDict, append_memmap, load
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = TensorDict(a=torch.zeros(3), batch_size=[3]).save(folder)
-    ...     append_memmap(folder, TensorDict(a=torch.ones(2), batch_size=[2]))
-    ...     load(folder)["a"]
+    >>> _ = TensorDict(a=torch.zeros(3), batch_size=[3]).save("data")
+    >>> append_memmap("data", TensorDict(a=torch.ones(2), batch_size=[2]))
+    >>> load("data")["a"]
     tensor([0., 0., 0., 1., 1.])
     """
     if not isinstance(rows, TensorCollection):

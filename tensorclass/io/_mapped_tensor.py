@@ -52,12 +52,11 @@ class MemoryMappedTensor(Tensor):
         device: "cpu" or None.
         filename: the file to copy a tensor to.
 
-    >>> import tempfile, torch
+    >>> import torch
     >>> from tensorclass import MemoryMappedTensor
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     x = MemoryMappedTensor.from_tensor(torch.arange(4.0), filename=f"{folder}/x.memmap")
-    ...     x[0] = 10.0
-    ...     MemoryMappedTensor.from_filename(f"{folder}/x.memmap", torch.float32, (4,))
+    >>> x = MemoryMappedTensor.from_tensor(torch.arange(4.0), filename="x.memmap")
+    >>> x[0] = 10.0
+    >>> MemoryMappedTensor.from_filename("x.memmap", torch.float32, (4,))
     MemoryMappedTensor([10.,  1.,  2.,  3.])
     >>> type(MemoryMappedTensor.zeros(2, 3)[0]).__name__, type(x + 1).__name__
     ('MemoryMappedTensor', 'Tensor')

@@ -54,12 +54,11 @@ def memmap(
         UnsupportedOperationError: for an entry that can't be stored; names the field.
         OSError: with the path; the old file is untouched.
 
-    >>> import tempfile, torch
+    >>> import torch
     >>> from tensorclass import TensorDict, load, memmap
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     mapped = memmap(TensorDict(a=torch.zeros(3), batch_size=[3]), folder)
-    ...     mapped["a"][1] = 5.0
-    ...     mapped.is_memmap(), load(folder)["a"]
+    >>> mapped = memmap(TensorDict(a=torch.zeros(3), batch_size=[3]), "data")
+    >>> mapped["a"][1] = 5.0
+    >>> mapped.is_memmap(), load("data")["a"]
     (True, tensor([0., 5., 0.]))
     """
     return _made(data, prefix, archive, existsok, copy_existing, return_early and num_threads > 1, False, compression)
@@ -215,12 +214,11 @@ def load_memmap(
         FileFormatError: for a file that is damaged, foreign or newer.
         OSError: with the path.
 
-    >>> import tempfile, torch
+    >>> import torch
     >>> from tensorclass import TensorDict, load_memmap
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = TensorDict(a=torch.zeros(3), b={"c": torch.ones(2)}).save(folder)
-    ...     _ = load_memmap(folder)["a"].fill_(7)
-    ...     load_memmap(folder)["a"], load_memmap(f"{folder}/b")["c"]
+    >>> _ = TensorDict(a=torch.zeros(3), b={"c": torch.ones(2)}).save("data")
+    >>> _ = load_memmap("data")["a"].fill_(7)
+    >>> load_memmap("data")["a"], load_memmap("data/b")["c"]
     (MemoryMappedTensor([7., 7., 7.]), MemoryMappedTensor([1., 1.]))
     """
     if mode not in (None, "r", "r+"):
@@ -363,13 +361,10 @@ def from_consolidated(filename: StrPath, cls: Any = None) -> Any:
         FileFormatError: for a damaged file.
         OSError: with the path.
 
-    >>> import tempfile, torch
-    >>> from pathlib import Path
+    >>> import torch
     >>> from tensorclass import TensorDict, from_consolidated
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "block")
-    ...     _ = TensorDict(a=torch.arange(3)).consolidate(path)
-    ...     from_consolidated(path)["a"].tolist()
+    >>> _ = TensorDict(a=torch.arange(3)).consolidate("block")
+    >>> from_consolidated("block")["a"].tolist()
     [0, 1, 2]
     """
     return load_memmap(filename, mode="r", cls=cls)

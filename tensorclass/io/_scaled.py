@@ -48,17 +48,16 @@ class Scaled:
             WorkerError: when the workers of a task died time after time; names the rows.
             Exception: what the function raised, with the rows. Committed rows stay.
 
-        >>> import tempfile, torch
+        >>> import torch
         >>> from torch import Tensor
         >>> from tensorclass import TensorClass, TensorClassDataset
         >>> from tensorclass.typing import Float32
         >>> class Point(TensorClass):
         ...     x: Float32[Tensor, ""]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with TensorClassDataset.create(f"{folder}/a", Point) as writer:
-        ...         writer.append(Point(torch.arange(4.0)))
-        ...     data = TensorClassDataset(f"{folder}/a", Point)
-        ...     data.map(lambda batch: batch * 2, out=f"{folder}/b", cls=Point, engine="threads")[:].x
+        >>> with TensorClassDataset.create("a", Point) as writer:
+        ...     writer.append(Point(torch.arange(4.0)))
+        >>> data = TensorClassDataset("a", Point)
+        >>> data.map(lambda batch: batch * 2, out="b", cls=Point, engine="threads")[:].x
         tensor([0., 2., 4., 6.])
         """
         return scaling().map_rows(

@@ -115,12 +115,11 @@ class TableOps(BridgeOps):
         Raises:
             SchemaError: where an untyped container nests, without `separator`.
 
-        >>> import tempfile, torch
+        >>> import torch
         >>> from pathlib import Path
         >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     TensorDict(a=torch.arange(2), b=torch.eye(2), batch_size=[2]).to_csv(Path(folder, "a.csv"))
-        ...     Path(folder, "a.csv").read_text().splitlines()
+        >>> TensorDict(a=torch.arange(2), b=torch.eye(2), batch_size=[2]).to_csv("a.csv")
+        >>> Path("a.csv").read_text().splitlines()
         ['a,b', '0,"[1.0,0.0]"', '1,"[0.0,1.0]"']
         """
         tables().write_csv([self], path, separator, delimiter)
@@ -129,13 +128,10 @@ class TableOps(BridgeOps):
     def from_csv(cls, path: StrPath, **options: Any) -> Self:
         """A batch with a row for each line of a CSV file; see `tensorclass.from_csv`.
 
-        >>> import tempfile, torch
-        >>> from pathlib import Path
+        >>> import torch
         >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "a.csv")
-        ...     TensorDict(a=torch.arange(2), batch_size=[2]).to_csv(path)
-        ...     TensorDict.from_csv(path)["a"]
+        >>> TensorDict(a=torch.arange(2), batch_size=[2]).to_csv("a.csv")
+        >>> TensorDict.from_csv("a.csv")["a"]
         tensor([0, 1])
         """
         return tables().read("csv", cls, path, **options)  # type: ignore[no-any-return]  # of this class
@@ -151,13 +147,12 @@ class TableOps(BridgeOps):
         Raises:
             UnsupportedOperationError: for values that JSON can't hold; names the field.
 
-        >>> import tempfile, torch
+        >>> import torch
         >>> from pathlib import Path
         >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "a.jsonl")
-        ...     TensorDict(a=torch.arange(2), batch_size=[2]).to_json(path, lines=True)
-        ...     path.read_text().splitlines()
+        >>> path = Path("a.jsonl")
+        >>> TensorDict(a=torch.arange(2), batch_size=[2]).to_json(path, lines=True)
+        >>> path.read_text().splitlines()
         ['{"a":0}', '{"a":1}']
         """
         (tables().write_lines if lines else tables().write_records)([self], path, separator)
@@ -166,13 +161,11 @@ class TableOps(BridgeOps):
     def from_json(cls, *args: Any, **kwargs: Any) -> Self:
         """A batch with a row for each object of a JSON file; takes what `tensorclass.from_json` takes.
 
-        >>> import tempfile
         >>> from pathlib import Path
         >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "a.json")
-        ...     _ = path.write_text('[{"a": 1}, {"a": 2}]')
-        ...     TensorDict.from_json(path)["a"]
+        >>> path = Path("a.json")
+        >>> _ = path.write_text('[{"a": 1}, {"a": 2}]')
+        >>> TensorDict.from_json(path)["a"]
         tensor([1, 2])
         """
         return tables().read("json", cls, *args, **kwargs)  # type: ignore[no-any-return]  # of this class
@@ -185,13 +178,10 @@ class TableOps(BridgeOps):
             separator: joins the names of nested entries; they are structs without it.
             kwargs: as `pyarrow.parquet.ParquetWriter` takes them, and `row_group_size`.
 
-        >>> import tempfile, torch
-        >>> from pathlib import Path
+        >>> import torch
         >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "a.parquet")
-        ...     TensorDict(a=torch.arange(2), batch_size=[2]).to_parquet(path)
-        ...     TensorDict.from_parquet(path)["a"]
+        >>> TensorDict(a=torch.arange(2), batch_size=[2]).to_parquet("a.parquet")
+        >>> TensorDict.from_parquet("a.parquet")["a"]
         tensor([0, 1])
         """
         tables().write_parquet([self], path, separator=separator, **kwargs)
@@ -200,11 +190,10 @@ class TableOps(BridgeOps):
     def from_parquet(cls, path: StrPath, **options: Any) -> Self:
         """A batch with a row for each row of a Parquet file; see `tensorclass.from_parquet`.
 
-        >>> import tempfile, torch
+        >>> import torch
         >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     TensorDict(a=torch.zeros(2, 3), batch_size=[2]).to_parquet(f"{folder}/data.parquet")
-        ...     TensorDict.from_parquet(f"{folder}/data.parquet")["a"].shape
+        >>> TensorDict(a=torch.zeros(2, 3), batch_size=[2]).to_parquet("data.parquet")
+        >>> TensorDict.from_parquet("data.parquet")["a"].shape
         torch.Size([2, 3])
         """
         return tables().read("parquet", cls, path, **options)  # type: ignore[no-any-return]  # of this class
@@ -237,11 +226,10 @@ class TableOps(BridgeOps):
             filename: the file.
             kwargs: as `h5py.Group.create_dataset` takes them: `compression="gzip"`.
 
-        >>> import tempfile, torch
+        >>> import torch
         >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with TensorDict(a=torch.arange(3), batch_size=[3]).to_h5(f"{folder}/data.h5") as stored:
-        ...         stored[1:]["a"]
+        >>> with TensorDict(a=torch.arange(3), batch_size=[3]).to_h5("data.h5") as stored:
+        ...     stored[1:]["a"]
         tensor([1, 2])
         """
         return tables().PersistentTensorDict.create(self, filename, "h5", **kwargs)
@@ -252,13 +240,10 @@ class TableOps(BridgeOps):
 
         See `tensorclass.from_h5`.
 
-        >>> import tempfile, torch
-        >>> from pathlib import Path
+        >>> import torch
         >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "a.h5")
-        ...     _ = TensorDict(a=torch.arange(2), batch_size=[2]).to_h5(path)
-        ...     TensorDict.from_h5(path)["a"]
+        >>> _ = TensorDict(a=torch.arange(2), batch_size=[2]).to_h5("a.h5")
+        >>> TensorDict.from_h5("a.h5")["a"]
         tensor([0, 1])
         """
         return tables().typed(cls, tables().from_h5(filename, **options))
@@ -271,11 +256,9 @@ class TableOps(BridgeOps):
             allow_pickle: nothing is pickled; accepted for compatibility.
             kwargs: as `zarr.Group.create_array` takes them; `chunks` are those of the leading dims.
 
-        >>> import tempfile, torch
-        >>> from pathlib import Path
+        >>> import torch
         >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     TensorDict(a=torch.arange(2), batch_size=[2]).to_zarr(Path(folder, "a.zarr"))["a"]
+        >>> TensorDict(a=torch.arange(2), batch_size=[2]).to_zarr("a.zarr")["a"]
         tensor([0, 1])
         """
         return tables().PersistentTensorDict.create(self, filename, "zarr", **kwargs)
@@ -284,13 +267,10 @@ class TableOps(BridgeOps):
     def from_zarr(cls, filename: Any, **options: Any) -> Any:
         """Open a zarr group as `from_h5` opens a file; see `tensorclass.from_zarr`.
 
-        >>> import tempfile, torch
-        >>> from pathlib import Path
+        >>> import torch
         >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "a.zarr")
-        ...     _ = TensorDict(a=torch.arange(2), batch_size=[2]).to_zarr(path)
-        ...     TensorDict.from_zarr(path)["a"]
+        >>> _ = TensorDict(a=torch.arange(2), batch_size=[2]).to_zarr("a.zarr")
+        >>> TensorDict.from_zarr("a.zarr")["a"]
         tensor([0, 1])
         """
         return tables().typed(cls, tables().from_zarr(filename, **options))

@@ -154,14 +154,12 @@ def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = 
         SchemaError: for rows that do not fit the class.
         OSError: with the path.
 
-    >>> import tempfile, torch
-    >>> from pathlib import Path
+    >>> import torch
     >>> from tensorclass import TensorDict, convert, from_parquet
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     source, target = Path(folder, "a.csv"), Path(folder, "a.parquet")
-    ...     TensorDict(a=torch.arange(2), batch_size=[2]).to_csv(source)
-    ...     convert(source, target)
-    ...     from_parquet(target)["a"]
+    >>> source, target = "a.csv", "a.parquet"
+    >>> TensorDict(a=torch.arange(2), batch_size=[2]).to_csv(source)
+    >>> convert(source, target)
+    >>> from_parquet(target)["a"]
     tensor([0, 1])
     """
     here, there = os.path.abspath(text_of(source)), os.path.abspath(text_of(target))

@@ -55,11 +55,10 @@ def from_csv(
             number where one is declared; names the line.
         SchemaError: for columns that do not fit the class.
 
-    >>> import tempfile, torch
+    >>> import torch
     >>> from tensorclass import TensorDict, from_csv
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     TensorDict(a=torch.arange(2), b=torch.ones(2, 2), batch_size=[2]).to_csv(f"{folder}/data.csv")
-    ...     from_csv(f"{folder}/data.csv")["b"]
+    >>> TensorDict(a=torch.arange(2), b=torch.ones(2, 2), batch_size=[2]).to_csv("data.csv")
+    >>> from_csv("data.csv")["b"]
     tensor([[1., 1.],
             [1., 1.]], dtype=torch.float64)
     """
@@ -83,13 +82,10 @@ def from_json(
         FileFormatError: for text that is not JSON; names the line.
         SchemaError: for columns that do not fit the class.
 
-    >>> import tempfile, torch
-    >>> from pathlib import Path
+    >>> import torch
     >>> from tensorclass import TensorDict, from_json
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "a.jsonl")
-    ...     TensorDict(a=torch.arange(2), batch_size=[2]).to_json(path, lines=True)
-    ...     from_json(path, lines=True)["a"]
+    >>> TensorDict(a=torch.arange(2), batch_size=[2]).to_json("a.jsonl", lines=True)
+    >>> from_json("a.jsonl", lines=True)["a"]
     tensor([0, 1])
     """
     cls = TensorDict if cls is None else cls
@@ -115,13 +111,10 @@ def from_parquet(
         FileFormatError: for a file that is not Parquet, and a column that is not there.
         SchemaError: for columns that do not fit the class.
 
-    >>> import tempfile, torch
-    >>> from pathlib import Path
+    >>> import torch
     >>> from tensorclass import TensorDict, from_parquet
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "a.parquet")
-    ...     TensorDict(a=torch.arange(2), b=torch.eye(2), batch_size=[2]).to_parquet(path)
-    ...     from_parquet(path, columns=["b"])["b"]
+    >>> TensorDict(a=torch.arange(2), b=torch.eye(2), batch_size=[2]).to_parquet("a.parquet")
+    >>> from_parquet("a.parquet", columns=["b"])["b"]
     tensor([[1., 0.],
             [0., 1.]])
     """
@@ -131,11 +124,10 @@ def from_parquet(
 def to_safetensors(data: Any, path: StrPath) -> None:
     """Write a container to a safetensors file, as `save` does.
 
-    >>> import tempfile, torch
+    >>> import torch
     >>> from tensorclass import TensorDict, from_safetensors, to_safetensors
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     to_safetensors(TensorDict(a={"b": torch.ones(2)}), f"{folder}/data.safetensors")
-    ...     from_safetensors(f"{folder}/data.safetensors")["a", "b"]
+    >>> to_safetensors(TensorDict(a={"b": torch.ones(2)}), "data.safetensors")
+    >>> from_safetensors("data.safetensors")["a", "b"]
     tensor([1., 1.])
     """
     save(data, path, archive=True)
@@ -144,14 +136,11 @@ def to_safetensors(data: Any, path: StrPath) -> None:
 def from_safetensors(path: StrPath, *, device: Device = None) -> Any:
     """A container from a safetensors file, also of others, whose names nest by dots; in memory, as `load` reads it.
 
-    >>> import tempfile, torch
-    >>> from pathlib import Path
+    >>> import torch
     >>> from safetensors.torch import save_file
     >>> from tensorclass import from_safetensors
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "weights.safetensors")
-    ...     save_file({"layer.weight": torch.ones(2)}, path)
-    ...     from_safetensors(path)["layer", "weight"]
+    >>> save_file({"layer.weight": torch.ones(2)}, "weights.safetensors")
+    >>> from_safetensors("weights.safetensors")["layer", "weight"]
     tensor([1., 1.])
     """
     return load(path, device, mmap=False)
@@ -172,13 +161,10 @@ def from_h5(
         batch_size: the batch size; by default what is stored, or what all entries share.
         non_tensor_as_stack: read text of others with the batch shape as one object for each element.
 
-    >>> import tempfile, torch
-    >>> from pathlib import Path
+    >>> import torch
     >>> from tensorclass import TensorDict, from_h5
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "a.h5")
-    ...     _ = TensorDict(a=torch.arange(2), batch_size=[2]).to_h5(path)
-    ...     from_h5(path)["a"]
+    >>> _ = TensorDict(a=torch.arange(2), batch_size=[2]).to_h5("a.h5")
+    >>> from_h5("a.h5")["a"]
     tensor([0, 1])
     """
     return _opened(h5_file, "h5", mode, auto_batch_size, batch_dims, batch_size, non_tensor_as_stack)
@@ -191,13 +177,10 @@ def from_zarr(
 ) -> PersistentTensorDict:  # fmt: skip
     """Open a zarr group as a container; the arguments are those of `from_h5`, nothing is ever unpickled.
 
-    >>> import tempfile, torch
-    >>> from pathlib import Path
+    >>> import torch
     >>> from tensorclass import TensorDict, from_zarr
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "a.zarr")
-    ...     _ = TensorDict(a=torch.arange(2), batch_size=[2]).to_zarr(path)
-    ...     from_zarr(path)["a"]
+    >>> _ = TensorDict(a=torch.arange(2), batch_size=[2]).to_zarr("a.zarr")
+    >>> from_zarr("a.zarr")["a"]
     tensor([0, 1])
     """
     return _opened(zarr_file, "zarr", mode, auto_batch_size, batch_dims, batch_size, non_tensor_as_stack)

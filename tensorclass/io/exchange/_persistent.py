@@ -76,13 +76,12 @@ class PersistentTensorDict(TensorDictBase):
         BatchSizeError: for a batch size that does not fit.
         UnsupportedOperationError: for writes to a store that is opened with mode "r".
 
-    >>> import tempfile, torch
+    >>> import torch
     >>> from tensorclass import PersistentTensorDict
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with PersistentTensorDict(filename=f"{folder}/data.h5", batch_size=[3], mode="w") as data:
-    ...         data["a", "b"] = torch.zeros(3, 4)
-    ...         data[1] = {"a": {"b": torch.ones(4)}}
-    ...         data["a", "b"].sum(-1)
+    >>> with PersistentTensorDict(filename="data.h5", batch_size=[3], mode="w") as data:
+    ...     data["a", "b"] = torch.zeros(3, 4)
+    ...     data[1] = {"a": {"b": torch.ones(4)}}
+    ...     data["a", "b"].sum(-1)
     tensor([0., 4., 0.])
     """
 

@@ -189,16 +189,8 @@ class TensorClassModule(Hooked, Generic[Batch]):
     def in_fields(self) -> tuple[Any, ...]:
         """The references that are read.
 
-        >>> from torch import Tensor, nn
-        >>> from tensorclass import TensorClass
-        >>> from tensorclass.nn import TensorClassModule
-        >>> from tensorclass.typing import Float32
-        >>> class Row(TensorClass):
-        ...     x: Float32[Tensor, "3"]
-        ...     y: Float32[Tensor, "4"]
-        >>> layer = TensorClassModule(nn.Linear(3, 4), in_fields=Row.x, out_fields=Row.y)
-        >>> layer.in_fields
-        (Row.x: Float32["3"],)
+        >>> encoder.in_fields
+        (Image.pixels: Float32["64"],)
         """
         return tuple(slot.ref for slot in self._reads)
 
@@ -206,16 +198,8 @@ class TensorClassModule(Hooked, Generic[Batch]):
     def out_fields(self) -> tuple[Any, ...]:
         """The references that are written; None where an output is dropped.
 
-        >>> from torch import Tensor, nn
-        >>> from tensorclass import TensorClass
-        >>> from tensorclass.nn import TensorClassModule
-        >>> from tensorclass.typing import Float32
-        >>> class Row(TensorClass):
-        ...     x: Float32[Tensor, "3"]
-        ...     y: Float32[Tensor, "4"]
-        >>> layer = TensorClassModule(nn.Linear(3, 4), in_fields=Row.x, out_fields=Row.y)
-        >>> layer.out_fields
-        (Row.y: Float32["4"],)
+        >>> encoder.out_fields
+        (Hidden.h: Float32["8"],)
         """
         return tuple(None if slot is None else slot.ref for slot in self._writes)
 
@@ -225,17 +209,12 @@ class TensorClassModule(Hooked, Generic[Batch]):
         Raises:
             BuildError: for a field that the module does not write.
 
-        >>> from torch import Tensor
-        >>> from tensorclass import TensorClass
-        >>> from tensorclass.nn import TensorClassModule
-        >>> from tensorclass.typing import Float32
-        >>> class Row(TensorClass):
-        ...     x: Float32[Tensor, "3"]
+        >>> class Ends(TensorClass):
         ...     low: Float32[Tensor, ""]
         ...     high: Float32[Tensor, ""]
-        >>> ends = TensorClassModule(lambda x: (x.amin(-1), x.amax(-1)), Row.x, (Row.low, Row.high))
-        >>> ends.select_out_fields(Row.high).out_fields
-        (None, Row.high: Float32[""])
+        >>> ends = TensorClassModule(lambda h: (h.amin(-1), h.amax(-1)), Hidden.h, (Ends.low, Ends.high))
+        >>> ends.select_out_fields(Ends.high).out_fields
+        (None, Ends.high: Float32[""])
         """
         wanted = as_slots(fields, "fields")
         unknown = [str(slot) for slot in wanted if slot not in self._declared]
@@ -247,17 +226,8 @@ class TensorClassModule(Hooked, Generic[Batch]):
     def reset_out_fields(self) -> Self:
         """Keep every output again.
 
-        >>> from torch import Tensor
-        >>> from tensorclass import TensorClass
-        >>> from tensorclass.nn import TensorClassModule
-        >>> from tensorclass.typing import Float32
-        >>> class Row(TensorClass):
-        ...     x: Float32[Tensor, "3"]
-        ...     low: Float32[Tensor, ""]
-        ...     high: Float32[Tensor, ""]
-        >>> ends = TensorClassModule(lambda x: (x.amin(-1), x.amax(-1)), Row.x, (Row.low, Row.high))
-        >>> ends.select_out_fields(Row.high).reset_out_fields().out_fields
-        (Row.low: Float32[""], Row.high: Float32[""])
+        >>> encoder.reset_out_fields().out_fields
+        (Hidden.h: Float32["8"],)
         """
         self._writes = self._declared
         return self
