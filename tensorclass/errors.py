@@ -352,7 +352,7 @@ class MissingExtraError(TensorClassError, ImportError):
 
 
 def nearest(name: str, candidates: Iterable[str], alike: float = _ALIKE) -> str | None:
-    """The candidate that a misspelt name most likely means, or None where none is as like it as `alike`.
+    """The candidate that a misspelled name most likely means, or None where none is as like it as `alike`.
 
     >>> nearest("lable", ["image", "label"])
     'label'

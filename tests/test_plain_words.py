@@ -27,6 +27,10 @@ PHRASES = {
     "due": r"\bdue\b",
     "in the place of": r"\bin (?:the|its|their) place\b",
     "alone": r"\balone\b",
+    "misspelt": r"\bmisspelt\b",
+    "what it stands for": r"\bwhat (?:it|they|this|these) stands? for\b",
+    "answered with what": r"\banswered (?:with|by) what\b",
+    "in the mean": r"\bin the mean\b",
 }
 """Phrases by name; the replacement is a verb of the field, `not a`, a noun, or `only`."""
 ALLOWED = {
@@ -113,6 +117,10 @@ def test_docstrings_and_messages_are_plain():
         ("The field due here.", "due"),
         ("A link in the place of a file.", "in the place of"),
         ("The data alone.", "alone"),
+        ("A misspelt name.", "misspelt"),
+        ("Columns are read as what they stand for.", "what it stands for"),
+        ("A wrong name is answered with what to write.", "answered with what"),
+        ("Faster in the mean than before.", "in the mean"),
     ],
 )
 def test_phrases_are_found(text: str, name: str):

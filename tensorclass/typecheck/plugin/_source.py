@@ -58,9 +58,9 @@ class Source:
         self.deleted: set[nodes.Node] = set()
         self.functions: set[nodes.Node] = set()
         self.unpacked: dict[nodes.Context, int] = {}
-        """What a loop goes over, and into how many names it takes each item apart."""
+        """Each value that a loop iterates over, and the number of names that it unpacks each item into."""
         self.early: dict[nodes.Node, nodes.CallExpr] | None = None
-        """What `_early` has found, once it has looked."""
+        """The result of `_early`; None before its first call."""
         self.decorated: dict[nodes.Node, nodes.Decorator] = {}
         self._module = tree.fullname
         self._names: dict[nodes.Context, str] | None = None

@@ -64,7 +64,7 @@ class SourceFile:
         self.classes = {node.name: node for node in _flat(self.tree.body) if isinstance(node, ast.ClassDef)}
 
     def imported(self, body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
-        """The names that imports bind, with what they stand for."""
+        """The names that imports bind, each with the object that it refers to."""
         for node in _flat(body):
             if isinstance(node, ast.Import):
                 for alias in node.names:
