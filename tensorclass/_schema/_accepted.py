@@ -1,6 +1,6 @@
-"""What a class accepts besides its types: constraints, validators, conversions, former names; and what changes do.
+"""Rules of a class besides its types: constraints, validators, conversions, former names; and the effect of changes.
 
-Everything is compared as it is in a saved schema, so that a class and its saved form are the same.
+A class and its saved schema must compare as equal, so all rules are compared in their saved form.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ADDRESS = re.compile(r"<function (?:.*\.)?(\w+|<lambda>) at 0x\w+>")
 
 @dataclasses.dataclass(frozen=True)
 class OtherConstraint(BaseMetadata):
-    """Stands for a constraint that is known by its text only, in a schema that was read from a dict."""
+    """A constraint of a schema that was read from a dict, where only the text of the constraint is known."""
 
     text: str
 
@@ -43,7 +43,7 @@ class OtherConstraint(BaseMetadata):
 
 
 def constraint_rows(metadata: Iterable[Any]) -> list[dict[str, Any]]:
-    """The constraints among the metadata of a field as plain JSON types."""
+    """Extract the constraints from the metadata of a field, as plain JSON types."""
     return [_row(mark) for mark in flatten(metadata) if isinstance(mark, BaseMetadata)]
 
 
@@ -55,7 +55,7 @@ def _row(mark: Any) -> dict[str, Any]:
 
 
 def read_constraints(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:
-    """The metadata that `constraint_rows` wrote."""
+    """Read the constraints that `constraint_rows` wrote."""
     marks = [MARKS.get(key, OtherConstraint)(value) for row in rows for key, value in row.items()]
     return tuple(marks)
 
@@ -69,7 +69,7 @@ def validator_names(spec: FieldSpec) -> list[str]:
 
 
 class Difference(NamedTuple):
-    """One aspect in which two declarations differ, as texts, and what that does to data of the old one."""
+    """One aspect in which two declarations differ: the old and the new text, and the effect on data of the old one."""
 
     aspect: str
     old: str
@@ -78,7 +78,7 @@ class Difference(NamedTuple):
 
 
 def field_differences(old: FieldSpec, new: FieldSpec, before: Schema, after: Schema) -> Iterator[Difference]:
-    """How two declarations of one field differ in what they accept, beyond type, shape and default."""
+    """The differences in what two declarations of a field accept, besides type, shape and default."""
     one, other = constraint_rows(old.metadata), constraint_rows(new.metadata)
     if one != other:
         held = one if _is_checked(old, before) else [], other if _is_checked(new, after) else []
@@ -97,7 +97,7 @@ def field_differences(old: FieldSpec, new: FieldSpec, before: Schema, after: Sch
 
 
 def class_differences(old: Schema, new: Schema) -> Iterator[Difference]:
-    """How two classes differ in what they accept: options, checks of their own, what they leave out."""
+    """The differences between two classes in the data that they accept: options, validators, removed fields."""
     one, other = old.policy, new.policy
     levels = one.get("validate", "schema"), other.get("validate", "schema")
     if levels[0] != levels[1]:
@@ -117,7 +117,7 @@ def _validators(old: list[str], new: list[str]) -> Iterator[Difference]:
 
 
 def _level_effect(old: Schema, new: Schema, before: str, after: str) -> Effect:
-    """Of another `validate=`: between "schema" and "values" lie the constraints on tensors."""
+    """The effect of a change of `validate=`. Only "values" enforces constraints on tensors."""
     if "off" in (before, after):
         return "widening" if after == "off" else "breaking"
     strict, other = (new, old) if after == "values" else (old, new)
@@ -129,13 +129,13 @@ def _level_effect(old: Schema, new: Schema, before: str, after: str) -> Effect:
 
 
 def _step(order: tuple[str, ...], before: str, after: str) -> Effect:
-    """Of another place in an order from what accepts least; values of the declared type are accepted everywhere."""
+    """The effect of a change along `order`, strictest first; every level accepts values of the declared type."""
     change = order.index(after) - order.index(before)
     return "widening" if change > 0 else "may break" if change else "compatible"
 
 
 def _is_checked(spec: FieldSpec, schema: Schema) -> bool:
-    """Whether the constraints of a field are held."""
+    """Whether the class enforces the constraints of a field."""
     level = schema.policy.get("validate", "schema")
     return bool(level == "values" or (level == "schema" and spec.spec is None))
 
@@ -158,7 +158,7 @@ def _bounds_effect(old: list[dict[str, Any]], new: list[dict[str, Any]], whole: 
 
 
 class _Bounds(NamedTuple):
-    """Constraints as limits; the second number of a limit says that it is itself left out."""
+    """Constraints as limits. The second number of a limit is not 0 if the limit itself is excluded."""
 
     low: tuple[float, int]
     high: tuple[float, int]
@@ -169,7 +169,7 @@ class _Bounds(NamedTuple):
 
     @classmethod
     def of(cls, rows: list[dict[str, Any]], whole: bool) -> _Bounds:
-        """The limits together; for whole numbers `> 0` is `>= 1`."""
+        """Combine constraints into limits; for whole numbers `> 0` is `>= 1`."""
         found: dict[str, list[Any]] = {key: [row[key] for row in rows if key in row] for key in (*MARKS, "text")}
         low = [*((x, 0) for x in found["ge"]), *((x, 1) for x in found["gt"])]
         high = [*((x, 0) for x in found["le"]), *((x, -1) for x in found["lt"])]
@@ -182,7 +182,7 @@ class _Bounds(NamedTuple):
         )  # fmt: skip
 
     def is_within(self, other: _Bounds) -> bool:
-        """Whether what meets these limits meets the others."""
+        """Whether every value within these limits is within the others."""
         inside = self.low >= other.low and self.high <= other.high
         sized = self.shortest >= other.shortest and self.longest <= other.longest
         return inside and sized and all(any(_divides(step, own) for own in self.steps) for step in other.steps)

@@ -59,7 +59,7 @@ def evolution_problems(schema: Schema, removed: Iterable[tuple[str, str]]) -> It
         for name in spec.renamed_from:
             what = f"renamed_from={name!r}"
             if name in schema:
-                yield Problem(spec.name, str(spec), what, f"`{name}` is a field today, and data means that one")
+                yield Problem(spec.name, str(spec), what, f"`{name}` is also a current field; drop it here")
             elif name in owners:
                 yield Problem(spec.name, str(spec), what, f"`{owners[name]}` was renamed from it already")
             elif name in gone:

@@ -1,9 +1,9 @@
-"""Tensors as JSON and back: base64 of the bytes with dtype and shape, or nested lists. Input is not trusted.
+"""Read and write tensors as JSON: base64 of the bytes with dtype and shape, or nested lists. Input is not trusted.
 
-An object has the keys `dtype`, `shape` and `data`; `data` is base64 of the little-endian bytes, or lists. Lists
-by themselves stand for a tensor whose dtype the declaration says. nan and infinities are the strings "NaN",
-"Infinity", "-Infinity", a complex number is the list of its parts. Sizes are compared with what the text
-holds before anything is allocated.
+An object has the keys `dtype`, `shape` and `data`; `data` is base64 of the little-endian bytes, or lists. Plain
+lists represent a tensor whose dtype is declared. nan and infinities are the strings "NaN", "Infinity" and
+"-Infinity"; a complex number is the list of its parts. The reader compares sizes with the length of the data
+before it allocates anything.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MAX_RANK = 64
 
 
 def is_tensor_object(value: object) -> bool:
-    """Whether a JSON value is an object that stands for a tensor."""
+    """Whether a JSON value is an object that represents a tensor."""
     return isinstance(value, dict) and value.keys() == OBJECT
 
 
@@ -52,7 +52,7 @@ def is_tensor_object(value: object) -> bool:
 
 
 def encode(value: Tensor) -> dict[str, Any]:
-    """A tensor, on any device, as an object with base64 of its bytes."""
+    """Write a tensor, on any device, as an object with base64 of its bytes."""
     try:
         array: Any = value.numpy()
         shape, data = array.shape, b2a_base64(array, newline=False)
@@ -75,7 +75,7 @@ def _array_of(value: Tensor) -> np.ndarray[Any, Any]:
 
 
 def encode_lists(value: Tensor, family: DTypeFamily | None) -> Any:
-    """A tensor, on any device, as nested lists: only lists where a reader takes the dtype from the declared family."""
+    """Write a tensor as nested lists, or as an object if readers could not infer its dtype from lists."""
     dtype = value.dtype
     numbers = _array_of(value if dtype in NUMPY else _widened(value))
     kind = numbers.dtype.kind
@@ -97,7 +97,7 @@ def _widened(value: Tensor) -> Tensor:
 
 @cache
 def _lists_of(kind: str, depth: int) -> type[list[Any]]:
-    """Lists that pydantic writes without asking for the type of every number."""
+    """A list type that pydantic writes without inspecting the type of every number."""
     schema: Any = LEAVES[kind]
     for _ in range(depth):
         schema = core_schema.list_schema(schema)
@@ -105,7 +105,7 @@ def _lists_of(kind: str, depth: int) -> type[list[Any]]:
 
 
 def _all_finite(numbers: np.ndarray[Any, Any]) -> bool:
-    """Whether no number is nan or infinite; the high byte of most that are finite says so."""
+    """Whether no number is nan or infinite; for most finite numbers the high byte is proof enough."""
     size = numbers.itemsize
     if size > 2:
         high = numbers.tobytes()[size - 1 if sys.byteorder == "little" else 0 :: size]
@@ -115,17 +115,17 @@ def _all_finite(numbers: np.ndarray[Any, Any]) -> bool:
 
 
 def _implied(family: DTypeFamily, kind: str) -> torch.dtype:
-    """The dtype that a reader of lists takes."""
+    """The dtype that a reader infers for lists."""
     return torch_dtype_for(family, SAMPLES[kind]) or natural(kind)
 
 
 def natural(kind: str) -> torch.dtype:
-    """The dtype of numbers in lists where any is declared."""
+    """The dtype of numbers in lists if any dtype is declared."""
     return torch.bool if kind == "b" else torch.get_default_dtype() if kind == "f" else torch.int64
 
 
 def spell(data: Any) -> Any:
-    """Nested lists with nan and infinities as words."""
+    """Replace nan and infinities in nested lists by their strings."""
     if isinstance(data, list):
         return [spell(part) for part in data]
     if not isinstance(data, float) or math.isfinite(data):
@@ -137,26 +137,26 @@ def spell(data: Any) -> Any:
 
 
 def decode(value: Any, family: DTypeFamily, cast: bool = False, json: bool = False) -> Tensor:
-    """The tensor that a JSON value stands for.
+    """Read a tensor from a JSON value.
 
     Args:
         value: An object with `dtype`, `shape` and `data`, nested lists, or a number.
-        family: The declared dtypes, which lists take; an object keeps its own dtype.
-        cast: Convert numbers of lists, and only of lists, also where that changes them.
-        json: Whether the value was read from JSON text, in which nan and infinities are words: a number that is
-            infinite was larger than a float.
+        family: The declared dtypes, for lists; an object has its own dtype.
+        cast: Convert numbers in lists even if that changes them. Objects are not cast.
+        json: Whether the value was read from JSON text. There nan and infinities are strings, so an infinite number
+            means that it was too large for a float.
 
     Raises:
-        Inexact: when it stands for none; the text says why.
+        Inexact: when the value is not a tensor; the text says why.
     """
     return from_object(value, json) if isinstance(value, dict) else _from_lists(value, family, cast, json)
 
 
 def from_object(value: dict[Any, Any], json: bool = False) -> Tensor:
-    """The tensor of an object with `dtype`, `shape` and `data`.
+    """Read a tensor from an object with `dtype`, `shape` and `data`.
 
     Raises:
-        Inexact: when it stands for none.
+        Inexact: when the object is not a tensor.
     """
     try:
         shape = value["shape"]
@@ -208,7 +208,7 @@ def _wrong_object(value: dict[Any, Any]) -> str:
     if value.keys() != OBJECT:
         return "a tensor is lists, or an object with exactly the keys dtype, shape and data"
     if not isinstance(value["dtype"], str) or value["dtype"] not in DTYPES:
-        return f"the dtype {value['dtype']!r:.40} is none of {', '.join(DTYPES)}"
+        return f"the dtype {value['dtype']!r:.40} is not one of {', '.join(DTYPES)}"
     return f"the shape is a list of at most {MAX_RANK} numbers from 0, got {value['shape']!r:.60}"
 
 
@@ -261,7 +261,7 @@ def _from_lists(value: Any, family: DTypeFamily, cast: bool, json: bool) -> Tens
 
 @np.errstate(over="ignore")
 def _rounded(array: np.ndarray[Any, Any], dtype: np.dtype[Any], cast: bool) -> np.ndarray[Any, Any]:
-    """Numbers as floats: a float is a decimal that the dtype rounds, as long as it stays finite."""
+    """Convert numbers to floats. Rounding to the dtype is allowed, as long as finite numbers stay finite."""
     found = array.astype(dtype, copy=False)
     if not cast and not _all_finite(found):
         _refuse(array, np.isfinite(found) != np.isfinite(array), dtype.name)
@@ -269,7 +269,7 @@ def _rounded(array: np.ndarray[Any, Any], dtype: np.dtype[Any], cast: bool) -> n
 
 
 def _refuse(array: np.ndarray[Any, Any], wrong: np.ndarray[Any, Any], name: str) -> None:
-    """Refuse the first of the numbers that a conversion would change."""
+    """Raise an error for the first number that a conversion would change."""
     if wrong.any():
         first = tuple(np.argwhere(wrong)[0].tolist())
         raise Inexact(f"{name} can't hold {array[first].item()!r}{_place(first)}")
@@ -280,7 +280,7 @@ def _place(path: Sequence[int]) -> str:
 
 
 def _array(value: Any) -> np.ndarray[Any, Any]:
-    """Nested lists as an array of numbers or booleans."""
+    """Convert nested lists to an array of numbers or booleans."""
     try:
         array = np.asarray(value)
         if array.dtype.kind == "U" and array.ndim <= MAX_RANK and _spelt(value):
@@ -295,7 +295,7 @@ def _array(value: Any) -> np.ndarray[Any, Any]:
 
 
 def _odd(value: Any) -> str:
-    """What keeps nested lists from being numbers in a shape: the first such entry, with its place."""
+    """Why nested lists are not numbers in a rectangular shape: the first such entry, with its position."""
     shape: list[int] = []
     first = value
     while isinstance(first, list | tuple) and len(shape) < MAX_RANK:
@@ -318,15 +318,15 @@ def _odd(value: Any) -> str:
 
 
 def refuse_literals(value: Any, path: tuple[int, ...] = ()) -> None:
-    """Refuse a float that is not finite in nested lists and objects.
+    """Raise an error for a float in nested lists and objects that is not finite.
 
     Raises:
         Inexact: names its place.
     """
     if isinstance(value, float) and not math.isfinite(value):
         raise Inexact(
-            f"{value!r}{_place(path)} is not a number of JSON: one was too large for a float, or not quoted; nan and "
-            f"infinities are the strings {', '.join(WORDS)}"
+            f"{value!r}{_place(path)} is not a JSON number: it was too large for a float, or was not quoted; write nan "
+            f"and infinities as the strings {', '.join(WORDS)}"
         )
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     for position, part in enumerate(parts):
@@ -342,12 +342,12 @@ def _holds_booleans(value: Any) -> bool:
 
 
 def _spelt(value: Any) -> bool:
-    """Whether the strings in nested lists are words for numbers."""
+    """Whether all strings in nested lists are "NaN", "Infinity" or "-Infinity"."""
     return all(map(_spelt, value)) if isinstance(value, list | tuple) else not isinstance(value, str) or value in WORDS
 
 
 def _whole(value: Any, array: np.ndarray[Any, Any], target: torch.dtype) -> np.ndarray[Any, Any]:
-    """Integers that numpy takes for floats, because floats or still larger integers are among them."""
+    """Restore integers that numpy read as floats because of floats or even larger integers among them."""
     if not array.size or np.abs(array).max() < 2**53:
         return array
     numbers = [int(n) if float(n).is_integer() else n for n in np.asarray(value, dtype=object).reshape(-1).tolist()]

@@ -47,8 +47,8 @@ def from_nesting(
         raise SchemaError.of(cls.__name__, problems)
     if batch_dims is not None and len(found) > batch_dims:
         raise BatchSizeError(
-            f"{cls.__name__}: the declared shapes leave the batch size {list(found)}, which has more than the "
-            f"batch_dims={batch_dims} dims asked for"
+            f"{cls.__name__}: with the declared shapes the batch size is {list(found)}, which has more dims than "
+            f"batch_dims={batch_dims}"
         )
     return run_checks(cls._wrap(new_store(cls, checked, found, device)))
 
@@ -126,6 +126,6 @@ def from_leaf(cls: Any, obj: Any) -> Any:
     if isinstance(obj, TensorCollection):
         return cls.from_tensordict(obj)
     raise StructureError(
-        f"{cls.__name__}.from_any takes what has fields: a mapping, dataclass, tuple, structured array or container, "
-        f"got a {type(obj).__name__}"
+        f"{cls.__name__}.from_any takes a value with fields: a mapping, dataclass, tuple, structured array or "
+        f"container, got a {type(obj).__name__}"
     )

@@ -279,7 +279,7 @@ class _Reader:
             return
         count = math.prod(self._batch(values) if size is None else size)
         if count > FREE and not any(_elements(value) >= count for value in values.values()):
-            hint = f"{count} elements are claimed and no field holds as many; give `{spread[0].name}` for each element"
+            hint = f"no field has the {count} elements of the batch size; give `{spread[0].name}` for each element"
             problem = Problem("batch_size", "the size of the data", str(count), hint)
             raise SchemaError.of(self.cls.__name__, [problem])
 

@@ -32,7 +32,7 @@ def unrelated(one: Any, other: Any, op: str) -> StructureError:
     if again:
         return StructureError(f"{op}: {again}")
     return StructureError(
-        f"{op}: {one.__name__} and {other.__name__} are two classes, and equal field names do not make them one; "
+        f"{op}: {one.__name__} and {other.__name__} are different classes, even if their fields have the same names; "
         f"convert one of them (`{one.__name__}.from_tensordict(other)`), or combine what is untyped: "
         "`batch.to_tensordict()`"
     )

@@ -21,22 +21,20 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "check": Command("_check", "check pipelines; exit status 1 when one is wrong"),
-    "convert": Command(
-        "_convert", "write the rows of one file or folder as another: Parquet, CSV, HDF5, a dataset, ..."
-    ),
+    "convert": Command("_convert", "convert rows between files and folders: Parquet, CSV, HDF5, a dataset, ..."),
     "completion": Command("_completion", "print a script that completes commands and options in bash or zsh"),
     "diff": Command(
         "_diff", "compare two classes, or a class with a saved schema; exit status 1 for a breaking change"
     ),
-    "doctor": Command("_doctor", "say what is installed and set up; exit status 1 when something is wrong"),
-    "explain": Command("_explain", "print what a pipeline holds after every module"),
+    "doctor": Command("_doctor", "list what is installed and set up; exit status 1 when something is wrong"),
+    "explain": Command("_explain", "print the fields that a pipeline holds after every module"),
     "graph": Command("_graph", "draw a pipeline"),
     "inspect": Command(
         "_inspect",
         "print what classes declare: as a table, Markdown, JSON or JSON Schema; or what a file or a dataset holds",
     ),
     "migrate": Command(
-        "_migrate", "rewrite the imports of tensordict and list what is different; exit status 1 when something is"
+        "_migrate", "rewrite imports of tensordict and list the differences; exit status 1 if there are any"
     ),
     "new": Command("_new", "write a class from data"),
     "stubs": Command("_stubs", "write stubs for modules with typed classes, and for torch's functions"),

@@ -69,7 +69,7 @@ def _read(source: str) -> TensorCollection:
     except Exception as error:  # of torch.load, which names what it may not unpickle
         raise CommandError(f"{source} can't be read: {type(error).__name__}: {str(error).splitlines()[0]}") from None
     if not isinstance(found, TensorCollection) or not found._entries():
-        raise CommandError(f"{source} holds a {type(found).__name__}, and no entries that fields could be made of")
+        raise CommandError(f"{source} holds a {type(found).__name__} without entries that could become fields")
     return found
 
 

@@ -29,13 +29,13 @@ def load_pipelines(target: str) -> dict[str, Pipeline]:
             named = {name: value for name, value in members_of(found) if isinstance(value, TensorClassSequential)}
             found = {name: value for name, value in named.items() if name == _first_name(named, value)}
             if not found:
-                raise CommandError(f"{target} has no TensorClassSequential; name what makes one, `{target}:function`")
+                raise CommandError(f"{target} has no TensorClassSequential; name a function, `{target}:function`")
             return found
         name = target.rpartition(":")[2]
         if inspect.isroutine(found) and not inspect.signature(found).parameters:
             found = _called(found, target)
     if not isinstance(found, TensorClassSequential):
-        raise CommandError(f"{target} is a {type(found).__name__}, no TensorClassSequential")
+        raise CommandError(f"{target} is a {type(found).__name__}, not a TensorClassSequential")
     return {name: found}
 
 

@@ -77,7 +77,7 @@ def _run(spec: ModuleSpec, place: str, folder: str, despite: type[Exception] | t
     except SystemExit as stop:
         raise CommandError(f"{place} calls `sys.exit({stop.code!r:.80})` when it is imported") from None
     except despite as error:
-        print(f"tensorclass: {place} stopped, and is shown up to there: {error}", file=sys.stderr)
+        print(f"tensorclass: {place} stopped with an error; the output covers it up to there: {error}", file=sys.stderr)
     finally:
         sys.path.remove(folder)
     return module

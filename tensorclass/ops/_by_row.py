@@ -71,7 +71,7 @@ class RowOps(ConversionOps):
         count = _count(self, "sample")
         if n < 0 or (n > count and not (replacement and count)):
             hint = "" if n < 0 or not count else "; draw with `replacement=True`"
-            raise ArgumentError(f"sample: {n} rows out of {count} are asked for{hint}")
+            raise ArgumentError(f"sample: can't draw {n} of {count} rows{hint}")
         if not replacement:
             return self._index(_permutation(count, generator)[:n])
         return self._index(torch.randint(max(count, 1), (n,), generator=generator, device=_device(generator)))
@@ -264,7 +264,7 @@ class RowOps(ConversionOps):
         if wrong:
             way = "" if reduce else '; give `reduce="mean"`, or'
             given = ", ".join(f"`{name}` ({describe_entry(flat.get(name), torch.Size())})" for name in wrong)
-            raise ArgumentError(f"scalars: not one number: {given}{way or ';'} leave out what is none: `exclude(...)`")
+            raise ArgumentError(f"scalars: not one number: {given}{way or ';'} leave them out with `exclude(...)`")
         return found
 
     def asdict(self) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def test_numbers_that_json_does_not_have(door: str, place: str, number: str) -> 
     with pytest.raises((SchemaError, ValidationError)) as caught:
         DOORS[door](text)
     assert place.strip() in str(caught.value)
-    assert "is not a number of JSON" in str(caught.value)
+    assert "is not a JSON number" in str(caught.value)
 
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])

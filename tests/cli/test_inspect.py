@@ -210,7 +210,7 @@ def test_diff_against_a_saved_schema(files, tmp_path, capsys):
     [
         (["inspect", "{first_version}:Digit"], "did you mean `Digits`"),
         (["inspect", "{first_version}:HEAD"], "has no `HEAD`"),
-        (["inspect", "{first_version}:Tensor"], "no tensorclass"),
+        (["inspect", "{first_version}:Tensor"], "not a tensorclass"),
         (["inspect", "json"], "defines no tensorclass"),
         (["diff", "{first_version}", "{first_version}:Digits"], "has several classes; name one"),
         (["diff", "{folder}/no.json", "{first_version}:Digits"], "can't read"),

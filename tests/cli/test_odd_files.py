@@ -246,7 +246,7 @@ def test_classes_beside_a_wrong_pipeline(tmp_path, capsys, monkeypatch):
     assert main(["inspect", f"{file}:Image"]) == 0
     told = capsys.readouterr()
     assert 'Float32["64"]' in told.out
-    assert "stopped, and is shown up to there" in told.err
+    assert "stopped with an error; the output covers it up to there" in told.err
     assert "E101" in told.err
     assert main(["inspect", str(file)]) == 0
     assert 'Float32["classes"]' in capsys.readouterr().out

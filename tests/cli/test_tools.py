@@ -103,7 +103,7 @@ def test_new_refuses(tmp_path: Path, capsys: Any):
         (["class", "--from", str(file)], "'class' is not the name of a class"),
         (["A", "--from", str(tmp_path / "no.pt")], "no file"),
         (["A", "--from", str(tmp_path / "object.pt")], "can't be read"),
-        (["A", "--from", str(tmp_path / "nothing.pt")], "no entries"),
+        (["A", "--from", str(tmp_path / "nothing.pt")], "without entries"),
         (["A", "--from", str(tmp_path / "broken.json")], "broken.json: "),
         (["A", "--from", str(file), "--out", "a.txt"], "would hold Python"),
         (["A", "--from", str(file), "--out", str(tmp_path / "no" / "a.py")], "can't write"),

@@ -136,7 +136,7 @@ WRONG = {
     ),
     "optional": (
         [first, encoder, step(_unguarded, (Hidden.h, Digits.weight), Prediction.logits), decide],
-        {"E104": ["reads the optional `weight`, and its parameter 1 does not admit None", "give the parameter"]},
+        {"E104": ["reads the optional `weight`, but its parameter 1 does not accept None", "give the parameter"]},
     ),
     "optional builtin": (
         [first, encoder, step(torch.mul, (Hidden.h, Digits.weight), Prediction.logits), decide],
@@ -148,7 +148,7 @@ WRONG = {
     ),
     "double write": (
         [*stages(), step(argmax, Prediction.logits, Prediction.digit, name="again")],
-        {"E106": ["module 4 `again` writes `digit`, which module 3 `argmax_3` has written"]},
+        {"E106": ["module 4 `again` writes `digit`, which module 3 `argmax_3` already writes"]},
     ),
     "output unwritten": (
         stages()[:3],
@@ -156,11 +156,11 @@ WRONG = {
     ),
     "too few fields": (
         [step(_two, Digits.image, Hidden.flat), encoder, to_logits, decide],
-        {"E110": ["module 0 `two_0` takes 2 arguments, and is given 1 in field", "signature: (x", "in_fields: "]},
+        {"E110": ["module 0 `two_0` takes 2 arguments, but is given 1 in field", "signature: (x", "in_fields: "]},
     ),
     "too many fields": (
         [step(encode, (Digits.image, Digits.label), Hidden.h), to_logits, decide],
-        {"E110": ["takes 1 argument, and is given 2 in fields"]},
+        {"E110": ["takes 1 argument, but is given 2 in fields"]},
     ),
     "keyword": (
         [step(_keyword, Digits.image, Hidden.h), to_logits, decide],

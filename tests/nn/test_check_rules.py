@@ -230,7 +230,7 @@ def test_writes_below_a_class_that_was_written():
 
     whole = step(lambda x: Middle(leaf=Leaf(x=x)), Source.x, Result.middle, name="whole")
     below = step(lambda x: x, Source.x, Result.middle.leaf.x, name="below")
-    with pytest.raises(BuildError, match=r"E106(?s:.*)`below` writes `middle.leaf.x`, which module 0 `whole` has"):
+    with pytest.raises(BuildError, match=r"E106(?s:.*)`below` writes `middle.leaf.x`, which module 0 `whole` already"):
         TensorClassSequential(whole, below, input=Source, output=Result, probe=False)
 
     class Made(TensorClass):
@@ -242,7 +242,7 @@ def test_writes_below_a_class_that_was_written():
 
     whole = step(lambda x: Made(x=x), Source.x, Holds.made, name="whole")
     below = step(lambda x: x, Source.x, Holds.made.later, name="below")
-    with pytest.raises(BuildError, match=r"E106(?s:.*)`below` writes `made.later`, which module 0 `whole` has"):
+    with pytest.raises(BuildError, match=r"E106(?s:.*)`below` writes `made.later`, which module 0 `whole` already"):
         TensorClassSequential(whole, below, input=Source, output=Holds, probe=False)
     with pytest.raises(BuildError, match=r"nothing writes `Result.middle`, which the output"):
         TensorClassSequential(step(lambda x: x, Source.x, Out.y), input=Source, output=Result, probe=False)

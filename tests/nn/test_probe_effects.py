@@ -144,7 +144,7 @@ def test_the_one_run_is_judged() -> None:
     built = pipeline(Noisy(note), ("f n",), V)  # 8 is not searched for
     assert received() == ["run"]
     assert [d.code for d in built.diagnostics] == ["N302"]
-    assert "run once" in built.diagnostics[0].message
+    assert "ran only once" in built.diagnostics[0].message
 
 
 @pytest.mark.filterwarnings("ignore:warning.W205")

@@ -134,7 +134,7 @@ AT_BUILD: dict[str, Wrong] = {
     ),
     "double write": W(
         lambda: small(*stages(), step(lambda h: h[..., :10], Mid.hidden, Scores.logits, name="again")), "E106",
-        ("which module 2 `head` has written",),
+        ("which module 2 `head` already writes",),
     ),
     "output unwritten": W(lambda: small(*stages(), output=Decision), "E107", ("nothing writes `Decision.digit`",)),
     "too many in fields": W(

@@ -201,7 +201,7 @@ def test_no_rows():
         assert call(batch).batch_size == (0,)
     assert batch.group_by("whole") == batch.group_by("word", "whole") == batch.group_by("tag") == {}
     assert list(batch.iter(3)) == []
-    with pytest.raises(ArgumentError, match=r"sample: 1 rows out of 0"):
+    with pytest.raises(ArgumentError, match=r"sample: can't draw 1 of 0 rows"):
         batch.sample(1, replacement=True)
 
 
@@ -215,8 +215,8 @@ def test_one_value_for_all():
 BAD: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "no batch dim": (lambda b: b[0].head(), BatchDimError, r"head: rows lie along the first batch dim.*unsqueeze"),
     "head of a word": (lambda b: b.head("2"), ArgumentError, "`n` is a whole number"),
-    "too many": (lambda b: b.sample(7), ArgumentError, "7 rows out of 6 are asked for; draw with `replacement"),
-    "negative": (lambda b: b.sample(-1), ArgumentError, "-1 rows"),
+    "too many": (lambda b: b.sample(7), ArgumentError, "can't draw 7 of 6 rows; draw with `replacement"),
+    "negative": (lambda b: b.sample(-1), ArgumentError, "draw -1 of"),
     "no key": (lambda b: b.sort_by(), ArgumentError, "name at least one entry"),
     "absent key": (lambda b: b.group_by("wole"), MissingKeyError, "whole"),
     "keep": (lambda b: b.unique_by("word", keep="any"), ArgumentError, 'keep is "first" or "last"'),

@@ -106,7 +106,7 @@ def test_children_and_parts_keep_it():
 @pytest.mark.parametrize(
     ("body", "options", "text"),
     [
-        ({"a": field(renamed_from="b"), "b": field()}, {}, "`b` is a field today"),
+        ({"a": field(renamed_from="b"), "b": field()}, {}, "`b` is also a current field"),
         ({"a": field(renamed_from="c"), "b": field(renamed_from="c")}, {}, "`a` was renamed from it already"),
         ({"a": field(renamed_from="c")}, {"removed": ["c"]}, "`removed` lists `c`"),
         ({"a": field()}, {"removed": {"a": "2"}}, "a field that `removed` lists"),

@@ -173,7 +173,7 @@ class DeclaredCheck:
             return
         self._report(
             index, "E104",
-            f"{self._who(index)} reads the optional `{slot.name}`, and its parameter {position} does not admit None",
+            f"{self._who(index)} reads the optional `{slot.name}`, but its parameter {position} does not accept None",
             slot, (self._origin(place),),
             "give the parameter the default None or annotate it `Tensor | None`; make the field required; or let "
             "`partial=True` skip the module",
@@ -185,7 +185,7 @@ class DeclaredCheck:
         if problem is not None:
             names = ", ".join(slot.label for slot in stage.reads) or "none"
             count = f"{len(stage.reads)} in field" + ("s" if len(stage.reads) != 1 else "")
-            message = f"{self._who(index)} {problem}, and is given {count}"
+            message = f"{self._who(index)} {problem}, but is given {count}"
             hint = "name one in field for each parameter; bind other arguments with a lambda or functools.partial"
             self._report(index, "E110", message, None, (f"in_fields: {names}", f"signature: {signature}"), hint)
         elif signature is not None:
@@ -200,11 +200,11 @@ class DeclaredCheck:
         if before is not None and not stage.update:
             if before.writer == INPUT:
                 message = f"{self._who(index)} overwrites `{slot.name}` of the input {self.input.__name__}"
-                hint = "write to a field with another name, or say that it is meant with `update=True`"
+                hint = "write to a field with another name, or pass `update=True` to overwrite it"
                 self._report(index, "E105", message, slot, (), hint)
             else:
-                message = f"{self._who(index)} writes `{slot.name}`, which {self._who(before.writer)} has written"
-                hint = "drop one output with None, write to a field with another name, or say `update=True`"
+                message = f"{self._who(index)} writes `{slot.name}`, which {self._who(before.writer)} already writes"
+                hint = "drop one output with None, write to a field with another name, or pass `update=True`"
                 self._report(index, "E106", message, slot, (self._origin(before),), hint)
             before.used = True  # said already
         place = self.state.write(slot, index, scope)
@@ -240,7 +240,7 @@ class DeclaredCheck:
             message = f"the output declares `{cls}.{name}` as {self._spelled(spec, terms)}: {wrong.reason}"
             self._report(None, wrong.code, message, None, (self._origin(place),), wrong.hint)
         if place.optional and spec.required and not spec.optional:
-            message = f"the output requires `{cls}.{name}`, and what is there may be None"
+            message = f"the output requires `{cls}.{name}`, but its value may be None"
             self._report(
                 None, "E104", message, None, (self._origin(place),), "make the field of the output optional too"
             )
@@ -254,7 +254,7 @@ class DeclaredCheck:
         near = suggest(self.state, slot, scope.terms(spec.dims))
         hint = f"add a module with `out_fields={slot.label}`, make the field optional, or give another `output`"
         if spec.produced and self.output is self.input and self.written:
-            hint = f"add a module with `out_fields={slot.label}`, or return a class of the fields that are there: "
+            hint = f"add a module with `out_fields={slot.label}`, or return a class of the fields that exist: "
             hint += self._smaller()
         if near is not None and near.writer != INPUT:
             hint = f"{self._who(near.writer)} writes `{near.name}`, did you mean `out_fields={slot.label}`? Else {hint}"
@@ -287,7 +287,7 @@ class DeclaredCheck:
             if known != index:
                 self._report(
                     index, "W203", f"{self._who(index)} is the same {type(module).__name__} as {self._who(known)}",
-                    None, (), "they share their parameters and buffers; pass `copy.deepcopy(...)` if that is not meant",
+                    None, (), "they share their parameters and buffers; pass `copy.deepcopy(...)` to separate them",
                 )  # fmt: skip
 
     def _narrowed(self) -> None:

@@ -79,7 +79,7 @@ def refuse(place: Place, dims: str, report: Report) -> Callable[[Any], NoReturn]
         given = describe(value)
         needed = f'{place.dtype}["{dims}"], narrowed from {place.spec}'
         causes = [f"{d.message} ({d.location})" for d in report.diagnostics if d.code == "W205"]
-        hint = "the modules that read the field admit nothing else; " + ("; ".join(causes) or "see N301 at build")
+        hint = "the modules that read the field accept nothing else; " + ("; ".join(causes) or "see N301 at build")
         raise SchemaError.of(place.owner.__name__, [Problem(place.name, needed, given, hint)])
 
     return raise_

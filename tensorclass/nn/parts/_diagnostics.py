@@ -17,7 +17,7 @@ CODES: dict[str, str] = {
     "E101": "a field is read that nothing before provides",
     "E102": "a field is read with another dtype or type than it has",
     "E103": "a field is read with another shape than it has",
-    "E104": "an optional field is read by a parameter that does not admit None",
+    "E104": "an optional field is read by a parameter that does not accept None",
     "E105": "an input field is overwritten",
     "E106": "a field is written twice",
     "E107": "an output field is never written",

@@ -228,7 +228,7 @@ class Prober(Searcher):
             sweep.blind[index] = f"it needs values ({useful_line(outcome.error)})"
         elif outcome.error is not None and sweep.sizes.guessed.intersection(guessed):
             outside = self.reach[index].outside
-            sweep.blind[index] = f"it reaches {outside}, so it is run once, and rejects the sizes that were tried"
+            sweep.blind[index] = f"it reaches {outside}, so it ran only once, and it rejects the sizes that were tried"
         sweep.outcomes[index] = outcome
 
     def _really(self, sweep: Sweep, index: int, outcome: Outcome) -> bool:

@@ -168,7 +168,7 @@ class Searcher:
         if self._moves(sweep, index, outcome):
             raise Again
         if outcome.error is not None and rests:
-            raise Unknown("its inputs are declared with any shape, and none that was tried is accepted")
+            raise Unknown("its inputs are declared with any shape, and the module rejects every shape that was tried")
         if outcome.error is not None:
             self.hints[index] = self._fix(sweep, index, uses)
 

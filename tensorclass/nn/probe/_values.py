@@ -118,7 +118,7 @@ class RealRuns:
     def _mixing(self, code: str, change: str) -> Diagnostic:
         hint = "count dims from the end, as in `softmax(-1)`; recurrent and attention layers take `batch_first`"
         if code == "W207":
-            hint += "; where elements are meant to meet, filter `PipelineWarning`"
+            hint += "; if the module should mix elements, filter `PipelineWarning`"
         return self.searcher.words.diagnostic(self.index, code, f"mixes elements of the batch: {change}", (), hint)
 
     def _mixed(self, values: Sequence[Any], norms: bool, *, thorough: bool = False) -> str:

@@ -162,9 +162,9 @@ class Words:
         """N306."""
         use = self.report.writes[index][found.position]
         assert use is not None
-        message = f"writes `{use.slot.name}` as declared for some sizes of its input only"
+        message = f"writes `{use.slot.name}` as declared only for some sizes of its input"
         notes = (f"declared {use.slot}, produced {list(found.given)}", given)
-        hint = "narrow the dims of the input to those that the module is made for"
+        hint = "narrow the dims of the input to sizes that the module supports"
         return self.diagnostic(index, "N306", message, notes, hint)
 
     def expression(self, uses: Sequence[Use | None], seen: Sequence[Shapes], wanted: Sequence[int]) -> str:

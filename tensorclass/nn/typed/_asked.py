@@ -57,7 +57,7 @@ def refusal(title: str, input: Any, batch: object, error: BuildError | None) -> 
     text += f", or a batch with the fields that it reads. A {given.__name__} does not fit: {first.message}"
     if first.code not in ("E101", "E107"):
         return "\n".join([text, *first.notes, f"hint: {first.hint}"])
-    hint = "where a part of the modules does without the field, `select_subsequence(out_fields=...)` is that part"
+    hint = "if only some modules need the field, `select_subsequence(out_fields=...)` gives the part without them"
     hint = f"add the field to {given.__name__}, or make a {name}; {hint}"
     return f"{text}; {given.__name__} has: {', '.join(fields_of(given))}\nhint: {hint}"
 

@@ -109,14 +109,14 @@ class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
 
     def _refuse(self, declared: type, value: object, role: str) -> None:
         taken = role == "takes"
-        hint = f"return a {declared.__name__}, or declare what is returned"
+        hint = f"return a {declared.__name__}, or declare the class that it returns"
         if taken:
             hint = f"build one from it, `{declared.__name__}(...)`"
             if isinstance(value, TensorCollection):
                 hint = f"`{declared.__name__}.from_tensordict(...)`, or call `module.as_td_module()` on keys"
         problem = Problem("the input" if taken else "the output", declared.__name__, describe(value), hint)
         said = "takes" if taken else "declares"
-        what = f"{type(self).__name__} {said} {declared.__name__}, and {'got' if taken else 'returned'} {problem.given}"
+        what = f"{type(self).__name__} {said} {declared.__name__}, but {'got' if taken else 'returned'} {problem.given}"
         raise SchemaError(f"{what}: {hint}", [problem], type(self).__name__)
 
     def __rshift__(self, other: TensorClassModuleBase[Out, New] | TensorClassSequential[Out, New]) -> Chain[In, New]:
@@ -259,12 +259,12 @@ def ends_of(module: Any, *, tensorclasses: bool = False) -> tuple[Any, Any]:
     title = f"{type(module).__name__}: "
     if taken is None or returned is None:
         raise BuildError(
-            f"{title}nothing says what it takes and returns; write `class {type(module).__name__}("
+            f"{title}its input and output classes are not declared; write `class {type(module).__name__}("
             "TensorClassModuleBase[In, Out])`, or annotate the argument and the result of `forward`"
         )
     wrong = [end for end in (taken, returned) if tensorclasses and not is_tensorclass_type(_origin(end))]
     if wrong:
-        raise BuildError(f"{title}input and output are tensorclasses here, and {wrong[0]} is none")
+        raise BuildError(f"{title}input and output must be tensorclasses, and {wrong[0]} is not one")
     return taken, returned
 
 

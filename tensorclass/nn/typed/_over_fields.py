@@ -67,7 +67,7 @@ def _field(path: Path, what: str, classes: Sequence[type]) -> Any:
     text = join_path(path)
     known = [join_path(unravel_key_to_tuple(key)) for cls in classes for key in leaf_keys(cls)]
     raise BuildError(
-        f"{what} the key `{text}`, which is the path of no field of {', '.join(cls.__name__ for cls in classes)}"
-        f"{did_you_mean(text, known)}; declare the field, or say the fields: `TensorClassModule(module, in_fields=..., "
+        f"{what} the key `{text}`, which is not the path of a field of {', '.join(cls.__name__ for cls in classes)}"
+        f"{did_you_mean(text, known)}; declare it, or name the fields: `TensorClassModule(module, in_fields=..., "
         "out_fields=...)`"
     )
