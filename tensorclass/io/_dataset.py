@@ -25,8 +25,10 @@ from ..errors import (
 )
 from ._advice import IntArray
 from ._classes import find_class
+from ._doors import DATASET, doors
 from ._loader import BatchLoader
 from ._manifest import Manifest, read_manifest, stored_schema
+from ._parts import BLOCK, parts_of
 from ._paths import StrPath, text_of
 from ._progress import progress
 from ._remote import is_url
@@ -38,8 +40,6 @@ from ._writer import DatasetWriter
 from .exchange._streams import Exchange
 
 T = TypeVar("T")
-_BLOCK = 4096
-"""Rows that are read together when all of them are."""
 
 
 @flags
@@ -87,7 +87,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         self._mmap = mmap
         self._verify = verify
         self._fields: tuple[Any, ...] = ()
-        self._load([read_manifest(folder) for folder in self.paths])
+        self._load([_manifest_of(folder) for folder in self.paths])
 
     def _load(self, manifests: Sequence[Manifest]) -> None:
         first = manifests[0]
@@ -339,9 +339,9 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     def _blocks(self) -> Iterator[Any]:
         """All rows in order, in parts that lie in one shard each."""
         begin = 0
-        for shard in self.shards:
-            for first in range(begin, begin + shard.rows, _BLOCK):
-                yield self[first : min(first + _BLOCK, begin + shard.rows)]
+        for number, shard in enumerate(self.shards):
+            for part in parts_of(self._shelf[number], BLOCK):
+                yield self[begin + part.start : begin + part.stop]
             begin += shard.rows
 
     @classmethod
@@ -394,6 +394,11 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
                 found += check_shard(shard, self._shelf.how)
                 count(shard.rows)
         return found
+
+
+def _manifest_of(path: str) -> Manifest:
+    with doors(path, DATASET):
+        return read_manifest(path)
 
 
 def _items(dataset: Any) -> Iterator[Any]:

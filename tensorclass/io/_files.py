@@ -21,6 +21,7 @@ from ..store import TensorDict
 from ._anchor import read_anchor
 from ._atomic import make_folder
 from ._codecs import codec_of, compressed
+from ._doors import LOAD, doors
 from ._index import Settle
 from ._pack import Packed, pack
 from ._paths import DATA, StrPath, home_of, is_folder, to_read, to_write
@@ -220,12 +221,13 @@ def find(prefix: StrPath, subpath: Key | None, cls: Any, **options: Any) -> tupl
 
     The options are those of `read`.
     """
-    try:
-        return _steadily(prefix, () if subpath is None else unravel_key_to_tuple(subpath), cls, options)
-    except MissingKeyError:
-        if not isinstance(subpath, str) or "/" not in subpath:
-            raise
-    return _steadily(prefix, tuple([part for part in subpath.split("/") if part]), cls, options)
+    with doors(prefix, LOAD):
+        try:
+            return _steadily(prefix, () if subpath is None else unravel_key_to_tuple(subpath), cls, options)
+        except MissingKeyError:
+            if not isinstance(subpath, str) or "/" not in subpath:
+                raise
+        return _steadily(prefix, tuple([part for part in subpath.split("/") if part]), cls, options)
 
 
 def _steadily(prefix: StrPath, below: Path, cls: Any, options: dict[str, Any]) -> tuple[Any, Path]:

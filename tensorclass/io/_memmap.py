@@ -18,6 +18,7 @@ from ..errors import ArgumentError, FileFormatError, StructureError, UnknownFiel
 from ..ops._lengths import settled
 from ..store import TensorDictParams, UnbatchedTensor
 from ._anchor import is_archive
+from ._doors import LOAD, doors
 from ._files import TensorDictFuture, find, over, prepared, put, save
 from ._format import Node
 from ._mapped_tensor import MemoryMappedTensor, Source, wrap
@@ -223,8 +224,9 @@ def load_memmap(
     """
     if mode not in (None, "r", "r+"):
         raise ArgumentError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
-    file, _ = to_read(prefix)
-    through = mode == "r+" or (mode is None and os.access(file, os.W_OK) and not is_archive(file))
+    with doors(prefix, LOAD):
+        file, _ = to_read(prefix)
+        through = mode == "r+" or (mode is None and os.access(file, os.W_OK) and not is_archive(file))
     write = None if mode is None and through else through
     local = not is_url(file)
     found, where = find(prefix, subpath, cls, write=write, allow_pickle=bool(allow_pickle), wrap=local)

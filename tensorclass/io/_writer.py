@@ -71,7 +71,8 @@ class DatasetWriter(Generic[T]):
         self._checksums = checksums
         self._blocks: list[Any] = []
         self._singles: list[Any] = []
-        self._pending = 0
+        self._pending = self._size = 0
+        self._by_size = rows_per_shard is None
         self._failure: BaseException | None = None
         self._owner = os.getpid()
         self._behind: tuple[Future[Manifest], ShardEntry] | None = None
@@ -249,6 +250,10 @@ class DatasetWriter(Generic[T]):
         if begin < count:
             self._singles.append(given[begin:].clone())
             self._pending += count - begin
+            if self._by_size and self._plain is None:  # rows of ragged entries may be larger than the first ones
+                self._size += self._singles[-1].bytes()
+                if self._size >= _SHARD_BYTES:
+                    self._flush([])
         if len(self._singles) >= _SINGLES:
             self._blocks.append(cat(self._singles))
             self._singles = []
@@ -267,7 +272,7 @@ class DatasetWriter(Generic[T]):
             target.end()
             raise
         self._behind = future, entry
-        self._blocks, self._singles, self._pending = [], [], 0
+        self._blocks, self._singles, self._pending, self._size = [], [], 0, 0
 
     def _bring(self, future: Future[Manifest], target: Target, entry: ShardEntry) -> None:
         try:

@@ -16,11 +16,12 @@ from .._dataset import TensorClassDataset
 from .._files import load, save
 from .._manifest import NAME as MANIFEST
 from .._optional import optional
-from .._paths import StrPath, text_of
+from .._parts import BLOCK, parts_of, spans
+from .._paths import SUFFIXES, StrPath, text_of
 from ._batches import batch_of
 from ._columns import Column
 from ._frames import hf_tables
-from ._parquet import BLOCK, batch_in, read_ipc, read_parquet, write_dataset, write_ipc, write_parquet
+from ._parquet import batch_in, read_ipc, read_parquet, write_dataset, write_ipc, write_parquet
 from ._persistent import PersistentTensorDict, mapping_of
 from ._spool import spooled
 from ._text import read_csv, read_lines, read_records, write_csv, write_lines, write_records
@@ -30,7 +31,7 @@ Batches = Iterable[Any]
 
 def _read_stored(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
     whole = load(path, cls=cls)
-    yield from [whole] if rows is None else [whole[i : i + rows] for i in range(0, len(whole), rows)] or [whole]
+    yield from [whole] if rows is None else map(whole.__getitem__, parts_of(whole, rows))
 
 
 def _read_store(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
@@ -39,8 +40,9 @@ def _read_store(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
         found = whole.stored_class if cls is None else cls
         if not whole.batch_size:
             raise UnsupportedOperationError(f"{text_of(path)}: rows are one batch dim, the batch size is []")
-        for i in range(0, max(len(whole), 1), rows or max(len(whole), 1)):
-            part = whole[i : i + (rows or len(whole))]
+        count = len(whole)
+        for i in [slice(0, count)] if rows is None else spans(count, rows, whole._weight):
+            part = whole[i]
             yield part if schema_of(found) is None else read_fields(found, mapping_of(part))
 
 
@@ -55,6 +57,8 @@ def _write_stored(batches: Batches, path: StrPath) -> None:
 
 
 def _read_dataset(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
+    if not os.path.lexists(os.path.join(text_of(path), MANIFEST)):  # the folder of a saved batch
+        return (yield from _read_stored(path, cls, rows))
     data = TensorClassDataset[Any](path, cls)
     if not len(data) and data.cls is not None:
         yield batch_of(data.cls, _absent(schema_of(data.cls)), 0)
@@ -108,7 +112,7 @@ FORMATS: dict[str, Format] = {
     ".jsonl": Format(read_lines, write_lines),
     ".ndjson": Format(read_lines, write_lines),
     ".json": Format(_read_json, write_records),
-    ".safetensors": Format(_read_stored, _write_stored),
+    **dict.fromkeys(SUFFIXES, Format(_read_stored, _write_stored)),
     ".h5": Format(_read_store, _write_store),
     ".hdf5": Format(_read_store, _write_store),
     ".zarr": Format(_read_store, partial(_write_store, backend="zarr")),

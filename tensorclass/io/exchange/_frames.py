@@ -14,11 +14,10 @@ from ..._flags import flags
 from ...errors import ArgumentError
 from ...store import RaggedTensor, TensorDict
 from .._optional import optional
+from .._parts import BLOCK, blocks, fitting, tables_of
 from ._arrow import as_table, class_of, columns_in, tables
 from ._batches import Options, batch_of
 from ._columns import Column, column_of, columns_of, flat, json_rows, native_type, nest, stored, unique
-
-_BLOCK = 4096
 
 
 def to_pandas(batch: Any, separator: str | None = None) -> Any:
@@ -128,7 +127,7 @@ def from_hf(dataset: Any, *, cls: Any = None, rows: int | None = None, **options
     tensor([1, 2])
     """
     pa = optional("pyarrow", "A Hugging Face dataset", "hf")
-    table = pa.concat_tables(list(hf_tables(dataset, _BLOCK)))
+    table = pa.concat_tables(list(hf_tables(dataset, BLOCK)))
     cls = class_of(table) if cls is None else cls
     return batch_of(cls, columns_in(table), table.num_rows, **options)
 
@@ -140,7 +139,14 @@ def hf_tables(dataset: Any, rows: int) -> Iterator[Any]:
                         "`dataset['train']`")  # fmt: skip
     if not getattr(dataset, "num_rows", 1):
         return iter([dataset.data.table.slice(0, 0)])
-    return map(as_table, dataset.with_format("arrow").iter(batch_size=rows))
+    given = dataset.with_format("arrow")
+    if hasattr(dataset, "num_rows"):
+        whole = dataset.data
+        found = given.iter(batch_size=fitting(whole.num_rows, whole.nbytes, rows))
+        return (part for table in found for part in tables_of(as_table(table), rows))
+    pa = optional("pyarrow", "A Hugging Face dataset", "hf")
+    parts = blocks(map(as_table, given.iter(batch_size=1)), rows, lambda table: table.nbytes)
+    return (pa.concat_tables(part).combine_chunks() for part in parts)
 
 
 @flags

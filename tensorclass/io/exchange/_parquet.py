@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any
 
 from typing_extensions import Unpack
@@ -11,6 +12,8 @@ from typing_extensions import Unpack
 from ..._schema import schema_of
 from ...errors import ArgumentError, FileFormatError, did_you_mean
 from .._atomic import naming
+from .._doors import doors
+from .._parts import BLOCK, fitting, tables_of
 from .._paths import StrPath, text_of
 from .._writer import DatasetWriter
 from ._arrow import arrow, class_of, columns_in, tables
@@ -18,8 +21,9 @@ from ._batches import Options, batch_of
 from ._columns import nest
 from ._text import writing
 
-BLOCK = 4096
-"""Rows that go through memory together."""
+_BUFFER = 1 << 20
+"""Bytes of a column that are read at once, where it is not read as a whole."""
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 Batches = Iterable[Any]
 
 
@@ -41,7 +45,8 @@ def read_parquet(
 ) -> Iterator[Any]:  # fmt: skip
     """The batches of a file, of so many rows each, or all rows; see `from_parquet`."""
     pa, parquet, name = arrow(), arrow("pyarrow.parquet"), text_of(path)
-    with naming(name), _arrow_errors(name), parquet.ParquetFile(name, pre_buffer=rows is None) as file:
+    how = {"pre_buffer": rows is None, "buffer_size": 0 if rows is None else _BUFFER}
+    with doors(name, "`from_parquet`"), naming(name), _arrow_errors(name), parquet.ParquetFile(name, **how) as file:
         known = file.schema_arrow.names
         for column in columns or ():
             if column not in known:
@@ -49,11 +54,23 @@ def read_parquet(
         if rows is None:
             found = iter([file.read(columns=columns)])
         else:
-            found = (pa.Table.from_batches([part]) for part in file.iter_batches(rows, columns=columns))
+            meta, groups = file.metadata, range(file.num_row_groups)
+            found = (
+                pa.Table.from_batches([part])
+                for count, group in groupby(groups, lambda at: _rows_of(meta.row_group(at), rows))
+                for part in file.iter_batches(count, list(group), columns)
+            )
         first = next(found, None) or pa.Table.from_batches([], file.schema_arrow)
         yield batch_in(first, cls, separator, options)
         for table in found:
             yield batch_in(table, cls, separator, options)
+
+
+def _rows_of(group: Any, rows: int) -> int:
+    """How many rows of a row group go through memory together."""
+    columns = [group.column(i) for i in range(group.num_columns)]
+    sizes = [max(one.total_uncompressed_size, one.num_values * _WIDTHS.get(one.physical_type, 0)) for one in columns]
+    return fitting(group.num_rows, sum(sizes), rows)
 
 
 def batch_in(table: Any, cls: Any, separator: str | None, options: Options) -> Any:
@@ -80,11 +97,11 @@ def write_parquet(
 def read_ipc(path: StrPath, cls: Any, rows: int | None, **options: Unpack[Options]) -> Iterator[Any]:
     """The batches of an Arrow file, as it has them; of one without batches an empty one."""
     pa, name = arrow(), text_of(path)
-    with naming(name), _arrow_errors(name), arrow("pyarrow.ipc").open_file(name) as file:
-        if not file.num_record_batches:
-            yield batch_in(pa.Table.from_batches([], file.schema), cls, None, options)
-        for i in range(file.num_record_batches):
-            yield batch_in(pa.Table.from_batches([file.get_batch(i)]), cls, None, options)
+    with doors(name, "`convert`"), naming(name), _arrow_errors(name), pa.memory_map(name) as source:
+        file = arrow("pyarrow.ipc").open_file(source)
+        for batch in map(file.get_batch, range(file.num_record_batches)) if file.num_record_batches else [[]]:
+            for table in tables_of(pa.Table.from_batches([batch] if batch else [], file.schema), rows or BLOCK):
+                yield batch_in(table, cls, None, options)
 
 
 def write_ipc(batches: Batches, path: StrPath, stream: bool = False) -> None:

@@ -333,6 +333,21 @@ class PersistentTensorDict(TensorDictBase):
         )  # fmt: skip
         return TensorDict._from_entries(entries, size, self._device, names)
 
+    def _weight(self, begin: int, end: int) -> int:
+        """The bytes of some rows, without Python objects."""
+        found = 0
+        for node in self._nodes().values():
+            part, ragged, count = node, self._about(node).get("kind") is not None, end - begin
+            if self._is_group(node):
+                child = self._child(node)
+                if not ragged:
+                    found += child._weight(begin, end)
+                    continue
+                part, lengths = child._node("values"), child._load("lengths", child._node("lengths"), slice(begin, end))
+                count = int(lengths.sum())
+            found += 0 if ragged and part is node else count * prod(part.shape[1:]) * part.dtype.itemsize
+        return found
+
     def _twin(self) -> Any:
         """What is stored, in memory."""
         found = {k: v._twin() if isinstance(v, TensorCollection) else v for k, v in self._entries().items()}

@@ -31,15 +31,14 @@ def spooled(batches: Iterable[Any], path: str) -> Iterator[Any]:
         OSError: with the path.
     """
     given = some(batches)
-    first = next(given)
-    second = next(given, None)
-    if second is None:
-        yield first
+    held = [one for one in (next(given), next(given, None)) if one is not None]
+    if len(held) == 1:
+        yield held[0]
         return
     with scratch(path, "1") as folder:
         spool = _Spool(folder)
         rest: list[Any] = []
-        for batch in chain([first, second], given):
+        for batch in chain((held.pop(0) for _ in range(2)), given):
             parts = take_apart(batch)
             if not all([tensor.is_contiguous() for tensor in parts.tensors]):  # a default that all rows share
                 parts = take_apart(batch.clone())

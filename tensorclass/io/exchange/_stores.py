@@ -18,6 +18,7 @@ from torch import Tensor
 from ...errors import FileFormatError, UnsupportedOperationError
 from ...ops._index import normalise
 from .._atomic import naming, refuse_special, replacing, replacing_folder
+from .._doors import doors
 from .._optional import optional
 from .._paths import text_of
 from .._remote import is_url
@@ -59,6 +60,13 @@ def name_of(key: str) -> str:
 
 
 def open_store(filename: Any, mode: str, backend: str, locking: Any) -> Any:
+    """A file of HDF5 or a group of zarr."""
+    plain = isinstance(filename, (str, FilePath)) and mode in ("r", "r+")
+    with doors(filename, f"`from_{backend}`") if plain else nullcontext():
+        return _opened(filename, mode, backend, locking)
+
+
+def _opened(filename: Any, mode: str, backend: str, locking: Any) -> Any:
     path = text_of(filename) if isinstance(filename, (str, FilePath)) else filename
     local = isinstance(path, str) and not is_url(path)
     if local:

@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 
 from ..._flags import flags
 from .._optional import optional
+from .._parts import BLOCK, tables_of
 from .._paths import StrPath, text_of
 from ._arrow import arrow
 from ._frames import hf_tables, to_mds
-from ._parquet import BLOCK, batch_in, read_parquet, write_dataset, write_ipc, write_parquet
+from ._parquet import batch_in, read_parquet, write_dataset, write_ipc, write_parquet
 from ._text import read_csv, read_lines, write_csv, write_lines
 
 Paths: TypeAlias = "StrPath | list[StrPath]"
@@ -135,6 +136,7 @@ def _parts(source: Any, row_cls: Any, options: Any) -> Iterator[Any]:
     empty = True
     for part in reader:
         empty = False
-        yield batch_in(pa.Table.from_batches([part]), row_cls, None, options)
+        for table in tables_of(pa.Table.from_batches([part]), BLOCK):
+            yield batch_in(table, row_cls, None, options)
     if empty:
         yield batch_in(pa.Table.from_batches([], reader.schema), row_cls, None, options)

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,13 @@ from ..._schema._spec import short
 from ...errors import ArgumentError, FileFormatError, SchemaError, UnsupportedOperationError
 from ...store import NonTensorStack, TensorDict
 from .._atomic import naming, replacing
+from .._parts import blocks
 from .._paths import StrPath, text_of
 from . import _columns as cols
 from ._batches import Options, batch_of
 
+_OBJECTS = 4
+"""Bytes of Python objects for a letter of text, about."""
 _WORDS = {"true": True, "false": False, "True": True, "False": False, "": None}
 
 
@@ -122,16 +124,9 @@ def read_csv(
     if header is None:
         raise FileFormatError("the file is empty; its first line names the columns", name, 0)
     names = cols.unique(header, name)
-    for block in _blocks(_rows(reader, name, names), rows):
+    for block in blocks(_rows(reader, name, names), rows, lambda row: _OBJECTS * sum(map(len, row))):
         columns = _columns(block, names, cls, separator, name)
         yield batch_of(cls, cols.nest(columns, separator, cls), len(block), **options)
-
-
-def _blocks(given: Iterator[Any], rows: int | None) -> Iterator[list[Any]]:
-    """So many rows each; of none an empty block."""
-    yield list(islice(given, rows))
-    while block := list(islice(given, rows)):
-        yield block
 
 
 def _lines(name: str) -> Iterator[str]:
@@ -249,14 +244,11 @@ def read_lines(
     path: StrPath, cls: Any, rows: int | None, separator: str | None = None, **options: Unpack[Options]
 ) -> Iterator[Any]:
     """The batches of a file of JSON lines, of so many rows each."""
-    for block in _blocks(_objects(text_of(path)), rows):
-        yield batch_of_records(block, cls, separator, **options)
-
-
-def _objects(name: str) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(_lines(name), 1):
-        if line.strip():
-            yield _object(line, name, f"line {number}")
+    name = text_of(path)
+    lines = ((line, number) for number, line in enumerate(_lines(name), 1) if line.strip())
+    for block in blocks(lines, rows, lambda one: _OBJECTS * len(one[0])):
+        found = [_object(line, name, f"line {number}") for line, number in block]
+        yield batch_of_records(found, cls, separator, **options)
 
 
 def _object(text: str | bytes, name: str, where: str) -> Any:

@@ -24,8 +24,11 @@ from tensorclass import (
     from_parquet,
     load,
 )
+from tensorclass.core import STORAGE
 from tensorclass.errors import StructureError
+from tensorclass.io import DatasetWriter, _parts, _writer
 from tensorclass.io.exchange import _formats, _spool
+from tensorclass.io.exchange._formats import FORMATS
 from tensorclass.typing import BFloat16, Complex64, Float32, Int64
 from tests.io._exact import assert_same
 
@@ -107,6 +110,78 @@ def test_other_columns(tmp_path):
         assert store["a"].shape == (6, 3)
 
 
+def held(batch: Any) -> int:
+    """The bytes of a batch."""
+    return sum([leaf.nbytes for leaf in batch._leaves(STORAGE)])
+
+
+def sizes(kind: str) -> Row:
+    """Rows of a kilobyte, or small ones before large ones."""
+    batch = rows(64)
+    batch.tokens = [torch.arange(100 if kind == "even" else 2 if i < 48 else 400) for i in range(64)]
+    return batch
+
+
+SLOW = (".zarr", ".hf", ".hdf5", ".feather", ".ndjson", ".tdz")  # and those with another name
+
+
+@pytest.mark.parametrize("kind", ["even", "growing"])
+@pytest.mark.parametrize("ending", [pytest.param(e, marks=[pytest.mark.slow] * (e in SLOW)) for e in FORMATS])
+def test_parts_by_bytes(ending, kind, tmp_path, monkeypatch):
+    """What goes through memory together is bounded by bytes, and by one row where that has more; nothing is lost."""
+    monkeypatch.setattr(_parts, "BYTES", 8 << 10)
+    batch = sizes(kind)
+    batch.save(tmp_path / "source.safetensors")
+    convert(tmp_path / "source.safetensors", tmp_path / f"data{ending}", Row)
+    found = list(FORMATS[ending].read(tmp_path / f"data{ending}", Row, 4096))
+    assert_same(torch.cat([one.detach() for one in found]), batch)
+    if ending == ".json":  # is read as a whole
+        return
+    assert max([held(one) for one in found]) <= 10 << 10  # Python objects are beside it
+    assert any([len(one) > 1 for one in found])
+
+
+@pytest.mark.slow
+def test_rows_larger_than_a_part(tmp_path, monkeypatch):
+    """Each goes alone, from every format and to it."""
+    monkeypatch.setattr(_parts, "BYTES", 100)
+    batch = rows(3)
+    batch.save(tmp_path / "source.safetensors")
+    for ending in FORMATS:
+        convert(tmp_path / "source.safetensors", tmp_path / f"data{ending}", Row)
+        found = list(FORMATS[ending].read(tmp_path / f"data{ending}", Row, 4096))
+        assert [len(one) for one in found] == ([3] if ending == ".json" else [1, 1, 1]), ending
+        assert_same(torch.cat(found), batch)
+
+
+def test_streams_by_bytes(tmp_path, monkeypatch):
+    """Datasets from one large table, from a stream without a length, and the elements of a dataset."""
+    monkeypatch.setattr(_parts, "BYTES", 8 << 10)
+    taken: list[int] = []
+    monkeypatch.setattr(DatasetWriter, "append", lambda self, batch: taken.append(held(batch)))
+    batch = sizes("even")
+    table = batch.to_arrow()
+    TensorClassDataset.from_arrow(table, tmp_path / "a", Row)
+    flow = batch.to_hf().to_iterable_dataset()
+    TensorClassDataset.from_hf(flow, tmp_path / "b", Row)
+    TensorClassDataset.from_hf(batch.to_hf(), tmp_path / "c", Row)
+    assert len(taken) > 3 * 6
+    assert max(taken) <= 10 << 10
+
+
+def test_shards_by_bytes(tmp_path, monkeypatch):
+    """A shard of rows that grow is full when it has its bytes, also where the first rows were small."""
+    monkeypatch.setattr(_writer, "_SHARD_BYTES", 16 << 10)
+    batch = sizes("growing")
+    with TensorClassDataset.create(tmp_path / "data", Row) as writer:
+        for one in batch:
+            writer.append(one)
+    data: Any = TensorClassDataset(tmp_path / "data", Row)
+    assert len(data.shards) > 3
+    assert max([held(data._shelf[i]) for i in range(len(data.shards))]) <= 24 << 10
+    assert_same(data[:], batch)
+
+
 MEMORY = """
 import sys, threading, time
 from tensorclass import convert
@@ -135,17 +210,21 @@ print(peak - before)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say what memory is used")
-@pytest.mark.parametrize("ending", [".safetensors", ".h5", ".zarr", ".hf"])
-def test_memory(ending, tmp_path):
-    """320 MB go through a process that takes less than half of it."""
+@pytest.mark.parametrize(("ending", "row"), [
+    (".safetensors", 1024), (".h5", 1024), (".zarr", 1024), (".hf", 1024), (".parquet", 5 << 20), (".h5", 5 << 20),
+    (".hf", 5 << 20), (".safetensors", 5 << 20), ("", 5 << 20),
+])  # fmt: skip
+def test_memory(ending, row, tmp_path):
+    """320 MB go through a process that takes less than half of it; 16 rows of 20 MB do too."""
 
     class Wide(TensorClass):
-        x: Float32[Tensor, "1024"]
+        x: Float32[Tensor, "n"]
         label: Int64[Tensor, ""]
 
+    count = max(1, 4000 * 1024 // row)
     with TensorClassDataset.create(tmp_path / "source", Wide, 4000) as writer:
         for i in range(20):
-            writer.append(Wide(torch.full((4000, 1024), float(i)), torch.full((4000,), i)))
+            writer.append(Wide(torch.full((count, row), float(i)), torch.full((count,), i)))
     found = subprocess.run(
         [sys.executable, "-c", MEMORY, str(tmp_path / "source"), str(tmp_path / f"data{ending}")], check=True,
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
