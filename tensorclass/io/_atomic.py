@@ -36,12 +36,12 @@ _ERRORS = {stat.S_IFLNK: errno.ELOOP, stat.S_IFDIR: errno.EISDIR}
 
 
 @contextmanager
-def naming(path: str, doing: str = "") -> Iterator[None]:
-    """Give errors of the system the path, and what was being done."""
+def naming(path: str, doing: str = "", others: bool = False) -> Iterator[None]:
+    """Give errors of the system the path, and what was being done; with `others` only those that have no path."""
     try:
         yield
     except OSError as error:
-        if error.filename == path and not doing:
+        if (error.filename == path and not doing) or (others and error.filename is not None):
             raise
         text = f"{error.strerror or error}{f' {doing}' if doing else ''}"
         raise OSError(error.errno or errno.EIO, text, path) from error

@@ -11,7 +11,7 @@ from ..._flags import flags
 from ..._schema import schema_of
 from ...classes._json import load as read_fields
 from ...errors import ArgumentError, FileFormatError, UnsupportedOperationError
-from .._atomic import replacing_folder, scratch
+from .._atomic import naming, replacing_folder, scratch
 from .._dataset import TensorClassDataset
 from .._files import load, save
 from .._manifest import NAME as MANIFEST
@@ -172,5 +172,10 @@ def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = 
         raise FileNotFoundError(2, "there is nothing to convert", here)
     if os.path.exists(there) and (not force or os.path.samefile(here, there)):
         raise FileExistsError(17, "it is there already; `--force` or `force=True` replaces it", there)
-    batches = reader.read(here, cls, BLOCK)
-    writer.write(batches, there)
+    writer.write(_named(here, reader.read(here, cls, BLOCK)), there)
+
+
+def _named(path: str, batches: Batches) -> Iterator[Any]:
+    """Batches whose faults are those of the source."""
+    with naming(path, others=True):
+        yield from batches

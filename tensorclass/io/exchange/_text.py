@@ -38,8 +38,8 @@ _WORDS = {"true": True, "false": False, "True": True, "False": False, "": None}
 @contextmanager
 def writing(path: StrPath) -> Iterator[Any]:
     """A binary file that takes its place at the end of the block, whole or not at all."""
-    with replacing(text_of(path)) as target, naming(target.path), os.fdopen(os.dup(target.fd), "wb") as file:
-        yield file
+    with replacing(text_of(path)) as target, naming(target.path, others=True), os.fdopen(os.dup(target.fd), "wb") as to:
+        yield to
 
 
 class _Lines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -29,7 +30,7 @@ from tensorclass import (
     to_safetensors,
 )
 from tensorclass.errors import FileFormatError
-from tensorclass.io.exchange import _persistent
+from tensorclass.io.exchange import _formats, _persistent
 from tensorclass.typing import Float32
 from tests._users import open_folder, unprivileged
 from tests.io._exact import assert_same
@@ -72,7 +73,7 @@ def converted(path: Path) -> None:
     convert(SOURCES[0] / "dataset", path, force=True)
 
 
-ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson", ".json", ".safetensors", ".h5", ".hdf5")
+ENDINGS = tuple([ending for ending in _formats.FORMATS if ending not in ("", ".hf", ".zarr")])
 FILES: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "save": (".safetensors", lambda path: rows().save(path)),
     "save archive": (".tdz", lambda path: rows().save(path)),
@@ -301,3 +302,20 @@ def test_no_rows(ending, tmp_path):
         return
     convert(tmp_path / f"data{ending}", tmp_path / "back.safetensors", Row)
     assert len(load(tmp_path / "back.safetensors")) == 0
+
+
+@pytest.mark.parametrize("target", sorted({*_formats.FORMATS} - {".hdf5", ".ndjson", ".feather", ".tdz", ".json"}))
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+def test_a_fault_of_the_source(number, target, tmp_path, monkeypatch):
+    """An error of the system while the source is read names the source, whatever is written; nothing is there."""
+
+    def failing(*_: Any) -> Any:
+        yield rows()
+        raise OSError(number, os.strerror(number))
+
+    (tmp_path / "in.csv").write_text("x\n")
+    monkeypatch.setitem(_formats.FORMATS, ".csv", _formats.FORMATS[".csv"]._replace(read=failing))
+    with pytest.raises(OSError, match=r"in\.csv") as caught:
+        convert(tmp_path / "in.csv", tmp_path / f"out{target}", type(rows()))
+    assert caught.value.errno == number
+    assert os.listdir(tmp_path) == ["in.csv"]
