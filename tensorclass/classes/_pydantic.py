@@ -20,10 +20,10 @@ from .._schema._json_schema import JsonObject
 from .._schema._spec import short
 from ..core import TensorCollection
 from ..errors import ArgumentError, Problem, SchemaError
+from ..store._bridges import tables
 from . import _json
 from ._build import complete, is_pending
 from ._convert import rows
-from ._records import from_records, to_records
 
 Mode = Literal["base64", "lists", "records"]
 Js = Callable[[Any, Any], dict[str, Any]]
@@ -86,7 +86,7 @@ class JsonMethods:
         mode = mode or ("base64" if path is None else "records")
         if mode not in ("base64", "lists", "records"):
             raise ArgumentError(f'mode is "base64", "lists" or "records", got {mode!r:.200}')
-        rows = to_records(self, separator) if mode == "records" else [_json.dump(self, mode == "lists")]
+        rows = tables().records_of(self, separator) if mode == "records" else [_json.dump(self, mode == "lists")]
         if mode == "records" and not lines:
             text = to_json(rows).decode()
         else:
@@ -133,7 +133,8 @@ class JsonMethods:
             hint = f"{error}; a string is the text itself, a file is given as `path=`" if named else str(error)
             problem = Problem(cls.__name__, "JSON", short(bytes(text[:40])), hint)
             raise SchemaError.of(cls.__name__, [problem]) from None
-        new: Self = from_records(cls, given, separator) if isinstance(given, list) else _json.load(cls, given)
+        is_list = isinstance(given, list)
+        new: Self = tables().batch_of_records(given, cls, separator) if is_list else _json.load(cls, given)
         return new
 
     @classmethod

@@ -128,9 +128,7 @@ def refresh_archive_checksums(archive_path: StrPath) -> FilePath:
 def _archive(path: StrPath) -> str:
     text = os.path.abspath(text_of(path))
     if not is_memmap_archive(text):
-        raise FileFormatError(
-            "it is not an archive: `pack_memmap` and `save` to a path that ends in .tdz make one", text
-        )
+        raise FileFormatError("it is not an archive: `pack_memmap` and `save` to a path ending in .tdz make one", text)
     return text
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._schema import Schema, schema_of
 from ..classes import TensorClass
-from ..core import TensorCollection, store_of
+from ..core import store_of
 from ..errors import SchemaError
 from ..store import TensorDict
 from ._format import ClassPart
@@ -95,8 +95,3 @@ def _told(cls: Any, part: ClassPart | None, path: str, error: SchemaError) -> st
         if difference:
             lines += ["since the file was written the class has changed:", *str(difference).splitlines()]
     return "\n".join([*lines, str(error), "`TensorDict.load(path)` reads it without the class"])
-
-
-def is_container(value: object) -> bool:
-    """Whether a value that was read is a container."""
-    return isinstance(value, TensorCollection)

@@ -371,9 +371,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         items = map(fn, _items(dataset))
         first: Any = next(items, _items)
         if first is _items:
-            raise ArgumentError(
-                "from_map: there are no items, so that nothing says the class; `create` makes a dataset"
-            )
+            raise ArgumentError("from_map: there are no items, and nothing says the class; `create` makes a dataset")
         with DatasetWriter(out, type(first), rows_per_shard, checksums=checksums, pbar=pbar) as writer:
             for item in chain([first], items):
                 writer.append(item)

@@ -5,61 +5,53 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
 
 from ..errors import FileFormatError
 from ._atomic import open_file, read_bytes
 from ._manifest import NAME
 from ._paths import DATA, INDEX, META, SUFFIXES, StrPath, text_of
 
-
-class Door(NamedTuple):
-    """A format."""
-
-    kind: str
-    reader: str
-    endings: tuple[str, ...] = ()
-    heads: tuple[bytes, ...] = ()
-    """How its files begin."""
-    parts: tuple[str, ...] = ()
-    """What its folders hold, one of these."""
-
-
 LOAD, DATASET = "`load`", "`TensorClassDataset`"
-DOORS = (
-    Door("a dataset", DATASET, parts=(NAME,)),
-    Door("a saved batch", LOAD, SUFFIXES, parts=(DATA, INDEX, META)),
-    Door("a Parquet file", "`from_parquet`", (".parquet",), (b"PAR1",)),
-    Door("an Arrow file", "`convert`", (".arrow", ".feather"), (b"ARROW1",)),
-    Door("an Arrow stream", "`pyarrow.ipc.open_stream`, and `from_arrow` its table,", heads=(b"\xff\xff\xff\xff",)),
-    Door("an HDF5 file", "`from_h5`", (".h5", ".hdf5"), (b"\x89HDF",)),
-    Door("a zarr group", "`from_zarr`", (".zarr",), parts=("zarr.json", ".zgroup")),
-    Door("a Hugging Face dataset", "`datasets.load_from_disk`, and `from_hf` its result,", parts=("state.json",)),
-    Door("a MosaicML dataset", "`streaming.StreamingDataset`", parts=("index.json",)),
-    Door("a file of torch", "`torch.load`", (".pt", ".pth")),
-    Door("a file of numpy", "`numpy.load`, and `TensorDict.from_any` its arrays,", (".npz", ".npy"), (b"\x93NUMPY",)),
-    Door("a pickle", "`pickle.load`", (".pkl", ".pickle")),
-    Door("a CSV file", "`from_csv`", (".csv",)),
-    Door("a file of JSON lines", "`from_json(path=..., lines=True)`", (".jsonl", ".ndjson")),
-    Door("a JSON file", "`from_json(path=...)`", (".json",)),
-)  # fmt: skip
-"""What this library writes, and what people bring."""
+_TABLE = "{}, and `from_{}` what it gives,"
+DOORS: tuple[tuple[str, str, tuple[str, ...], bytes], ...] = (
+    ("a dataset", DATASET, (NAME,), b""),
+    ("a saved batch", LOAD, (*SUFFIXES, DATA, INDEX, META), b""),
+    ("a Parquet file", "`from_parquet`", (".parquet",), b"PAR1"),
+    ("an Arrow file", "`convert`", (".arrow", ".feather"), b"ARROW1"),
+    ("an Arrow stream", _TABLE.format("`pyarrow.ipc.open_stream`", "arrow"), (), b"\xff\xff\xff\xff"),
+    ("an HDF5 file", "`from_h5`", (".h5", ".hdf5"), b"\x89HDF"),
+    ("a zarr group", "`from_zarr`", (".zarr", "zarr.json", ".zgroup"), b""),
+    ("a Hugging Face dataset", _TABLE.format("`datasets.load_from_disk`", "hf"), ("state.json",), b""),
+    ("a MosaicML dataset", "`streaming.StreamingDataset`", ("index.json",), b""),
+    ("a file of torch", "`torch.load`", (".pt", ".pth"), b""),
+    ("a file of numpy", "`numpy.load`, and `TensorDict.from_any` its arrays,", (".npz", ".npy"), b"\x93NUMPY"),
+    ("a pickle", "`pickle.load`", (".pkl", ".pickle"), b""),
+    ("a CSV file", "`from_csv`", (".csv",), b""),
+    ("a file of JSON lines", "`from_json(path=..., lines=True)`", (".jsonl", ".ndjson"), b""),
+    ("a JSON file", "`from_json(path=...)`", (".json",), b""),
+)
+"""What this library writes and people bring: what reads it, the ends of its names or what its folders hold, how its
+files begin."""
 
 
-def _door_of(path: str) -> Door | None:
-    found: Door | None = None
+def _door_of(path: str) -> tuple[str, str]:
+    """What a path is, and what reads it; empty for anything else."""
+    folder, head = os.path.isdir(path), b""
     with suppress(OSError):
-        if os.path.isdir(path):
-            return next((d for d in DOORS if any([os.path.lexists(os.path.join(path, p)) for p in d.parts])), None)
-        fd, size = open_file(path)
-        try:
-            head = read_bytes(fd, min(size, 9), 0, path)
-        finally:
-            os.close(fd)
-        found = next((d for d in DOORS if head.startswith(d.heads)), None)
-        ours = found is None and head[8:] == b"{"  # a header, whatever the file is called
-        return found or next((d for d in DOORS if (LOAD in d if ours else path.lower().endswith(d.endings))), None)
-    return found
+        if not folder:
+            fd, size = open_file(path)
+            try:
+                head = read_bytes(fd, min(size, 9), 0, path)
+            finally:
+                os.close(fd)
+        for kind, reader, marks, begin in DOORS:
+            inside = folder and any([os.path.lexists(os.path.join(path, mark)) for mark in marks])
+            if inside or (begin and head.startswith(begin)) or (head[8:] == b"{" and reader == LOAD):
+                return kind, reader
+        for kind, reader, marks, _ in () if folder else DOORS:
+            if path.lower().endswith(marks):
+                return kind, reader
+    return "", ""
 
 
 @contextmanager
@@ -74,10 +66,10 @@ def doors(path: StrPath, *mine: str) -> Iterator[None]:
         yield
     except (FileFormatError, FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         text = text_of(path)
-        found = _door_of(text)
-        if found is None or found.reader in mine:
+        kind, reader = _door_of(text)
+        if not kind or reader in mine:
             raise
-        what = f"it is {found.kind}, which {found.reader} reads"
+        what = f"it is {kind}, which {reader} reads"
         if isinstance(error, OSError):
             raise type(error)(error.errno, what, text) from error
         raise FileFormatError(what, text) from error

@@ -137,9 +137,7 @@ def put(file: str, folder: str, packed: Packed, **options: Any) -> list[Tensor]:
 def _uploaded(url: str, packed: Packed, options: dict[str, Any]) -> list[Tensor]:
     """Write a packed container behind a URL; its tensors are mapped from the local copy, which is removed."""
     if options.get("through") or (os.path.basename(url) == DATA and exists(f"{url}.index.json")):
-        what = (
-            "a remote file can't be mapped" if options.get("through") else "several files make it up; remove them first"
-        )
+        what = "a remote file can't be mapped" if options.get("through") else "several files make it up; remove them"
         raise UnsupportedOperationError(f"{url}: {what}")
     with TemporaryDirectory() as folder:
         local = os.path.join(folder, DATA)

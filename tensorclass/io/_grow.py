@@ -78,9 +78,7 @@ def _holder(data: Any, path: Sequence[str]) -> tuple[Any, Sequence[str]]:
     while len(rest) > 1 and isinstance(child := node._outline().get(rest[0]), TensorCollection):
         node, rest = child, rest[1:]
     if node._stacked:
-        raise UnsupportedOperationError(
-            f"make_memmap: {type(node).__name__} has members; add the entry to each of them"
-        )
+        raise UnsupportedOperationError(f"make_memmap: {type(node).__name__} has members; add the entry to each")
     if rest[0] in node._entries():
         taken = join_path((*path[: len(path) - len(rest) + 1],))
         what = "it has no keys" if len(rest) > 1 else "write to it in place"
@@ -158,9 +156,7 @@ def _with_entry(
     size = torch.Size(here.size)
     if value.shape[: len(size)] != size:
         shape, needed = list(value.shape), list(size)
-        raise StructureError(
-            f"make_memmap: {folder} has batch size {needed} at `{join_path((*path,))}`, got shape {shape}"
-        )
+        raise StructureError(f"make_memmap: {folder} has batch size {needed} at `{join_path((*path,))}`, got {shape}")
     inner: Any = {rest[-1]: value}
     for part in reversed(rest[:-1]):
         inner = {part: inner}
@@ -192,9 +188,7 @@ def tensor_in(storage: Any, shape: Any, dtype: torch.dtype | None) -> Tensor:
     dtype = dtype or torch.get_default_dtype()
     found = MemoryMappedTensor.from_storage(storage, shape=shape, dtype=dtype)
     if found._source is not None:
-        raise StructureError(
-            f"make_memmap: the storage is mapped from {found.filename}; pass a copy: `storage.clone()`"
-        )
+        raise StructureError(f"make_memmap: the storage lies in {found.filename}; pass a copy: `storage.clone()`")
     if found.nbytes != storage.nbytes():
         raise StructureError(f"make_memmap: {dtype} of shape {shape} needs {found.nbytes} of {storage.nbytes()} bytes")
     return found

@@ -227,9 +227,7 @@ def _check_cover(rows: Sequence[tuple[str, Slot]], start: int, size: int, path: 
             raise FileFormatError(f"the data of a tensor {what}", path, slot.begin, name)
         end, before = slot.end, name
     if end > size:
-        raise FileFormatError(
-            f"its tensors end at byte {end} and the file ends after {size}: it is cut off", path, size
-        )
+        raise FileFormatError(f"its tensors end at byte {end}, the file ends after {size}: it is cut off", path, size)
     if end < size:
         raise FileFormatError(f"{size - end} bytes follow the last tensor", path, end)
 

@@ -80,9 +80,7 @@ class MemoryMappedTensor(Tensor):
         elif isinstance(source, (torch.UntypedStorage, torch.TypedStorage)):
             found = cls.from_storage(source, shape=shape, dtype=dtype, index=index, filename=filename)
         elif not isinstance(source, Tensor):
-            raise ArgumentError(
-                f"MemoryMappedTensor takes a tensor, a path or a storage, got a {type(source).__name__}"
-            )
+            raise ArgumentError(f"MemoryMappedTensor takes a tensor, path or storage, got a {type(source).__name__}")
         elif dtype is not None:
             raise ArgumentError("MemoryMappedTensor: a tensor has its dtype; convert it first")
         elif filename is not None:
@@ -121,9 +119,7 @@ class MemoryMappedTensor(Tensor):
             if source is not None and source.path == path and source.mode == "r+":
                 return input
         if source is not None and path not in (None, source.path) and not copy_existing:
-            raise StructureError(
-                f"the tensor lies in the file {source.path}; pass copy_existing=True to copy it to {path}"
-            )
+            raise StructureError(f"the tensor lies in {source.path}; pass copy_existing=True to copy it to {path}")
         if shape is not None:
             input = input.expand(shape_from(shape))
         if path is None:

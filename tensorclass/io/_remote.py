@@ -216,9 +216,8 @@ class Remote:
             left = [i for i in range(len(spans)) if i not in found]
             begins, ends = [spans[i][0] for i in left], [spans[i][1] for i in left]
             wrong: Any = None
-            for i, data in zip(
-                left, store.cat_ranges([path] * len(left), begins, ends, on_error="return"), strict=True
-            ):
+            parts = store.cat_ranges([path] * len(left), begins, ends, on_error="return")
+            for i, data in zip(left, parts, strict=True):
                 if isinstance(data, BaseException):
                     wrong = data
                 elif len(data) != spans[i][1] - spans[i][0]:

@@ -32,7 +32,7 @@ from tensorclass import (
 from tensorclass._schema._convert import Inexact
 from tensorclass._schema._dtypes import Shaped, family_of
 from tensorclass._schema._json import DTYPES, decode, encode, encode_lists
-from tensorclass.errors import SchemaError, TensorClassError
+from tensorclass.errors import BatchDimError, SchemaError, TensorClassError
 from tensorclass.typing import BFloat16, Bool, Complex64, Float, Float32, Int64, Num, UInt8
 
 MODES = ("base64", "lists")
@@ -240,23 +240,23 @@ def test_records(tmp_path, separator, lines):
     text = path.read_text()
     first = json.loads(text.splitlines()[0]) if lines else json.loads(text)[0]
     assert list(first) == (
-        ["x", "pose.angle", "pose.axis", "name", "source"] if separator else ["x", "pose", "name", "source"]
+        ["x", "pose.angle", "pose.axis", "name", "source", "extra"]
+        if separator
+        else ["x", "pose", "name", "source", "extra"]
     )
     assert len(first["x"]) == 2
+    assert first["extra"] is None
     assert equal(Row.from_json(path, separator=separator, lines=lines), batch)
     for file in (path, str(path)):
         assert equal(Row.from_json(path=file, separator=separator, lines=lines), batch)
 
 
 def test_files_of_whole_objects(tmp_path):
-    """Other modes write one object; more batch dims stay nested in records."""
+    """Other modes write one object."""
     path = tmp_path / "frame.json"
     batch = frame(2)
     batch.to_json(path, mode="base64")
     assert Frame.from_json(path).to_json() == batch.to_json()
-    wide = Pose(angle=torch.rand(2, 3), axis=torch.zeros(2, 3, 3, dtype=torch.bfloat16))
-    assert len(json.loads(wide.to_json(mode="records"))) == 2
-    assert Pose.from_json(wide.to_json(mode="records")).batch_size == (2, 3)
 
 
 @pytest.mark.parametrize(
@@ -275,10 +275,24 @@ def test_wrong_records(text, path, hint):
     assert hint in problem.hint
 
 
-def test_records_need_a_batch_dim():
-    """One element without batch dims is no list of elements."""
-    with pytest.raises(SchemaError, match=r"unsqueeze\(0\)"):
-        Pose(angle=torch.tensor(0.0), axis=torch.zeros(3, dtype=torch.bfloat16)).to_json(mode="records")
+def test_records_need_one_batch_dim():
+    """Records are rows, as of any table: one batch dim."""
+    one = Pose(angle=torch.tensor(0.0), axis=torch.zeros(3, dtype=torch.bfloat16))
+    with pytest.raises(BatchDimError, match=r"unsqueeze\(0\)"):
+        one.to_json(mode="records")
+    with pytest.raises(BatchDimError, match=r"reshape\(-1\)"):
+        one.expand(2, 3).to_json(mode="records")
+
+
+@pytest.mark.parametrize("separator", [None, "."])
+def test_records_are_the_rows_of_files(separator, tmp_path):
+    """One model: text of `to_json`, its files, and what datasets and `convert` write are the same objects."""
+    batch = rows(3)
+    text = batch.to_json(mode="records", separator=separator)
+    TensorDict.to_json(batch, tmp_path / "rows.json", separator=separator)
+    assert json.loads(text) == json.loads((tmp_path / "rows.json").read_text())
+    assert equal(from_json(tmp_path / "rows.json", cls=Row, separator=separator), batch)
+    assert equal(Row.from_json(text, separator=separator), batch)
 
 
 # ---- what can't be written ---------------------------------------------------------------------------------------

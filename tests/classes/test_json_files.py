@@ -147,7 +147,7 @@ def test_neither_text_nor_file(given: dict[str, Any]) -> None:
 def test_records_whose_names_stand_in_each_others_way(row: dict[str, int]) -> None:
     """A value and a field below it: an error that names them, not one of Python."""
     text = f"[{as_text(row)}]"
-    with pytest.raises(SchemaError, match="one value for each field"):
+    with pytest.raises(SchemaError, match="one column for each field"):
         Point.from_json(text, separator=".")
 
 

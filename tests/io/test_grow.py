@@ -193,7 +193,7 @@ def test_refused_entries(tmp_path):
         (lambda: _plain().lock_().make_memmap("n", (3,)), StructureError, "not mapped"),
         (lambda: load_memmap(tmp_path / "x").make_memmap("n", (3,)), StructureError, "not mapped"),
         (lambda: single.make_memmap("n", (3,)), StructureError, r"y\.safetensors is one file.*batch\.memmap"),
-        (lambda: stack.make_memmap("n", (2,)), UnsupportedOperationError, "each of them"),
+        (lambda: stack.make_memmap("n", (2,)), UnsupportedOperationError, "add the entry to each"),
         (lambda: folder[0].lock_().make_memmap("n", (3,)), StructureError, "parts of a mapped batch"),
         (lambda: folder.make_memmap("n", (4,)), BatchSizeError, "batch size"),
         (lambda: folder.make_memmap("n", ()), BatchSizeError, "batch size"),

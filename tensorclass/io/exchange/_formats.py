@@ -133,9 +133,7 @@ def format_of(path: str) -> Format:
         ending = ".hf" if os.path.isfile(os.path.join(path, "state.json")) else ending
     if ending not in FORMATS:
         known = ", ".join(name for name in FORMATS if name)
-        raise ArgumentError(
-            f"{path}: the ending {ending!r:.40} says no format; known are {known}, and folders of datasets"
-        )
+        raise ArgumentError(f"{path}: the ending {ending!r:.40} says no format; known are {known}; and folders")
     return FORMATS[ending]
 
 
@@ -143,12 +141,12 @@ def format_of(path: str) -> Format:
 def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = False) -> None:
     """Write the rows of one file or folder as another, whose format its ending says.
 
-    Rows go through memory a few thousand at a time; those of `.json`, and Python values for a target whose rows lie by
-    columns, as a whole. The target appears whole or not at all.
+    Rows go through memory in parts of some megabytes; those of `.json`, and Python values for a target whose rows lie
+    by columns, as a whole. The target appears whole or not at all.
 
     Args:
-        source: `.parquet`, `.arrow`, `.csv`, `.jsonl`, `.json`, `.safetensors`, `.h5`, `.zarr`, `.hf`, or the folder
-            of a dataset.
+        source: `.parquet`, `.arrow`, `.csv`, `.jsonl`, `.json`, `.safetensors`, `.tdz`, `.h5`, `.zarr`, `.hf`, or the
+            folder of a dataset or a saved batch.
         target: the same.
         cls: the class of the rows; by default the one that the source names, if it is imported, else `TensorDict`.
         force: replace what is there.

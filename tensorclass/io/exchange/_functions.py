@@ -28,7 +28,9 @@ from ._parquet import read_parquet
 from ._parquet import write_parquet as write_parquet
 from ._persistent import PersistentTensorDict as PersistentTensorDict
 from ._persistent import mapping_of
+from ._text import batch_of_records as batch_of_records
 from ._text import read_csv, read_lines, read_records
+from ._text import records_of as records_of
 from ._text import write_csv as write_csv
 from ._text import write_lines as write_lines
 from ._text import write_records as write_records

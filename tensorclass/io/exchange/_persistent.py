@@ -96,9 +96,7 @@ class PersistentTensorDict(TensorDictBase):
         if (filename is None) == (group is None):
             raise ArgumentError("PersistentTensorDict takes `filename` or `group`, one of the two")
         if backend not in ("h5", "zarr") or mode not in _MODES:
-            raise ArgumentError(
-                f'backend is "h5" or "zarr", mode one of {", ".join(_MODES)}; got {backend!r}, {mode!r}'
-            )
+            raise ArgumentError(f'backend is "h5" or "zarr", mode of {", ".join(_MODES)}; got {backend!r}, {mode!r}')
         self._backend = backend
         self._file: Any = open_store(filename, mode, backend, self.LOCKING) if group is None else None
         self._group: Any = self._file if group is None else group
@@ -301,9 +299,7 @@ class PersistentTensorDict(TensorDictBase):
         group, name = self._live_group(), name_of(key)
         if name not in group:
             names = list(self._nodes())
-            raise MissingKeyError(
-                f"the store has no entry {key!r:.80}{did_you_mean(key, names)}; it has {names!r:.200}"
-            )
+            raise MissingKeyError(f"the store has no entry {key!r:.80}{did_you_mean(key, names)}; it has {names!r:.99}")
         return group[name]
 
     def _entry(self, key: str) -> Any:
@@ -447,10 +443,8 @@ class PersistentTensorDict(TensorDictBase):
         except (Unstorable, TypeError, ValueError, RecursionError) as error:
             raise UnsupportedOperationError(f"field `{key}` can't be stored: {error!s:.200}") from None
         kind = "objects" if many else "data" if plain is not value else "value"
-        return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8), {
-            "kind": kind,
-            **({"json": True} if coded else {}),
-        }
+        about = {"kind": kind, "json": True} if coded else {"kind": kind}
+        return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8), about
 
     def _fill_group(self, batch: Any) -> None:
         """Take over the entries and what is known of a container."""

@@ -126,9 +126,7 @@ def _annotation(space: Any, key: Any, name: str) -> Any:
     if kind == "Text":
         return PerElement[str]
     if kind not in ("Box", "Discrete", "MultiDiscrete", "MultiBinary"):
-        raise ArgumentError(
-            f"from_gymnasium: `{key}` is a {kind}, which no field can be declared as; flatten the space"
-        )
+        raise ArgumentError(f"from_gymnasium: `{key}` is a {kind}, which no field can declare; flatten the space")
     dtype = torch.tensor(space.sample()).dtype
     declared: Any = family_of(dtype)
     annotation = (declared[Tensor, " ".join(map(str, space.shape))], *_bounds(space, kind, dtype))

@@ -1,4 +1,4 @@
-"""Datasets from tables and as tables, in parts: no more than some thousand rows and a shard are in memory."""
+"""Datasets from tables and as tables, in parts: no more than some megabytes of rows and a shard are in memory."""
 
 from __future__ import annotations
 

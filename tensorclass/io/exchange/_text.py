@@ -19,7 +19,7 @@ from typing_extensions import Unpack
 from ..._content import MAX_BYTES, read_content
 from ..._schema import FieldSpec, Schema, schema_of
 from ..._schema._spec import short
-from ...errors import ArgumentError, FileFormatError, SchemaError, UnsupportedOperationError
+from ...errors import ArgumentError, FileFormatError, Problem, SchemaError, UnsupportedOperationError
 from ...store import NonTensorStack, TensorDict
 from .._atomic import naming, replacing
 from .._parts import blocks
@@ -85,21 +85,23 @@ def _cells(column: cols.Column, rows: int, path: str) -> list[str]:
 
 def write_lines(batches: Iterable[Any], path: StrPath, separator: str | None = None) -> None:
     """Write batches that follow each other as JSON lines."""
-    with writing(path) as file:
-        for batch in cols.some(batches):
-            for row in records_of(batch, separator):
-                file.write(json_text(row) + b"\n")
+    _write_rows(batches, path, separator, (b"", b"\n", b"\n"))
 
 
 def write_records(batches: Iterable[Any], path: StrPath, separator: str | None = None) -> None:
     """Write batches that follow each other as a JSON list of objects."""
-    start = b"["
+    _write_rows(batches, path, separator, (b"[", b",\n", b"]"))
+
+
+def _write_rows(
+    batches: Iterable[Any], path: StrPath, separator: str | None, marks: tuple[bytes, bytes, bytes]
+) -> None:
+    mark, between, end = marks
     with writing(path) as file:
-        for batch in cols.some(batches):
-            for row in records_of(batch, separator):
-                file.write(start + json_text(row))
-                start = b",\n"
-        file.write(start[:1].replace(b",", b"") + b"]")
+        for row in (row for batch in cols.some(batches) for row in records_of(batch, separator)):
+            file.write(mark + json_text(row))
+            mark = between
+        file.write(end if mark is between else marks[0] + end if marks[0] else b"")
 
 
 def records_of(batch: Any, separator: str | None) -> list[Any]:
@@ -262,7 +264,15 @@ def _object(text: str | bytes, name: str, where: str) -> Any:
 
 
 def batch_of_records(rows: list[Any], cls: Any, separator: str | None, **options: Unpack[Options]) -> Any:
-    """A batch whose rows are JSON objects."""
+    """A batch whose rows are JSON objects.
+
+    Raises:
+        SchemaError: for rows that are not objects, and for values that do not fit the class.
+    """
+    for i, row in enumerate(rows):
+        if not isinstance(row, dict):
+            problem = Problem(f"{cls.__name__}[{i}]", "a list of objects", short(row), "a record is an object")
+            raise SchemaError.of(cls.__name__, [problem])
     whole = cols.column_of(rows, "JSON", True).value or {}
     return batch_of(cls, cols.nest(whole, separator, cls) if separator is not None else whole, len(rows), **options)
 
