@@ -60,8 +60,8 @@ The system:
   `naming(path)` gives errors the path. It calls the system through its own name `os`, where tests put faults.
 - `_map`: `map_file(fd, size, path, write) -> buffer`; `mapped` and `in_memory` give tensors at each `Place(begin, end,
   dtype, shape)`. No descriptor is kept.
-- `_doors`: `doors(path, ...)` has the errors of a reader name the function that reads a path. `_parts`: how many rows go
-  through memory together, `spans`, `blocks`, `parts_of`, `tables_of`.
+- `_doors`: `doors(path, ...)` has the errors of a reader name the function that reads a path.
+- `_parts`: how many rows go through memory together, `spans`, `blocks`, `parts_of`, `tables_of`.
 - `_advice`: what the system is told about maps, and asked: `expect_random`, `is_here(address)`, `fetch(begins, size)`.
 - `_remote`: `open_file` of a URL gives a local file with holes, and `fetch(path, ranges)` fills them; `upload`.
 - `_memory`: tensors as buffers (`buffer_of`) and over buffers (`tensor_over`, `over_address`).
