@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .._schema import DTypeFamily, FieldSpec, Options, Schema
+from ..errors import ArgumentError
 from ..store.entries._agreement import shares_lengths
 from ._access import is_checked
 
@@ -17,6 +18,7 @@ class Facts(NamedTuple):
     """What a class decides besides its schema and options; without arguments, a class that is not built yet.
 
     Args:
+        name: of the class.
         pending: a name that the annotations use is not defined yet; the class is finished at its first use.
         nested: the fields that hold instances of other classes.
         attributes: the names that are set through descriptors, fields included.
@@ -33,6 +35,7 @@ class Facts(NamedTuple):
         quick: the dtypes by field of a class of plain tensors, for readers that leave all checks to the constructor.
     """
 
+    name: str = ""
     pending: bool = False
     nested: tuple[str, ...] = ()
     attributes: frozenset[str] = frozenset()
@@ -47,6 +50,9 @@ class Facts(NamedTuple):
     floats: bool = False
     lengths: bool = False
     quick: Mapping[str, DTypeFamily] | None = None
+
+    def __reduce__(self) -> Any:  # cloudpickle takes classes apart that it can't import: they arrive without fields
+        raise ArgumentError(f"other processes import tensorclasses: declare `{self.name}` in a module")
 
 
 class Recipe(NamedTuple):
@@ -76,6 +82,7 @@ def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...]
     direct = not hasattr(cls, "__post_init__") and all(spec.init for spec in schema)
     spread = tuple(spec for spec in schema if _may_spread(spec))
     return Facts(
+        name=cls.__qualname__,
         nested=tuple(name for name, spec in schema.fields.items() if spec.nested is not None),
         attributes=_attributes(root).union(*own),
         setters={} if options.frozen else {name: vars(cls)[name].fset for name in schema.fields},

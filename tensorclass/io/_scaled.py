@@ -65,15 +65,16 @@ class Scaled:
             rows_per_shard=rows_per_shard, resume=resume, pbar=pbar, checksums=checksums,
         )  # fmt: skip
 
-    def filter(self, fn: Callable[[Any], Any], *, out: StrPath, **options: Any) -> Any:
+    def filter(self, fn: Callable[[Any], Any], *, out: StrPath, errors: str = "raise", **options: Any) -> Any:
         """Write the rows for which a function gives True.
 
         Args:
             fn: takes a batch, and gives True or False for each row: bool `[n]`.
             out: a folder without a dataset.
+            errors: as for `map`: "skip" writes the rows that the function raises for to `out/failed`.
             options: `engine`, `num_workers`, `batch_size`, `rows_per_shard`, `resume`, `pbar`, `checksums` of `map`.
         """
-        return scaling().filter_rows(self, fn, out=out, **options)
+        return scaling().filter_rows(self, fn, errors, out=out, **options)
 
     def shuffle(self, seed: int = 0, *, out: StrPath, **options: Any) -> Any:
         """Write the rows in a random order that depends on the seed; the order itself takes no memory.

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ._clusters import DaskEngine, RayEngine
-from ._engines import Engine, Inline, PoolEngine, ThreadEngine, unknown, wanted_workers
+from ._engines import Engine, Inline, PoolEngine, ThreadEngine, at_least, unknown
 from ._processes import ProcessEngine
 
 NAMES = {"processes": ProcessEngine, "threads": ThreadEngine, "ray": RayEngine, "dask": DaskEngine}
@@ -26,7 +26,8 @@ def choose(engine: Any, workers: Any, pool: Any = None, **of_processes: Any) -> 
     Raises:
         ArgumentError: for something that is not an engine, and for options of another one.
     """
-    count = wanted_workers(workers)
+    at_least(0, num_workers=workers)
+    count: int | None = workers
     if pool is not None:
         if engine is not None:
             raise ArgumentError("map takes a pool or an engine, got both")

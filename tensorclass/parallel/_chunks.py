@@ -15,7 +15,7 @@ from ..io._memmap import is_memmap
 from ..io._progress import progress
 from ..ops import cat, stack
 from ._choose import choose, runs_alone
-from ._engines import Engine, Failed, cores, ordered, placed
+from ._engines import Engine, Failed, at_least, cores, ordered, placed
 from ._processes import ProcessEngine
 from ._seeds import base_seed, seed_of, seeded
 from ._share import is_shared
@@ -142,9 +142,8 @@ def cut_up(
         raise BatchDimError(f"map: dim {dim} is not a batch dim of batch size {list(batch.batch_size)}")
     if chunksize is not None and num_chunks is not None:
         raise ArgumentError(f"map takes chunksize or num_chunks, got both: {chunksize} and {num_chunks}")
-    for name, value, least in (("chunksize", chunksize, 0), ("num_chunks", num_chunks, 1)):
-        if value is not None and value < least:
-            raise ArgumentError(f"{name} is a number from {least}, got {value!r:.40}")
+    at_least(0, chunksize=chunksize)
+    at_least(1, num_chunks=num_chunks)
     size = batch.batch_size[dim]
     if chunksize is None:
         chunksize = max(1, -(-size // (num_chunks or workers or cores())))

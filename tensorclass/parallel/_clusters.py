@@ -46,14 +46,8 @@ def _cloud_pickler() -> type[pickle.Pickler]:
 
     class Sending(base):  # type: ignore[misc]  # of a package that may be missing
         def reducer_override(self, obj: Any) -> Any:
-            if not isinstance(obj, type) or schema_of(obj) is None:
-                return super().reducer_override(obj)
-            if obj.__module__ == "__main__":
-                raise ArgumentError(
-                    f"workers of a cluster import the class of rows, and `{obj.__qualname__}` is part of the program "
-                    "itself: declare it in a module"
-                )
-            return NotImplemented
+            imported = isinstance(obj, type) and schema_of(obj) is not None and obj.__module__ != "__main__"
+            return NotImplemented if imported else super().reducer_override(obj)
 
     return Sending
 
@@ -143,16 +137,12 @@ class RayEngine:
         self._ray = optional("ray", 'engine="ray"', "ray")
         self._job = job
         sent = _sent(job, cloud=True)
-        elsewhere = self._address not in (None, "auto")
-        if elsewhere:
-            _reachable(self._address or "", self._timeout, "Ray")
         self._owner = not self._ray.is_initialized()
-        if elsewhere and not self._owner:
-            mine = self._ray.get_runtime_context().gcs_address
-            if mine != self._address:
-                raise ArgumentError(f"this process is connected to Ray at {mine}, not at {self._address!r:.120}")
         if self._owner:
             self._connect(workers)
+        mine = self._ray.get_runtime_context().gcs_address
+        if self._address not in (None, "auto", mine) and not self._owner:
+            raise ArgumentError(f"this process is connected to Ray at {mine}, not at {self._address!r:.120}")
         count = workers or int(self._ray.cluster_resources().get("CPU", 1))
         self._key = token_hex(8)
         self._box = [self._ray.put(sent)]
@@ -161,14 +151,16 @@ class RayEngine:
 
     def _connect(self, workers: int | None) -> None:
         options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **self._options}
-        named, where = _announced()
+        named, where = _announced() if self._address in (None, "auto") else (self._address or "", "")
         try:
-            if ":" in named and self._address in (None, "auto"):  # Ray itself waits for minutes
-                _reachable(named, self._timeout, f"Ray (start it, or remove {where} to have one of this machine)")
+            if ":" in named or not where:  # Ray itself waits for minutes
+                hint = f" (start it, or remove {where} to have one of this machine)" if where else ""
+                _reachable(named, self._timeout, f"Ray{hint}")
             self._ray.init(address=self._address or "auto", **options)
         except (ConnectionError, RuntimeError, TimeoutError) as error:
-            if self._address is not None or where == "RAY_ADDRESS":
-                raise WorkerError(f"Ray does not answer at {self._address or named!r:.120}: {error!s:.300}") from error
+            if self._address or where == "RAY_ADDRESS":
+                answer = WorkerError(f"Ray does not answer at {named!r:.120}: {error!s:.300}")
+                raise error if isinstance(error, (ArgumentError, WorkerError)) else answer from error
             self._ray.init(address="local", **{"num_cpus": workers or cores(), **options})
 
     def submit(self, task: Any) -> Any:

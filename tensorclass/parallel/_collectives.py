@@ -12,6 +12,7 @@ from torch import Tensor
 from ..core import VALUES
 from ..errors import ArgumentError, StructureError, TensorClassError, UnsupportedOperationError, WorkerError
 from ._blocks import Run, check_writable, joined, write
+from ._engines import at_least
 from ._links import BUCKET, all_bytes, bytes_on, device_of, group_of, peer_of, pieces, rank_in, talking
 from ._structure import Structure, difference
 from ._transfer import Incoming, outgoing, packed, parts_of, problem_message, take, unpacked, whole_message
@@ -69,13 +70,11 @@ def scatter(batch: Any, src: int, batches: Any, group: Any, device: Any) -> Any:
     if mine:
         given = list(batches) if isinstance(batches, (list, tuple)) else []
         if len(given) != world:
-            error = ArgumentError(
-                f"scatter: rank {root} gives one container for each of {world} ranks, got {len(given)}"
-            )
-        said = [packed({"problem": str(error)}) if error else None] * world
-        packs = [(raw, None) for raw in said] if error else [_bytes_of(one) for one in given]
-        parts = [raw for raw, _ in packs if raw is not None]
-        error = error or next((problem for _, problem in packs if problem is not None), None)
+            what = f"scatter: rank {root} gives one container for each of {world} ranks"
+            error = ArgumentError(f"{what}, got {len(given)}")
+        said = [(packed({"problem": str(error)}), error)] * world if error else [_bytes_of(one) for one in given]
+        parts = [raw for raw, _ in said]
+        error = next((problem for _, problem in said if problem is not None), None)
     with talking(found, f"scatter from rank {root}"):
         sizes = torch.tensor([len(raw) for raw in parts] if mine else [0] * world, device=here)
         found.broadcast(sizes, root).wait()
@@ -218,8 +217,7 @@ def _reduction(batch: Any, op: Any, group: Any, root: Any, early: bool, bucket: 
     try:
         if not isinstance(wanted, (dist.ReduceOp, dist.ReduceOp.RedOpType)):
             raise ArgumentError(f"op is of torch.distributed.ReduceOp, got {op!r:.80}")
-        if bucket is not None and bucket < 1:
-            raise ArgumentError(f"bucket_bytes is a number from 1, got {bucket!r:.40}")
+        at_least(1, bucket_bytes=bucket)
         structure = Structure(batch)
         check_writable(structure.leaves, structure.names)
         for run in structure.runs:

@@ -16,9 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._flags import count
-from .._schema import schema_of
-from ..errors import ArgumentError, UnsupportedOperationError
+from ..errors import ArgumentError
 from ..io import TensorClassDataset
 from ..io._advice import IntArray
 from ..io._paths import text_of
@@ -26,9 +24,9 @@ from ..io._progress import progress
 from ..io._remote import is_url
 from ._choose import choose, runs_alone
 from ._commit import Asked, Commits
-from ._engines import ordered
-from ._order import Listed, Order, Shuffled, Straight
-from ._rows import Jobs, RowJob, identity
+from ._engines import at_least, ordered
+from ._order import Listed, Order, Shuffled
+from ._rows import Jobs, RowJob, class_of_rows, identity, needed_class
 
 _PARTS = 16
 """A small dataset is cut into so many parts, so that there is something for every worker."""
@@ -49,12 +47,7 @@ class How(NamedTuple):
 
     def per(self, data: Data, rows: int) -> int:
         """Rows of a part: whole batches; as many as a shard of the source has, and fewer for a small dataset."""
-        for name in ("batch_size", "rows_per_shard"):
-            value = getattr(self, name)
-            if value is not None:
-                count(**{name: value})
-                if value < 1:
-                    raise ArgumentError(f"{name} is a number from 1, got {value!r:.40}")
+        at_least(1, batch_size=self.batch_size, rows_per_shard=self.rows_per_shard)
         if self.rows_per_shard is not None:
             return self.rows_per_shard
         largest = max([shard.rows for shard in data.shards], default=1)
@@ -146,52 +139,42 @@ def _function(fn: Any, verb: str) -> None:
         raise ArgumentError(f"{verb} takes a function of a batch, got {fn!r:.80}")
 
 
-def _same_class(data: Data, verb: str) -> Any:
-    if data.cls is None:
-        raise UnsupportedOperationError(f"{data.paths[0]}: {verb} needs the class of the rows; pass it: `cls=`")
-    return data.cls
-
-
-def _seed(seed: Any) -> int:
-    if type(seed) is not int:
-        raise ArgumentError(f"seed is a whole number, got {seed!r:.40}")
-    return seed
+def _skips(data: Data, errors: Any) -> bool:
+    if errors not in ("raise", "skip"):
+        raise ArgumentError(f'errors is "raise" or "skip", got {errors!r:.60}')
+    return errors == "skip" and needed_class(data, 'errors="skip"') is not None
 
 
 def map_rows(data: Data, fn: Callable[[Any], Any], cls: Any, seed: int, errors: str, **how: Any) -> Data:
     """See `TensorClassDataset.map`."""
     _function(fn, "map")
-    if errors not in ("raise", "skip"):
-        raise ArgumentError(f'errors is "raise" or "skip", got {errors!r:.60}')
-    if cls is not None and (not isinstance(cls, type) or schema_of(cls) is None):
-        raise ArgumentError(f"cls is the tensorclass of the new rows, got {cls!r:.80}")
-    if errors == "skip":
-        _same_class(data, 'errors="skip"')
+    if cls is not None:
+        class_of_rows(cls, "cls")
     given = How(**how)
-    order = Straight(len(data), given.per(data, len(data)))
-    return _run(data, given, "map", order, fn, cls, _seed(seed), errors == "skip")
+    order = Order(len(data), given.per(data, len(data)))
+    return _run(data, given, "map", order, fn, cls, seed, _skips(data, errors))
 
 
-def filter_rows(data: Data, fn: Callable[[Any], Any], **how: Any) -> Data:
+def filter_rows(data: Data, fn: Callable[[Any], Any], errors: str, **how: Any) -> Data:
     """See `TensorClassDataset.filter`."""
     _function(fn, "filter")
-    given = How(**how)
-    return _run(data, given, "filter", Straight(len(data), given.per(data, len(data))), fn, _same_class(data, "filter"))
+    given, cls = How(**how), needed_class(data, "filter")
+    order = Order(len(data), given.per(data, len(data)))
+    return _run(data, given, "filter", order, fn, cls, skip=_skips(data, errors))
 
 
 def shuffle_rows(data: Data, seed: int, **how: Any) -> Data:
     """See `TensorClassDataset.shuffle`."""
     given = How(**how)
-    order = Shuffled(len(data), given.per(data, len(data)), _seed(seed))
-    return _run(data, given, "copy", order, None, _same_class(data, "shuffle"), seed, detail="shuffle")
+    order = Shuffled(len(data), given.per(data, len(data)), seed)
+    return _run(data, given, "copy", order, None, needed_class(data, "shuffle"), seed, detail="shuffle")
 
 
 def repartition_rows(data: Data, **how: Any) -> Data:
     """See `TensorClassDataset.repartition`."""
     given = How(**how)
-    return _run(
-        data, given, "copy", Straight(len(data), given.per(data, len(data))), None, _same_class(data, "repartition")
-    )
+    order = Order(len(data), given.per(data, len(data)))
+    return _run(data, given, "copy", order, None, needed_class(data, "repartition"))
 
 
 def sample_rows(data: Data, size: Any, seed: int, **how: Any) -> Data:
@@ -203,14 +186,14 @@ def sample_rows(data: Data, size: Any, seed: int, **how: Any) -> Data:
             f"size is a number of rows up to {rows}, or a part of them from 0.0 to 1.0, got {size!r:.40}"
         )
     given = How(**how)
-    drawn = np.sort(Shuffled(rows, 1, _seed(seed)).rows(0, number)) if rows else np.empty(0, np.int64)
+    drawn = np.sort(Shuffled(rows, 1, seed).rows(0, number)) if rows else np.empty(0, np.int64)
     order = Listed(drawn, given.per(data, number))
-    return _run(data, given, "copy", order, None, _same_class(data, "sample"), seed, detail=f"sample {number}")
+    return _run(data, given, "copy", order, None, needed_class(data, "sample"), seed, detail=f"sample {number}")
 
 
 def sort_rows(data: Data, field: Any, descending: bool, **how: Any) -> Data:
     """See `TensorClassDataset.sort_by`."""
-    cls, given = _same_class(data, "sort_by"), How(**how)
+    cls, given = needed_class(data, "sort_by"), How(**how)
     keys = _column(data, field)
     if isinstance(keys, Tensor):
         found = torch.argsort(keys, stable=True, descending=descending).numpy()
@@ -222,7 +205,7 @@ def sort_rows(data: Data, field: Any, descending: bool, **how: Any) -> Data:
 
 def group_rows_by(data: Data, field: Any, **how: Any) -> tuple[Any, tuple[Data, ...]]:
     """See `TensorClassDataset.group_by`."""
-    cls, given = _same_class(data, "group_by"), How(**how)
+    cls, given = needed_class(data, "group_by"), How(**how)
     values, groups = _grouped(_column(data, field))
     pieces = []
     for number, rows in enumerate(groups):

@@ -277,18 +277,13 @@ def placed(error: Exception, where: str) -> Exception:
     return error
 
 
-def wanted_workers(workers: Any) -> int | None:
-    """The number of workers that a caller asks for.
-
-    Raises:
-        ArgumentError: for something that is not a number from 0.
-    """
-    if workers is None:
-        return None
-    count(num_workers=workers)
-    if workers < 0:
-        raise ArgumentError(f"num_workers is a number from 0, got {workers!r:.40}; 0 runs the tasks in this process")
-    return int(workers)
+def at_least(least: int, **numbers: Any) -> None:
+    """Refuse arguments that are not whole numbers from `least`; None was not given."""
+    for name, value in numbers.items():
+        if value is not None:
+            count(**{name: value})
+            if value < least:
+                raise ArgumentError(f"{name} is a number from {least}, got {value!r:.40}")
 
 
 def unknown(engine: Any, names: Iterable[str]) -> ArgumentError:

@@ -41,17 +41,18 @@ def peer_of(given: Any, group: Any, group_rank: Any, what: str) -> tuple[Any, in
     if group_rank is not None and group is None:
         raise ArgumentError(f"group_{what}= needs group=, the process group that it counts in")
     found = group_of(group)
-    for value in (given, group_rank):
-        if value is not None and (type(value) is not int or value < 0):
-            raise ArgumentError(f"{what} is a rank, a number from 0, got {value!r:.60}")
-    rank = group_rank
-    if rank is None:
-        rank = rank_in(found, given, what)
+    rank = rank_in(found, given, what) if group_rank is None else _number(group_rank, what)
     if not rank < found.size():
         raise ArgumentError(f"{what}: rank {rank} is not there, the group has {found.size()}")
     if rank == found.rank():
         raise ArgumentError(f"{what} is this rank itself, {rank}")
     return found, rank
+
+
+def _number(rank: Any, what: str) -> int:
+    if type(rank) is not int or rank < 0:
+        raise ArgumentError(f"{what} is a rank, a number from 0, got {rank!r:.60}")
+    return rank
 
 
 def rank_in(group: Any, rank: Any, what: str) -> int:
@@ -60,8 +61,7 @@ def rank_in(group: Any, rank: Any, what: str) -> int:
     Raises:
         ArgumentError: for one that is not there.
     """
-    if type(rank) is not int or rank < 0:
-        raise ArgumentError(f"{what} is a rank, a number from 0, got {rank!r:.60}")
+    _number(rank, what)
     if group is dist.group.WORLD or not dist.is_initialized():
         if rank >= group.size():
             raise ArgumentError(f"{what}: rank {rank} is not there, the group has {group.size()}")
@@ -126,7 +126,7 @@ def all_bytes(group: Any, mine: Tensor) -> list[Tensor]:
     sizes = [int(one) for one in gathered(group, torch.tensor([len(mine)], device=mine.device))]
     room = bytes_on(mine.device, max(sizes))
     room[: len(mine)] = mine
+    if not len(room):
+        return [room] * len(sizes)
     parts = zip(*[gathered(group, piece) for piece in pieces(room)], strict=True)
-    return (
-        [torch.cat(part)[:size] for part, size in zip(parts, sizes, strict=True)] if max(sizes) else [room] * len(sizes)
-    )
+    return [torch.cat(part)[:size] for part, size in zip(parts, sizes, strict=True)]

@@ -3,49 +3,40 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ..io._advice import IntArray
 
 
-class Order(Protocol):
-    """The rows of a dataset in some order, in parts."""
+class Order:
+    """The rows of a dataset in parts, as they are; others have them in other orders."""
 
-    count: int
-    """How many rows there are."""
-    per: int
-    """Rows of a part, but for the last one."""
+    def __init__(self, count: int, per: int) -> None:
+        self.count = count
+        """How many rows there are."""
+        self.per = per
+        """Rows of a part, but for the last one."""
 
     def rows(self, begin: int, end: int) -> IntArray:
         """The numbers of some of the rows, by their places in this order."""
-        ...
-
-
-class Straight:
-    """As they are."""
-
-    def __init__(self, count: int, per: int) -> None:
-        self.count, self.per = count, per
-
-    def rows(self, begin: int, end: int) -> IntArray:
-        """The places themselves."""
         return np.arange(begin, end, dtype=np.int64)
 
 
-class Listed:
+class Listed(Order):
     """Rows whose numbers are given, in their order."""
 
     def __init__(self, numbers: IntArray, per: int) -> None:
-        self.numbers, self.count, self.per = numbers, len(numbers), per
+        super().__init__(len(numbers), per)
+        self.numbers = numbers
 
     def rows(self, begin: int, end: int) -> IntArray:
         """The numbers at these places."""
         return self.numbers[begin:end]
 
 
-class Shuffled:
+class Shuffled(Order):
     """A random order that takes no memory: the number of a row is found by encrypting its place.
 
     A Feistel network of four rounds permutes the numbers below a power of four; places whose number is too large are
@@ -58,7 +49,7 @@ class Shuffled:
     """
 
     def __init__(self, count: int, per: int, seed: int) -> None:
-        self.count, self.per = count, per
+        super().__init__(count, per)
         self._half = max(1, -(-max(1, (count - 1).bit_length()) // 2))
         digest = hashlib.sha256(str(seed).encode()).digest()
         self._keys = np.frombuffer(digest, np.uint64)

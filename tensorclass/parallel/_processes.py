@@ -21,9 +21,9 @@ import torch
 import torch.multiprocessing as mp
 from torch import Tensor
 
-from .._flags import count, flags
+from .._flags import flags
 from ..errors import ArgumentError, WorkerError
-from ._engines import GRAIN, Failed, Job, cores
+from ._engines import GRAIN, Failed, Job, at_least, cores
 from ._wire import Parcel, take_apart, unpicklable
 
 _INLINE = 1 << 16
@@ -76,11 +76,7 @@ class ProcessEngine:
         if start_method is not None and start_method not in mp.get_all_start_methods():
             known = ", ".join(mp.get_all_start_methods())
             raise ArgumentError(f"the start method of processes is one of {known}, got {start_method!r:.60}")
-        for name, value in (("worker_threads", threads), ("max_tasks_per_child", tasks_per_worker)):
-            if value is not None:
-                count(**{name: value})
-                if value < 1:
-                    raise ArgumentError(f"{name} is a number from 1, got {value!r:.40}")
+        at_least(1, worker_threads=threads, max_tasks_per_child=tasks_per_worker)
         self._context: Any = mp.get_context(start_method)
         self._threads = threads
         self._most = tasks_per_worker

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._schema import PerElement, schema_of
 from ..classes import TensorClass
 from ..core import TensorCollection
-from ..errors import ArgumentError, BatchSizeError, FileFormatError
+from ..errors import ArgumentError, BatchSizeError, FileFormatError, UnsupportedOperationError
 from ..io import TensorClassDataset
 from ..io._advice import IntArray
 from ..io._manifest import ShardEntry
@@ -209,3 +209,17 @@ def fitting(found: Any, cls: Any) -> Any:
         raise ArgumentError(f"map: the function gave a {type(found).__name__}, the new rows are of {wanted.__name__}")
     typed: Any = found
     return type(typed).from_tensordict(typed._store)
+
+
+def class_of_rows(cls: Any, name: str) -> Any:
+    """An argument that is the class of new rows."""
+    if not isinstance(cls, type) or schema_of(cls) is None:
+        raise ArgumentError(f"{name} is the tensorclass of the new rows, got {cls!r:.80}")
+    return cls
+
+
+def needed_class(data: TensorClassDataset[Any], verb: str) -> Any:
+    """The class of the rows of a dataset."""
+    if data.cls is None:
+        raise UnsupportedOperationError(f"{data.paths[0]}: {verb} needs the class of the rows; pass it: `cls=`")
+    return data.cls

@@ -30,6 +30,5 @@ def share(batch: Any) -> Any:
 def is_shared(batch: Any) -> bool:
     """Whether other processes see what is written to a container."""
     leaves: list[Tensor] = batch._leaves(STORAGE)
-    return (
-        bool(leaves) and batch.is_locked and all([leaf.layout is torch.strided and leaf.is_shared() for leaf in leaves])
-    )
+    shared = [leaf.layout is torch.strided and leaf.is_shared() for leaf in leaves]
+    return bool(leaves) and batch.is_locked and all(shared)

@@ -115,15 +115,12 @@ def outgoing(
         block = Block(structure, device, text) if ask or known is None else known.lent(structure, device)
         write(block.views, structure.leaves)
         return block.parts, None if ask else block
-    raw = packed(batch)
-    whole, room = _message(_WHOLE, structure.digest, len(raw), text, ask, device)
-    room.copy_(raw)
-    return parts_of(whole), None
+    return parts_of(whole_message(packed(batch), device, structure.digest, text)), None
 
 
-def whole_message(raw: Tensor, device: torch.device) -> Tensor:
+def whole_message(raw: Tensor, device: torch.device, digest: int = 0, text: bytes = b"") -> Tensor:
     """Bytes of `packed` as a message."""
-    whole, room = _message(_WHOLE, 0, len(raw), b"", False, device)
+    whole, room = _message(_WHOLE, digest, len(raw), text, bool(text), device)
     room.copy_(raw)
     return whole
 

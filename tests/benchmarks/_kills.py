@@ -78,7 +78,11 @@ def cluster(engine: str) -> Iterator[str]:
         node.shutdown()
     elif engine == "dask":
         optional("dask", "Kills of Dask", "dask").config.set(
-            {"distributed.worker.multiprocessing-method": "forkserver", "distributed.comm.timeouts.connect": "300s"}
+            {
+                "distributed.worker.multiprocessing-method": "forkserver",
+                "distributed.comm.timeouts.connect": "300s",
+                "distributed.deploy.lost-worker-timeout": "300s",  # by default a worker that takes longer is given up
+            }
         )
         context.set_forkserver_preload(["tests.benchmarks._kills", "distributed"])
         forkserver.ensure_running()  # with this list, not with that of Dask
@@ -113,7 +117,7 @@ def workers(data: Any, folder: Path, kills: int, engine: str, address: str) -> N
 
 
 def drivers(data: Any, folder: Path, kills: int, engine: str, address: str) -> None:
-    """Drivers are killed at random times; those of a cluster after they have connected."""
+    """Drivers are killed at random times, after they have written something."""
     chance, calm = random.Random(0), Dying(str(folder))
     context = multiprocessing.get_context("forkserver" if engine in CLUSTERS else "fork")
     for number in range(kills):
@@ -121,10 +125,9 @@ def drivers(data: Any, folder: Path, kills: int, engine: str, address: str) -> N
         driver = context.Process(target=mapped, args=args)
         before = _shards(folder)
         driver.start()
-        if engine in CLUSTERS:
-            until = time.monotonic() + 60
-            while driver.is_alive() and _shards(folder) <= before and time.monotonic() < until:
-                time.sleep(0.02)
+        until = time.monotonic() + 60
+        while driver.is_alive() and _shards(folder) <= before and time.monotonic() < until:
+            time.sleep(0.02)
         driver.join(0.02 + chance.random() * 0.15)
         driver.kill()
         driver.join()
@@ -144,7 +147,7 @@ def _shards(folder: Path) -> int:
 def main(engine: str, kills: int) -> None:
     """Workers are killed, then drivers."""
     folder = Path(tempfile.mkdtemp())
-    count = max(400, (400 if engine in CLUSTERS else 8) * kills)
+    count = max(400, (400 if engine in CLUSTERS else 100) * kills)
     with TensorClassDataset.create(folder / "source", Row, rows_per_shard=100) as writer:
         labels = torch.arange(count)
         writer.append(Row(labels, labels[:, None].expand(count, 16).float()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass, TensorClassDataset, TensorDict
 from tensorclass.errors import ArgumentError, MissingExtraError, WorkerError
-from tensorclass.parallel import DaskEngine, RayEngine, _clusters
+from tensorclass.parallel import DaskEngine, RayBatches, RayEngine, _clusters
 from tensorclass.parallel._clusters import _sent
 from tensorclass.typing import Float32, Int64
 from tests.parallel import _functions as functions
@@ -234,13 +235,25 @@ def plain_data(tmp_path: Path) -> TensorClassDataset[Plain]:
     return TensorClassDataset(tmp_path / "plain", Plain)
 
 
+class Scaling:
+    """What Ray Data makes in each actor."""
+
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def __call__(self, batch: Plain) -> Plain:
+        return batch.replace(x=batch.x * self.by)
+
+
 @pytest.mark.slow
 def test_ray_data(ray: Any, plain_data: Any, tmp_path: Path) -> None:
-    """Typed batches in, through tasks and actors, and out again; every row once."""
+    """Typed batches in, through tasks and actors, and out again; every row once. Classes are made in actors."""
     ray.data.DataContext.get_current().enable_progress_bars = False
     typed = plain_data.to_ray(rows_per_block=8)
     assert typed.count() == 30
-    doubled = typed.map_batches(Doubling(), batch_size=5).map_batches(Doubling(), concurrency=1)
+    doubled = typed.map_batches(Doubling(), batch_size=5).map_batches(
+        Scaling, concurrency=(1, 1), fn_constructor_args=(2.0,)
+    )
     found = TensorClassDataset.from_ray(doubled, tmp_path / "out")
     rows = found[torch.argsort(found[:].label)]
     assert found.cls is Plain
@@ -248,6 +261,40 @@ def test_ray_data(ray: Any, plain_data: Any, tmp_path: Path) -> None:
     assert torch.equal(rows.x, plain_data[:].x * 4)
     with pytest.raises(ArgumentError, match="row_cls"):
         TensorClassDataset.from_ray(doubled.dataset, tmp_path / "other")
+
+
+@pytest.mark.slow
+def test_tables_of_ray(ray: Any, tmp_path: Path) -> None:
+    """Numpy batches of Ray come back: event dims, ragged, nested and text columns. No rows are a dataset of no rows."""
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    with TensorClassDataset.create(tmp_path / "items", Item, rows_per_shard=8) as writer:
+        writer.append(items(20))
+    data = TensorClassDataset(tmp_path / "items", Item)
+    typed = data.to_ray(8)
+    through = typed.dataset.map_batches(functions.same, batch_format="numpy")
+    found = TensorClassDataset.from_ray(through, tmp_path / "out", Item)
+    assert (found[torch.argsort(found[:].label)] == data[:]).all()
+    none = typed.map_batches(lambda batch: batch[batch.label < 0])
+    for number, empty in enumerate([none, none.map_batches(functions.same)]):
+        assert len(TensorClassDataset.from_ray(empty, tmp_path / f"none{number}")) == 0
+
+
+def test_wrong_arguments_of_ray_data() -> None:
+    """Refused where they are given, not in a worker."""
+    pytest.importorskip("ray")
+    typed = RayBatches(SimpleNamespace(iter_batches=iter), Plain)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"concurrency": 0}, "concurrency is a number of actors"), ({"concurrency": (2, 1)}, "got (2, 1)"),
+        ({"concurrency": "a"}, "got 'a'"), ({"cls": dict}, "cls is the tensorclass"), ({"cls": 5}, "got 5"),
+        ({"batch_format": "numpy"}, "leave batch_format out"), ({"compute": 3}, "leave compute out"),
+    ]  # fmt: skip
+    for options, text in wrong:
+        with pytest.raises(ArgumentError, match=re.escape(text)):
+            typed.map_batches(functions.same, **options)
+    with pytest.raises(ArgumentError, match="leave batch_format out"):
+        next(typed.iter_batches(batch_format="numpy"))
+    with pytest.raises(ArgumentError, match="row_cls is the tensorclass"):
+        TensorClassDataset.from_ray(typed, "out", dict)
 
 
 @pytest.mark.slow
@@ -263,5 +310,26 @@ def test_classes_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Plain, "__module__", "__main__")
     rows = Plain(x=torch.zeros(2, 3), label=torch.zeros(2, dtype=torch.int64))
     for engine in (RayEngine(address="127.0.0.1:9"), DaskEngine(address="127.0.0.1:9")):
-        with pytest.raises(ArgumentError, match="declare it in a module"):
+        with pytest.raises(ArgumentError, match="declare `Plain` in a module"):
             rows.map(functions.same, engine=engine)
+
+
+def test_classes_that_no_worker_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray Data, Dask and joblib send them by value: without fields, so that their workers wait for ever."""
+    cloudpickle = pytest.importorskip("cloudpickle")
+
+    class Inside(TensorClass):
+        x: Float32[Tensor, ""]
+
+    rows = Plain(x=torch.zeros(2, 3), label=torch.zeros(2, dtype=torch.int64))
+    assert (cloudpickle.loads(cloudpickle.dumps(rows)) == rows).all()
+    monkeypatch.setattr(Plain, "__module__", "__main__")
+    for value, name in (
+        (rows, "Plain"),
+        (Plain, "Plain"),
+        (lambda: Plain, "Plain"),
+        (Plain.x, "Plain"),
+        (Inside, "Inside"),
+    ):
+        with pytest.raises(ArgumentError, match=rf"declare `.*{name}` in a module"):
+            cloudpickle.dumps(value)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from tensorclass import TensorClass, TensorClassDataset, TensorDict
 from tensorclass.errors import ArgumentError, BatchSizeError, FileFormatError, SchemaError, WorkerError
 from tensorclass.nn import TensorClassModule
-from tensorclass.parallel._order import Shuffled, Straight
+from tensorclass.parallel._order import Order, Shuffled
 from tensorclass.parallel._rows import RowJob
 from tensorclass.typing import Float32, Int64
 from tests.parallel._functions import Dies, Item, items
@@ -237,6 +237,26 @@ def test_skipped_rows(data: Any, tmp_path: Path, engine: str) -> None:
     assert len(data.map(fails, errors="skip", resume=True, **how)) == len(good)
 
 
+def test_rows_that_a_filter_fails_for(data: Any, tmp_path: Path) -> None:
+    """`filter` skips as `map` does: neither kept nor lost, and the same after it goes on."""
+
+    def odd(batch: Any) -> Any:
+        if (batch.label == 7).any():
+            raise ValueError("seven")
+        return batch.label % 2 == 1
+
+    how: dict[str, Any] = {"out": tmp_path / "out", "batch_size": 8, "num_workers": 0}
+    found = data.filter(odd, errors="skip", **how)
+    assert found[:].label.tolist() == [i for i in range(1, ROWS, 2) if i != 7]
+    failed = TensorClassDataset(tmp_path / "out" / "failed")[:]
+    assert (failed.number.tolist(), failed.error.tolist()) == ([7], ["ValueError: seven"])
+    assert len(data.filter(odd, errors="skip", resume=True, **how)) == len(found)
+    with pytest.raises(ArgumentError, match="skip"):
+        data.filter(odd, resume=True, **how)
+    with pytest.raises(ArgumentError, match='errors is "raise" or "skip"'):
+        data.filter(odd, errors="ignore", out=tmp_path / "other")
+
+
 def test_all_rows_fail(data: Any, tmp_path: Path) -> None:
     """Nothing is left: an empty dataset where the class is known, an error otherwise."""
 
@@ -377,7 +397,7 @@ def test_who_writes(data: Any, tmp_path: Path) -> None:
 def test_a_source_that_changes(data: Any, tmp_path: Path) -> None:
     """A worker that finds another dataset at the path says so; rows that were added are not read."""
     (tmp_path / "out").mkdir()
-    job = RowJob(data, same, "map", None, str(tmp_path / "out"), Straight(ROWS, 20), 20, False, 0, True, False)
+    job = RowJob(data, same, "map", None, str(tmp_path / "out"), Order(ROWS, 20), 20, False, 0, True, False)
     raw = pickle.dumps(job)
     with TensorClassDataset.create(data.path, Item, resume=True) as writer:
         writer.append(items(3))

@@ -278,6 +278,11 @@ class _Reader(NamedTuple):
         name = str(kind)
         if name in ("string_view", "binary_view"):
             return array.cast(pa.large_string() if name == "string_view" else pa.large_binary())
+        if name.startswith("ArrowVariableShapedTensor"):  # of Ray, which makes one of lists of numbers
+            kind = kind.storage_type.field("data").type
+            for _ in range(array.type.ndim - 1):
+                kind = pa.large_list(kind)
+            return pa.array([row.tolist() for row in array.to_numpy(zero_copy_only=False)], kind)
         if name.startswith(("list_view", "large_list_view")):
             return pa.array(array.to_pylist(), pa.large_list(kind.value_type))  # Arrow casts them in newer versions
         return array
@@ -288,8 +293,8 @@ class _Reader(NamedTuple):
         whole = array
         while not _is_number(pa, (array := self._plain(array)).type):
             kind = array.type
-            if isinstance(kind, pa.FixedShapeTensorType):
-                if kind.permutation not in (None, list(range(len(kind.shape)))):
+            if getattr(kind, "shape", None) is not None:  # a tensor of Arrow, or of Ray
+                if getattr(kind, "permutation", None) not in (None, list(range(len(kind.shape)))):
                     raise UnsupportedOperationError(f"column `{path}`: {kind} stores its dims in another order")
                 dims += kind.shape
                 array = array.storage.flatten()
