@@ -102,7 +102,7 @@ def join_policy(parsed: Parsed, join: str | None) -> str:
     if join == "fill" and not (parsed.optional and kind in ("tensor", "nested")):
         raise WrongDeclaration(
             'join="fill"' + ("" if parsed.optional else " on a field that is never None"),
-            "fill stands in for tensors that some batches lack: declare an optional tensor, `... | None`",
+            "fill replaces tensors that some batches lack: declare an optional tensor, `... | None`",
         )
     if join == "pad" or (join == "ragged") != (kind == "ragged"):
         _check_shape_policy(parsed, join)

@@ -121,7 +121,7 @@ class ApplyOps(KeyOps):
             device: the result's device.
             names: the result's dim names.
             inplace: write the results into this container.
-            default: stands in for keys that one of `others` lacks.
+            default: value for keys that one of `others` lacks.
             filter_empty: True drops containers that end up without leaves, and gives None when nothing is left.
             propagate_lock: lock the result when this container is locked.
             call_on_nested: call the function on nested containers instead of their leaves.

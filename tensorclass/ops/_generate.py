@@ -63,8 +63,8 @@ OPTIONS = {
     "value": "value: multiplier of the product or quotient, 1 when omitted.",
 }
 SUBTRAHEND = "alpha: multiplier of the leaves, 1 when omitted."
-DEFAULT = 'default: stands in for entries that one side lacks; "intersection" drops them.'
-DEFAULT_IN_PLACE = 'default: stands in for entries that `other` lacks; "intersection" leaves them as they are.'
+DEFAULT = 'default: value for entries that one side lacks; "intersection" drops them.'
+DEFAULT_IN_PLACE = 'default: value for entries that `other` lacks; "intersection" leaves them as they are.'
 TERNARY = {
     "lerp": (
         "end",

@@ -494,7 +494,7 @@ class InplaceOps(IndexOps):
             condition: bool tensor that broadcasts to the batch size, aligned with its leading dims.
             other: container of the same keys, number or tensor.
             out: a container that receives the values.
-            pad: stands in for tensors that one side lacks; an object that one side lacks is kept.
+            pad: value for tensors that one side lacks; an object that one side lacks is kept.
             update_batch_size: set `out`'s batch size to the result's.
 
         Raises:

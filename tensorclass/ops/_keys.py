@@ -246,7 +246,7 @@ class KeyOps(LazyOps):
         Args:
             *key_sets: disjoint sets of keys.
             inplace: keep the rest in this container, which is then the last result.
-            default: stands in for absent keys.
+            default: value for absent keys.
             strict: raise for an absent key that has no default.
             reproduce_struct: keep nested containers that end up empty.
 

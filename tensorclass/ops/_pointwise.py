@@ -856,7 +856,7 @@ class PointwiseOps(Pointwise):
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
             alpha: multiplier of `other`, 1 when omitted.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -875,7 +875,7 @@ class PointwiseOps(Pointwise):
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
             alpha: multiplier of `other`, 1 when omitted.
-            default: stands in for entries that `other` lacks; "intersection" leaves them as they are.
+            default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -904,7 +904,7 @@ class PointwiseOps(Pointwise):
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
             alpha: multiplier of `other`, 1 when omitted.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -923,7 +923,7 @@ class PointwiseOps(Pointwise):
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
             alpha: multiplier of `other`, 1 when omitted.
-            default: stands in for entries that `other` lacks; "intersection" leaves them as they are.
+            default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -949,7 +949,7 @@ class PointwiseOps(Pointwise):
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
             alpha: multiplier of the leaves, 1 when omitted.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -970,7 +970,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -988,7 +988,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that `other` lacks; "intersection" leaves them as they are.
+            default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1016,7 +1016,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1034,7 +1034,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that `other` lacks; "intersection" leaves them as they are.
+            default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1062,7 +1062,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1086,7 +1086,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1110,7 +1110,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1128,7 +1128,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that `other` lacks; "intersection" leaves them as they are.
+            default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1156,7 +1156,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1174,7 +1174,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that `other` lacks; "intersection" leaves them as they are.
+            default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1193,7 +1193,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1211,7 +1211,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that `other` lacks; "intersection" leaves them as they are.
+            default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1230,7 +1230,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1248,7 +1248,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that `other` lacks; "intersection" leaves them as they are.
+            default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1267,7 +1267,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1285,7 +1285,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that `other` lacks; "intersection" leaves them as they are.
+            default: value for entries that `other` lacks; "intersection" leaves them as they are.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1304,7 +1304,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1328,7 +1328,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1352,7 +1352,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1376,7 +1376,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1394,7 +1394,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.
@@ -1412,7 +1412,7 @@ class PointwiseOps(Pointwise):
 
         Args:
             other: container of the same entries, tensor over the batch dims, or number.
-            default: stands in for entries that one side lacks; "intersection" drops them.
+            default: value for entries that one side lacks; "intersection" drops them.
 
         Raises:
             StructureError: when containers differ in entries or leaves do not fit; names the path.

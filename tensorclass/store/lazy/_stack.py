@@ -159,7 +159,7 @@ class LazyStackedTensorDict(LazyShapes):
 
         Args:
             key: the entry.
-            default: a tensor stands in for the members that lack the entry; anything else is given as it is.
+            default: a tensor is used for the members that lack the entry; anything else is given as it is.
             layout: `torch.strided` or `torch.jagged`.
 
         Raises:
