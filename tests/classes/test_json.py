@@ -25,6 +25,7 @@ from tensorclass import (
     TensorDict,
     equal,
     field,
+    from_json,
     lazy_stack,
     produced,
     tensorclass,

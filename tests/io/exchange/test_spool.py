@@ -201,9 +201,11 @@ source, target = sys.argv[1:]
 before, peak, done = anonymous(), 0, False
 thread = threading.Thread(target=watch)
 thread.start()
-convert(source, target)
-done = True
-thread.join()
+try:
+    convert(source, target)
+finally:
+    done = True
+    thread.join()
 print(peak - before)
 """
 
@@ -212,10 +214,10 @@ print(peak - before)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say what memory is used")
 @pytest.mark.parametrize(("ending", "row"), [
     (".safetensors", 1024), (".h5", 1024), (".zarr", 1024), (".hf", 1024), (".parquet", 5 << 20), (".h5", 5 << 20),
-    (".hf", 5 << 20), (".safetensors", 5 << 20), ("", 5 << 20),
+    (".hf", 5 << 20), (".safetensors", 5 << 20),
 ])  # fmt: skip
 def test_memory(ending, row, tmp_path):
-    """320 MB go through a process that takes less than half of it; 16 rows of 20 MB do too."""
+    """Hundreds of megabytes go through a process that takes less than half of them, also as twenty rows."""
 
     class Wide(TensorClass):
         x: Float32[Tensor, "n"]
@@ -229,4 +231,4 @@ def test_memory(ending, row, tmp_path):
         [sys.executable, "-c", MEMORY, str(tmp_path / "source"), str(tmp_path / f"data{ending}")], check=True,
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
-    assert float(found.stdout) < 160
+    assert float(found.stdout) < 20 * count * row * 4 / 2**20 / 2
