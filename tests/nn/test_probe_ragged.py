@@ -33,6 +33,15 @@ class Outer(TensorClass):
     speech: Speech
 
 
+class Deep(TensorClass):
+    outer: Outer
+
+
+class Dense(TensorClass):
+    x: Float32[Tensor, "t 8"]
+    length: Int64[Tensor, ""]
+
+
 class Code(TensorClass):
     code: Float32[Tensor, "16"]
 
@@ -62,6 +71,12 @@ def mapped(width: int, out: int) -> Any:
     """A layer over all rows."""
     layer = nn.Linear(width, out)
     return lambda frames: frames.apply(layer)
+
+
+def unpadded(width: int) -> Any:
+    """Makes ragged elements of padded ones."""
+    layer = nn.Linear(8, width)
+    return lambda x, length: RaggedTensor.unpad(layer(x), length.clamp(1, x.shape[1]))
 
 
 def refuses(frames: RaggedTensor) -> Tensor:
@@ -94,8 +109,11 @@ CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "packed, of another width": (Recurrent(7), Speech.frames, CODE, "E108"),
     "a layer for tensors": (LAYER, Speech.frames, STATES, "E108"),
     "a code of another width": (lambda frames: frames.pad().mean(1), Speech.frames, CODE, "E114"),
+    "made of padded ones": (unpadded(16), (Dense.x, Dense.length), STATES, ""),
+    "made of padded ones, of another width": (unpadded(15), (Dense.x, Dense.length), STATES, "E114"),
     "needs one size": (refuses, Speech.frames, CODE, "W209"),
     "a nested class": (lambda speech: LAYER(speech.frames.pad()).mean(1), Outer.speech, CODE, "W209"),
+    "a class in a nested class": (lambda outer: LAYER(outer.speech.frames.pad()).mean(1), Deep.outer, CODE, "W209"),
 }  # fmt: skip
 
 
@@ -128,3 +146,29 @@ def test_a_module_after_a_ragged_one():
         [torch.rand(3, 8), torch.rand(2, 8)], [torch.zeros(3).long(), torch.zeros(2).long()], torch.ones(2).long()
     )
     assert pipeline(batch).code.shape == (2, 16)
+
+
+def test_a_wrong_module_after_a_ragged_one():
+    """It is rejected at build, by what torch says in the same words for batches of other sizes."""
+    with pytest.raises(BuildError, match=r"(?s)E108.*module 1.*mat1 and mat2"):
+        TensorClassSequential(
+            step(mapped(8, 16), Speech.frames, States.states),
+            step(
+                lambda states: nn.functional.linear(states.pad().mean(1), torch.ones(16, 15)), States.states, Code.code
+            ),
+            input=Speech,
+            output=Code,
+        )
+
+
+def test_names_and_shapes_of_ragged_fields():
+    """A warning names the ragged fields and not what holds them; `explain` shows the shape of one element's rows."""
+    module = step(lambda outer: LAYER(outer.speech.frames.pad()).mean(1), Deep.outer, Code.code)
+    with pytest.warns(PipelineWarning, match=r"ragged `outer\.speech\.frames`, `outer\.speech\.phones` and is not"):
+        TensorClassSequential(module, input=Deep, output=Code)
+    built = TensorClassSequential(step(mapped(8, 16), Speech.frames, States.states), input=Speech, output=States)
+    shown = {value.name: (value.dtype, value.shape) for one in built.explain().steps for value in one.writes}
+    assert shown["frames"] == ("ragged float32", ("t", 8))
+    assert shown["states"][0] == "ragged float32"
+    assert shown["states"][1][1] == 16
+    assert "[5, 3, 8]" in str(built.explain(batch_size=[5], t=3))

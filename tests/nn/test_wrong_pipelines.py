@@ -60,6 +60,18 @@ class Double(TensorClass):
     hidden: Float64[Tensor, "32"]
 
 
+class Second(nn.Module):
+    """Calls a layer in some way."""
+
+    def __init__(self, layer: nn.Module, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.layer, self.call = layer, call
+
+    def forward(self, *values: Tensor) -> Any:
+        """What the call gives."""
+        return self.call(self.layer, *values)
+
+
 def named(x: Tensor) -> dict[str, Tensor]:
     """A mapping with another name."""
     return {"logit": x[..., :10]}
@@ -195,6 +207,27 @@ AT_BUILD: dict[str, Wrong] = {
     "flatten over the batch": W(lambda: odd(torch.flatten), "E112", ("flattened",)),
     "recurrent without batch_first": W(
         lambda: alone(lambda x: x.movedim(0, 1), "f t 8", "f t 8"), "E112", ("batch_first=True",)
+    ),
+    "attention weights of a layer that takes the batch second": W(
+        lambda: pipeline(
+            Second(nn.MultiheadAttention(8, 2), lambda layer, x: layer(x, x, x)), ("f t 8",), ("f t 8", "f t t")
+        ),
+        "E112", ("`layer` (MultiheadAttention) takes the batch as its second dim",),
+    ),
+    "last state of a layer that takes the batch second": W(
+        lambda: alone(Second(nn.LSTM(8, 8), lambda layer, x: layer(x)[1][0][-1]), "f t 8", "f 8"),
+        "E112", ("`layer` (LSTM) takes the batch as its second dim: give it `batch_first=True`",),
+    ),
+    "mask for a layer that takes the batch second": W(
+        lambda: pipeline(
+            Second(nn.TransformerEncoderLayer(8, 2, 16), lambda layer, x, m: layer(x, src_key_padding_mask=m)),
+            ("f t 8", "b t"), ("f t 8",),
+        ),
+        "E108", ("`layer.self_attn` (MultiheadAttention) takes the batch as its second dim",),
+    ),
+    "joined results of a layer that takes the batch second": W(
+        lambda: alone(Second(nn.GRU(8, 8), lambda layer, x: torch.cat([layer(x)[0]] * 2, 1)), "f t 8", "f t 8"),
+        "E114", ("`layer` (GRU) takes the batch as its second dim",),
     ),
     "constant batch": W(lambda: alone(lambda x: x.new_zeros(2, 8), "f 8", "f 8"), "E112", ("for a batch of 3",)),
     "no in field": W(lambda: pipeline(lambda: torch.zeros(6), (), ("f ",)), "E112", ("no in field",)),

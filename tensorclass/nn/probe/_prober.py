@@ -7,7 +7,7 @@ tried, and a copy is run on real values, since fake tensors have gaps of their o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -336,8 +336,11 @@ class Prober(Searcher):
             self.found += told
             if any(d.severity == "error" for d in told):
                 return
-            uneven = [use.slot.name for use in self.report.reads[index] if use is not None and is_ragged(use)]
-            if uneven and index in self.ran:
+            uneven, made = (
+                [name for use in uses if use is not None for name in ragged_names(use.slot.name, use.slot.spec)]
+                for uses in (self.report.reads[index], self.report.writes[index])
+            )
+            if (uneven or made) and index in self.ran:
                 return  # real values say what fake ones can't
             if uneven and not self.reach[index].refused:
                 self.found.append(self.words.uneven(index, uneven, reason))
@@ -465,10 +468,12 @@ class Prober(Searcher):
                      for u, v in zip(self.report.writes[index], values, strict=True))  # fmt: skip
 
 
-def is_ragged(use: Use) -> bool:
-    """Whether elements of what is read have lengths of their own."""
-    fields = fields_of(use.slot.spec.nested).values() if use.slot.spec.nested is not None else ()
-    return "ragged" in {use.slot.spec.kind, *(spec.kind for spec in fields)}
+def ragged_names(name: str, spec: FieldSpec) -> Iterator[str]:
+    """The fields in what is read whose elements have lengths of their own."""
+    if spec.kind == "ragged":
+        yield name
+    for inner, below in fields_of(spec.nested).items() if spec.nested is not None else ():
+        yield from ragged_names(f"{name}.{inner}", below)
 
 
 def _names(term: Term) -> tuple[str, ...]:

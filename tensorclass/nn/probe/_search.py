@@ -70,7 +70,7 @@ class Searcher:
         self.stages = stages
         self.targets = targets
         self.tensors = tensors
-        self.words = Words(report, stages)
+        self.words = Words(report, stages, targets)
         self.unifier = report.state.unifier
         self.plan = Learned()
         self.narrowed: dict[str, int] = {}

@@ -14,9 +14,11 @@ from ...errors import SchemaError
 from ..check._declared import Report, Use
 from ..check._known import INPUT, Place
 from ..parts._diagnostics import Diagnostic, Location
-from ..parts._stage import Stage
+from ..parts._stage import Stage, module_of
 from ._run import Symptom
 
+SHAPED = ("E108", "E112", "E113", "E114", "E115", "E117", "W207")
+"""What a layer that takes the batch as its second dim may come to."""
 Shapes = Sequence[tuple[int, ...] | None]
 """What one out field was in each sweep."""
 
@@ -24,9 +26,10 @@ Shapes = Sequence[tuple[int, ...] | None]
 class Words:
     """Writes the diagnostics of a pipeline."""
 
-    def __init__(self, report: Report, stages: Sequence[Stage]) -> None:
+    def __init__(self, report: Report, stages: Sequence[Stage], targets: Sequence[Any]) -> None:
         self.report = report
         self.stages = stages
+        self.targets = targets
         self.unifier = report.state.unifier
 
     def who(self, index: int) -> str:
@@ -44,8 +47,20 @@ class Words:
         return "given " + (", ".join(_given(u, v) for u, v in zip(uses, values, strict=True) if u) or "nothing")
 
     def diagnostic(self, index: int, code: str, message: str, notes: Sequence[str] = (), hint: str = "") -> Diagnostic:
-        """One record, with the line that declares the module."""
+        """One record, with the line that declares the module; a layer that takes the batch second may be the cause."""
+        layer = self._batch_second(index) if code in SHAPED else ""
+        hint = f"{layer}; or else: {hint}" if layer else hint
         return self.stages[index].finding(index, code, f"{self.who(index)} {message}", notes, hint)
+
+    def _batch_second(self, index: int) -> str:
+        """The first layer without `batch_first`, in words; "" for none."""
+        module = module_of(self.targets[index])
+        layers = module.named_modules() if module is not None else ()
+        for name, layer in layers:
+            if getattr(layer, "batch_first", True) is False:
+                who = f"`{name}` ({type(layer).__name__})" if name else f"{type(layer).__name__}"
+                return f"{who} takes the batch as its second dim: give it `batch_first=True`"
+        return ""
 
     def rejected(self, index: int, error: Exception, given: str, hint: str) -> Diagnostic:
         """E108; E111 for a class-to-class module that returns another class than it declares."""

@@ -157,15 +157,16 @@ def _value(
     place: Place, unifier: Unifier, batch: Sequence[int], sizes: Mapping[str, int], fixed: Mapping[str, int],
     seen: SeenOutput | None,
 ) -> Value:  # fmt: skip
-    if place.spec.kind not in TENSORS or place.dtype is None:
+    ragged = place.spec.kind == "ragged"
+    if not (ragged or place.spec.kind in TENSORS) or place.dtype is None:
         return Value(place.name, place.spec.type_text, None, 0 if place.spec.kind == "value" else None)
     exact = place.dtype.exact or (seen.dtype if seen is not None else None)
     dtype = str(place.dtype) if exact is None else str(exact).removeprefix("torch.")
     event = _event(unifier.resolve(place.terms), sizes, fixed)
-    shape = (*(batch if place.spec.kind == "tensor" else ()), *event)
+    shape = (*(() if place.spec.kind == "shared" else batch), *event)
     known = [size for size in shape if isinstance(size, int)]
     nbytes = prod(known) * exact.itemsize if exact is not None and len(known) == len(shape) else None
-    return Value(place.name, dtype, shape, nbytes)
+    return Value(place.name, f"ragged {dtype}" if ragged else dtype, shape, nbytes)
 
 
 def _event(terms: Terms, sizes: Mapping[str, int], fixed: Mapping[str, int]) -> list[Size]:
