@@ -15,33 +15,12 @@ from typing import Any, ClassVar, NamedTuple
 from typing_extensions import Self
 
 __all__ = [
-    "ArgumentError",
-    "BatchDimError",
-    "BatchIndexError",
-    "BatchSizeError",
-    "BuildError",
-    "CastError",
-    "ChecksumError",
-    "DimSyntaxError",
-    "FieldNotProducedError",
-    "FileFormatError",
-    "FrozenError",
-    "InvalidKeyError",
-    "KeySetError",
-    "KeyThroughLeafError",
-    "LockedError",
-    "MissingExtraError",
-    "MissingKeyError",
-    "ModuleError",
-    "Problem",
-    "SchemaError",
-    "StructureError",
-    "TensorClassError",
-    "UnknownFieldError",
-    "UnsupportedOperationError",
-    "did_you_mean",
-    "nearest",
-]
+    "ArgumentError", "BatchDimError", "BatchIndexError", "BatchSizeError", "BuildError", "CastError",
+    "ChecksumError", "DimSyntaxError", "FieldNotProducedError", "FileFormatError", "FrozenError", "InvalidKeyError",
+    "KeySetError", "KeyThroughLeafError", "LockedError", "MissingExtraError", "MissingKeyError", "ModuleError",
+    "Problem", "SchemaError", "StructureError", "TensorClassError", "UnknownFieldError",
+    "UnsupportedOperationError", "did_you_mean", "nearest",
+]  # fmt: skip
 
 _ALIKE = 0.6  # the ratio above which difflib itself calls words close
 _LISTED = 40  # names that a message lists at most

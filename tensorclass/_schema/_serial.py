@@ -84,7 +84,7 @@ def read_entries(entries: Mapping[str, Any], make: Callable[..., Schema]) -> Sch
         if isinstance(error, SchemaError):
             raise
         raise SchemaError(
-            f"this mapping is not a schema: {type(error).__name__}: {error}; see Schema.to_dict()"
+            f"this {type(entries).__name__} is not a schema: {type(error).__name__}: {error}; see Schema.to_dict()"
         ) from error
 
 

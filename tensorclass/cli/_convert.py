@@ -10,7 +10,7 @@ from ..errors import ArgumentError, MissingExtraError, TensorClassError
 from ..io import convert
 from ..io.exchange._formats import FORMATS
 from ._main import CommandError
-from ._target import failed, load_target
+from ._target import load_target, running
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
     cls = None if arguments.cls is None else _class_of(arguments.cls)
     try:
         convert(arguments.source, arguments.target, cls, force=arguments.force)
-    except (ArgumentError, MissingExtraError, FileExistsError, FileNotFoundError) as error:
+    except (ArgumentError, FileExistsError, FileNotFoundError) as error:
         raise CommandError(str(error)) from None
+    except MissingExtraError:
+        raise
     except (TensorClassError, OSError, TypeError) as error:
         print(f"tensorclass: {error}", file=sys.stderr)
         return 1
@@ -36,12 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _class_of(target: str) -> type:
-    try:
+    with running(target):
         found = load_target(target)
-    except CommandError:
-        raise
-    except Exception as error:  # whatever the user's module raises
-        raise failed(target, error) from None
     if not is_tensorclass(found):
         raise CommandError(f"{target} is not a tensorclass; write --class MODULE:CLASS")
     return found  # type: ignore[no-any-return]  # a class

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from ..errors import ModuleError
-from ._main import CommandError
 from ._pipelines import load_pipeline
 
 
@@ -18,10 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table."""
-    try:
-        print(load_pipeline(arguments.target).explain(arguments.batch_size, **dict(arguments.size)))
-    except ModuleError as error:
-        raise CommandError(str(error)) from None
+    print(load_pipeline(arguments.target).explain(arguments.batch_size, **dict(arguments.size)))
     return 0
 
 

@@ -7,7 +7,6 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from ..errors import MissingExtraError
 from ._main import CommandError, write_file
 from ._pipelines import load_pipeline
 from ._png import png
@@ -42,10 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     if out is None:
         print(pipeline.graph(form))
         return 0
-    try:
-        content = png(pipeline.graph("svg")) if form == "png" else pipeline.graph(form)
-    except MissingExtraError as error:
-        raise CommandError(str(error)) from None
+    content = png(pipeline.graph("svg")) if form == "png" else pipeline.graph(form)
     write_file(out, content, arguments.force, MARKS[form])
     if arguments.open:
         webbrowser.open(out.resolve().as_uri())

@@ -15,7 +15,7 @@ from .._schema._constraints import flatten
 from ..errors import BuildError, FileFormatError
 from ..io._inspect import describe, is_stored
 from ._main import CommandError, shortened
-from ._target import failed, load_target, members_of
+from ._target import load_target, members_of, running
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,12 +56,8 @@ def load_classes(target: str) -> dict[str, Any]:
     Raises:
         CommandError: when there is none, and when the module can't be run.
     """
-    try:
+    with running(target):
         value = load_target(target, BuildError)
-    except CommandError:
-        raise
-    except Exception as error:  # whatever the user's module raises
-        raise failed(target, error) from None
     if isinstance(value, ModuleType):
         members = members_of(value)
         found = {name: cls for name, cls in members if is_tensorclass(cls) and cls.__module__ == value.__name__}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._content import read_content, write_content
+from ..errors import MissingExtraError, ModuleError, named
 
 
 class Command(NamedTuple):
@@ -78,7 +79,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = parser_of(arguments[0] if arguments else "")
+    called = arguments[0] if arguments else ""
+    if called and called[0] != "-" and called not in COMMANDS:
+        print(f"tensorclass: no command {named(called, COMMANDS)}; they are {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    parser = parser_of(called)
     try:
         parsed = parser.parse_args(arguments)
     except SystemExit as stop:  # argparse has printed what is wrong
@@ -92,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         return run(parsed)
-    except CommandError as error:
+    except (CommandError, MissingExtraError, ModuleError) as error:
         print(f"tensorclass: {error}", file=sys.stderr)
         return 2
 

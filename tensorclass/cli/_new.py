@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import builtins
 import keyword
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from torch import Tensor
 
+import tensorclass
+import tensorclass.typing
+
 from ..classes._build import RESERVED, member_names
 from ..core import TensorCollection, batch_shape
-from ..errors import MissingExtraError, TensorClassError
+from ..errors import TensorClassError
 from ..io import from_csv, from_json, from_parquet, load
 from ..store import Node, RaggedTensor, Unbatched, from_any
 from ._main import CommandError, write_file
@@ -49,6 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None and arguments.out.suffix != ".py":
         raise CommandError(f"{arguments.out} would hold Python; name it `*.py`")
     source = Writer()
+    if arguments.name in source.classes:
+        raise CommandError(f"`{arguments.name}` is a name that the written module uses; choose another for the class")
     source.write(arguments.name, _read(arguments.source))
     text = source.text()
     if arguments.out is None:
@@ -64,9 +71,13 @@ def _read(source: str) -> TensorCollection:
     try:
         found = READERS.get(Path(source).suffix.lower(), load)(source)
         found = found if isinstance(found, TensorCollection) else from_any(found, auto_batch_size=True)
-    except (MissingExtraError, TensorClassError, OSError, ValueError, RuntimeError) as error:
-        raise CommandError(f"{source}: {str(error).splitlines()[0]}") from None
-    except Exception as error:  # of torch.load, which names what it may not unpickle
+    except (TensorClassError, OSError, ValueError, RuntimeError) as error:
+        raise CommandError(f"{source}: {str(error).removeprefix(f'{source}: ').splitlines()[0]}") from None
+    except UnpicklingError as error:
+        what = re.search(r"GLOBAL [\w.]+", str(error))
+        why = f"it holds {what[0][7:]}" if what else "torch can't load it"
+        raise CommandError(f"{source}: only tensors and plain types are read: {why}") from None
+    except Exception as error:  # of torch.load
         raise CommandError(f"{source} can't be read: {type(error).__name__}: {str(error).splitlines()[0]}") from None
     if not isinstance(found, TensorCollection) or not found._entries():
         raise CommandError(f"{source} holds a {type(found).__name__} without entries that could become fields")
@@ -80,6 +91,7 @@ class Writer:
         self.blocks: list[str] = []
         self.types: set[str] = set()
         self.names = {"tensorclass"}
+        self.classes = {*vars(builtins), *tensorclass.typing.__all__, *tensorclass.__all__, "Tensor"}
         self.changed = False
 
     def text(self) -> str:
@@ -88,13 +100,17 @@ class Writer:
         own = f"from tensorclass import {', '.join(sorted(self.names, key=str.lower))}\n"
         return f"{HEAD}{own}{types}\n\n" + "\n\n\n".join(self.blocks) + "\n"
 
-    def write(self, name: str, data: TensorCollection) -> None:
-        """The class of a container."""
+    def write(self, name: str, data: TensorCollection) -> str:
+        """The class of a container; gives its name, which is made another where a class or an import has it."""
+        while name in self.classes:
+            name += "_"
+        self.classes.add(name)
         fields = list(self._fields(name, data._solid() if data._stacked else data))
         shadow = any(field in member_names() for field, _, _ in fields)
         lines = [f"    {field}: {kind}{note}" for field, kind, note in fields]
         decorator = "@tensorclass(shadow=True)" if shadow else "@tensorclass"
         self.blocks.append("\n".join([decorator, f"class {name}:", *(lines or ["    pass"])]))
+        return name
 
     def _fields(self, owner: str, data: TensorCollection) -> Iterator[tuple[str, str, str]]:
         taken: set[str] = set()
@@ -116,8 +132,7 @@ class Writer:
         if isinstance(value, TensorCollection):
             name = owner + "".join(part.capitalize() for part in re.findall(r"[^\W_]+", key))
             if value._entries():
-                self.write(name, value)
-                return name
+                return self.write(name, value)
             self.names.add("TensorDict")
             return "TensorDict"
         if isinstance(value, Unbatched):

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import BuildError
 from ..nn import PipelineWarning, TensorClassSequential
 from ._main import CommandError
-from ._target import failed, load_target, members_of
+from ._target import load_target, members_of, running
 
 Pipeline = TensorClassSequential[Any, Any]
 
@@ -24,7 +24,8 @@ def load_pipelines(target: str) -> dict[str, Pipeline]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PipelineWarning)  # they are shown with the other diagnostics
-        found = _loaded(target)
+        with running(target, BuildError):
+            found = load_target(target)
         if isinstance(found, ModuleType):
             named = {name: value for name, value in members_of(found) if isinstance(value, TensorClassSequential)}
             found = {name: value for name, value in named.items() if name == _first_name(named, value)}
@@ -33,7 +34,8 @@ def load_pipelines(target: str) -> dict[str, Pipeline]:
             return found
         name = target.rpartition(":")[2]
         if inspect.isroutine(found) and not inspect.signature(found).parameters:
-            found = _called(found, target)
+            with running(target, BuildError):
+                found = found()
     if not isinstance(found, TensorClassSequential):
         raise CommandError(f"{target} is a {type(found).__name__}, not a TensorClassSequential")
     return {name: found}
@@ -56,21 +58,3 @@ def load_pipeline(target: str) -> Pipeline:
 
 def _first_name(named: dict[str, Pipeline], pipeline: Pipeline) -> str:
     return next(name for name, value in named.items() if value is pipeline)
-
-
-def _loaded(target: str) -> Any:
-    try:
-        return load_target(target)
-    except (BuildError, CommandError):
-        raise
-    except Exception as error:  # whatever the user's module raises
-        raise failed(target, error) from None
-
-
-def _called(function: Any, target: str) -> Any:
-    try:
-        return function()
-    except BuildError:
-        raise
-    except Exception as error:  # whatever the user's function raises
-        raise failed(target, error) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -50,6 +51,8 @@ def load_module(place: str, despite: type[Exception] | tuple[()] = ()) -> Module
         if spec is None:
             raise CommandError(f"`{path}` is not a Python file")
         return _run(spec, place, str(path.parent), despite)
+    if Path(place).is_file():  # as a module `data.json` would be `json` of the package `data`
+        raise CommandError(f"`{place}` is neither a Python file nor one of `save`; `tensorclass new` reads tables")
     sys.path.insert(0, "")
     try:
         if place in sys.modules:
@@ -88,10 +91,16 @@ def members_of(module: ModuleType) -> Iterator[tuple[str, Any]]:
     return ((name, value) for name, value in vars(module).items() if not name.startswith("_"))
 
 
-def failed(target: str, error: Exception) -> CommandError:
-    """What a user's module raised while it ran, without a traceback."""
-    if isinstance(error, SyntaxError):
-        return CommandError(f"{error.filename}:{error.lineno}: SyntaxError: {error.msg}")
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    what = bounded(f"{type(error).__name__}: {error}", 2000)
-    return CommandError(f"{target} can't be run: {what} ({frame.filename}:{frame.lineno})")
+@contextmanager
+def running(target: str, *through: type[Exception]) -> Iterator[None]:
+    """Makes whatever a user's module raises a message without a traceback; errors of some types pass through."""
+    try:
+        yield
+    except (CommandError, *through):
+        raise
+    except SyntaxError as error:
+        raise CommandError(f"{error.filename}:{error.lineno}: SyntaxError: {error.msg}") from None
+    except Exception as error:  # whatever the module raises
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        what = bounded(f"{type(error).__name__}: {error}", 2000)
+        raise CommandError(f"{target} can't be run: {what} ({frame.filename}:{frame.lineno})") from None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
 
-from ..errors import MissingExtraError
 from ..io._inspect import verify
 from ._main import CommandError, shortened
 
@@ -18,11 +18,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print what is wrong; exit status 1 when something is."""
     wrong = 0
+    missing = [path for path in arguments.paths if "://" not in path and not os.path.lexists(path)]
+    if missing:
+        raise CommandError(f"no file or folder `{missing[0]}`")
     for path in arguments.paths:
-        try:
-            found = verify(path, arguments.pbar)
-        except MissingExtraError as error:
-            raise CommandError(str(error)) from None
+        found = verify(path, arguments.pbar)
         wrong += len(found)
         print(shortened(list(map(str, found))) if found else f"{path}: right")
     return int(wrong > 0)

@@ -25,9 +25,11 @@ def test_version(capsys):
 
 
 def test_unknown_command(capsys):
-    """Argparse names the choices."""
+    """The answer names the nearest command, and all of them."""
     assert main(["chek"]) == 2
-    assert "invalid choice" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "no command `chek`; did you mean `check`?" in told
+    assert "verify" in told
 
 
 def test_target_in_a_file(tmp_path):

@@ -262,3 +262,37 @@ def test_modules_that_leave(tmp_path, capsys):
     (tmp_path / "leaves.py").write_text("import sys\nsys.exit(0)\n", "utf-8")
     assert main(["inspect", str(tmp_path / "leaves.py")]) == 2
     assert "calls `sys.exit(0)`" in capsys.readouterr().err
+
+
+def test_a_file_of_data_is_no_module(tmp_path, monkeypatch, capsys):
+    """`bad.json` is not the module `json` of the package `bad`, whose program would run."""
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text("raise SystemExit('ran')\n", "utf-8")
+    Path("bad.json").write_text("{}", "utf-8")
+    for command in ("inspect", "check", "explain"):
+        assert main([command, "bad.json"]) == 2
+        assert "`bad.json` is neither a Python file nor one of `save`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["a.csv", "a.parquet", "a.json", "a.h5"])
+def test_convert_names_the_file_that_is_wrong(target, tmp_path, capsys):
+    """A source that can't be read is not told as a target that can't be written."""
+    (tmp_path / "source").mkdir()
+    assert main(["convert", str(tmp_path / "source"), str(tmp_path / target)]) == 2
+    assert "source" in capsys.readouterr().err
+    assert not (tmp_path / target).exists()
+
+
+def test_wrong_use_is_two(tmp_path, monkeypatch, capsys):
+    """A path that is not there, sizes below zero, and a target that is the source."""
+    monkeypatch.chdir(tmp_path)
+    Path("right.py").write_text(RIGHT, "utf-8")
+    Path("a.csv").write_text("a\n1\n", "utf-8")
+    for line, told in [
+        ("verify a.csv nope", "no file or folder `nope`"),
+        ("explain right.py:classifier --batch-size -1", "whole numbers from 0"),
+        ("convert a.csv a.csv --force", "source and target are the same"),
+    ]:
+        assert main(line.split()) == 2
+        assert told in capsys.readouterr().err
+    assert Path("a.csv").read_text("utf-8") == "a\n1\n"

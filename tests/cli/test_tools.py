@@ -20,6 +20,7 @@ from tensorclass import RaggedTensor, TensorDict, save
 from tensorclass.cli import main
 from tensorclass.cli._main import COMMANDS
 from tensorclass.cli._migrate import Rule, migrated, rules
+from tensorclass.cli._target import load_module
 from tests.cli._program import RIGHT, program
 
 # ---- new -------------------------------------------------------------------------------------------------------------
@@ -102,7 +103,7 @@ def test_new_refuses(tmp_path: Path, capsys: Any):
     for arguments, message in (
         (["class", "--from", str(file)], "'class' is not the name of a class"),
         (["A", "--from", str(tmp_path / "no.pt")], "no file"),
-        (["A", "--from", str(tmp_path / "object.pt")], "can't be read"),
+        (["A", "--from", str(tmp_path / "object.pt")], "plain types are read: it holds pathlib."),
         (["A", "--from", str(tmp_path / "nothing.pt")], "without entries"),
         (["A", "--from", str(tmp_path / "broken.json")], "broken.json: "),
         (["A", "--from", str(file), "--out", "a.txt"], "would hold Python"),
@@ -110,6 +111,27 @@ def test_new_refuses(tmp_path: Path, capsys: Any):
     ):
         assert main(["new", *arguments]) == 2
         assert message in capsys.readouterr().err
+
+
+TAKEN = ["Tensor", "TensorClass", "tensorclass", "PerElement", "Float32", "int", "list"]
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_new_takes_no_name_that_its_module_uses(name: str, tmp_path: Path, capsys: Any):
+    """Such a class would hide what its own annotations mean."""
+    (tmp_path / "a.csv").write_text("a\n1\n", "utf-8")
+    assert main(["new", name, "--from", str(tmp_path / "a.csv")]) == 2
+    assert f"`{name}` is a name that the written module uses" in capsys.readouterr().err
+
+
+def test_new_names_nested_classes_apart(tmp_path: Path, capsys: Any):
+    """Two containers whose paths make one name are two classes."""
+    nested = {"a": {"b_c": {"x": torch.zeros(2)}}, "a_b": {"c": {"y": torch.ones(2)}}}
+    torch.save(nested, tmp_path / "a.pt")
+    assert main(["new", "D", "--from", str(tmp_path / "a.pt")]) == 0
+    (tmp_path / "written_apart.py").write_text(capsys.readouterr().out, "utf-8")
+    made = load_module(str(tmp_path / "written_apart.py"))
+    assert made.D.from_dict(nested, auto_batch_size=True).a_b.c.y.equal(torch.ones(2))
 
 
 # ---- migrate ---------------------------------------------------------------------------------------------------------

@@ -168,7 +168,9 @@ def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = 
     reader, writer = format_of(here), format_of(there)
     if not os.path.exists(here):
         raise FileNotFoundError(2, "there is nothing to convert", here)
-    if os.path.exists(there) and (not force or os.path.samefile(here, there)):
+    if os.path.exists(there) and os.path.samefile(here, there):
+        raise ArgumentError(f"{there}: source and target are the same; name another target")
+    if os.path.exists(there) and not force:
         raise FileExistsError(17, "it is there already; `--force` or `force=True` replaces it", there)
     writer.write(_named(here, reader.read(here, cls, BLOCK)), there)
 

@@ -90,6 +90,8 @@ def explain(
     """
     places = [*report.inputs.values(), *(use.place for uses in report.writes for use in uses if use is not None)]
     _refuse_unknown(report.state.unifier, places, sizes)
+    if not all(isinstance(size, int) and size >= 0 for size in batch_size):
+        raise ModuleError(f"batch_size={list(batch_size)!r:.80}: batch dims are whole numbers from 0")
     seen, fixed = _probed(report)
     values = {id(p): _value(p, report.state.unifier, batch_size, sizes, fixed, seen.get(id(p))) for p in places}
     titles = [f"input {input.__name__}", *(f"{i} {stage.name}" for i, stage in enumerate(stages))]
@@ -188,7 +190,7 @@ def _refuse_unknown(unifier: Unifier, places: Sequence[Place], sizes: Mapping[st
         if name not in names:
             raise ModuleError(f"no dim of the pipeline is called `{name}`{did_you_mean(name, names)}; {_named(names)}")
         if not isinstance(size, int) or size < 0:
-            raise ModuleError(f"{name}={size!r}: the size of a dim is a number")
+            raise ModuleError(f"{name}={size!r}: the size of a dim is a whole number from 0")
 
 
 def _named(names: set[str]) -> str:
