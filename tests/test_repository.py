@@ -90,6 +90,21 @@ def test_every_dependency_is_pinned():
         assert requirement.specifier.contains(pin.removeprefix("==")), f"{requirement} does not accept {pin}"
 
 
+def test_the_page_names_the_versions():
+    """The table of versions has what pyproject.toml requires and what constraints.txt pins."""
+    rows = re.findall(r"^\| (\w[\w ]*) \| ([\d.]*) ?\| ([\d.]+)", _read("docs/install.md"), re.M)
+    table = {name.split()[0]: (least, tried) for name, least, tried in rows}
+    pins = _pins()
+    least = {r.name: next(iter(r.specifier)).version for r in _own_requirements() if r.marker is None}
+    assert {"torch", "numpy", "pydantic", "typing_extensions", "mypy", "pyright"} <= table.keys()
+    for name, (oldest, tried) in table.items():
+        package = str(canonicalize_name(name))
+        if name != "Python":
+            assert tried == pins[package].removeprefix("=="), name
+            assert oldest == least.get(package, least.get(name, "")), name
+    assert f">={table['Python'][0]}" in _read("pyproject.toml")
+
+
 def _imported(source: Path) -> Iterator[str]:
     """Top-level modules that a file imports, also by `import_module("name")`."""
     for node in ast.walk(ast.parse(source.read_text("utf-8"))):
@@ -267,10 +282,44 @@ def test_wheel_holds_the_package(tmp_path):
     subprocess.run(command, cwd=checkout, check=True)
     (wheel,) = tmp_path.glob("tensorclass-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    expected = {f"tensorclass/{source.name}" for source in sources()}
-    expected |= {"tensorclass/py.typed", "tensorclass/tensorclass.pyi"}
+    expected = {path.relative_to(ROOT).as_posix() for path in tracked_files() if PACKAGE in path.parents}
+    assert {"tensorclass/py.typed", "tensorclass/mypy_plugin.py", "tensorclass/cli/differences.txt"} <= expected
     assert expected <= names
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"tensorclass"}
+
+
+SMALL = """
+import sys
+from importlib.abc import MetaPathFinder
+
+
+class NoExtras(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name in ("pandas", "pyarrow", "polars", "h5py", "zarr", "datasets", "ray", "dask", "matplotlib"):
+            raise ModuleNotFoundError(name)
+
+
+sys.meta_path.insert(0, NoExtras())
+
+import torch
+from torch import Tensor, nn
+from tensorclass import load, tensorclass
+from tensorclass.nn import TensorClassModule, TensorClassSequential
+from tensorclass.typing import Float32
+
+
+@tensorclass
+class Row:
+    x: Float32[Tensor, "3"]
+    y: Float32[Tensor, "4"] | None = None
+
+
+layer = TensorClassModule(nn.Linear(3, 4), in_fields=Row.x, out_fields=Row.y)
+Row(x=torch.zeros(2, 3)).save("row.safetensors")
+if __name__ == "__main__":
+    print(layer(Row.load("row.safetensors")).y.shape)
+"""
+"""A program without extras, which pretends that none is installed."""
 
 
 @pytest.mark.slow
@@ -301,9 +350,18 @@ def test_release_installs_into_an_empty_environment(tmp_path):
         [str(python), "-c", program], cwd=tmp_path, env=clean, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [str(site / "tensorclass" / "__init__.py"), version("tensorclass")]
-    command = python.with_name("tensorclass")
-    done = subprocess.run([str(command), "--help"], env=clean, capture_output=True, text=True, check=True)
-    assert "inspect" in done.stdout
+    (tmp_path / "small.py").write_text(SMALL, "utf-8")
+
+    def printed(*command: str) -> str:
+        return subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True, check=True).stdout
+
+    assert printed(str(python), "small.py") == "torch.Size([2, 4])\n"
+    command = str(python.with_name("tensorclass"))
+    assert "inspect" in printed(command, "--help")
+    printed(command, "stubs", "small.py")
+    assert "class Row" in (tmp_path / "small.pyi").read_text("utf-8")
+    (tmp_path / "old.py").write_text("from tensordict import TensorDict\n", "utf-8")
+    assert "1 file to be written" in printed(command, "migrate", "old.py")
 
 
 TYPED = """
