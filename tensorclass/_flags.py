@@ -44,6 +44,7 @@ _HERE: Final = {
     "sep": "delimiter separator", "replace with_replacement": "replacement", "num_proc n_jobs": "num_workers",
     "seed random_state random_seed rng": "generator", "mask predicate function func fn": "keep fn",
     "n k num count size num_samples batch_size chunk_size": "n size chunks chunksize",
+    "padding_value pad_value fill_value": "value",
     "path_or_buf f fp file file_name filename": "path prefix", "sections": "split_size chunks",
 }  # fmt: skip
 """Keywords of pandas, torch, polars and numpy, and the options that may be meant by them."""
@@ -53,7 +54,7 @@ _SAID: Final = {
     "index as_index ignore_index": "rows have no index; every column is a field",
     "stable kind maintain_order na_position nulls_last": "equal rows keep their order; None and nan come last",
     "frac fraction": "`n` is a number of rows: `n=len(batch) // 2`", "weights": "`batch[weights.multinomial(n)]`",
-    "axis dim": "rows lie along the first batch dim; `transpose` puts another one there",
+    "axis dim": "it works along the rows; `transpose` first for another batch dim",
     "by keys key subset on": 'fields are named without a keyword: `{op}("a", "b")`',
     "columns items like regex include exclude usecols": "choose fields first: `batch.select(...)`",
     "orient as_series": "rows are `[row.to_dict() for row in batch]`", "copy": "`batch.clone()` copies",

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorDict, _flags
+from tensorclass import RaggedTensor, TensorClass, TensorDict, _flags
 from tensorclass.classes._conveniences import Conveniences
 from tensorclass.classes._pydantic import JsonMethods
 from tensorclass.errors import ArgumentError
@@ -24,13 +24,13 @@ FIELDS = 'fields are named without a keyword: `{}("a", "b")`'
 CALLS = {
     "sort_by": {
         "ascending": "`descending=True`", "reverse": "`descending=True`", "by": FIELDS,
-        "key": FIELDS, "axis": "first batch dim",
+        "key": FIELDS, "axis": "along the rows",
         "inplace": "`batch = batch.sort_by(...)`", "na_position": "come last", "ignore_index": "no index",
     },
     "sample": {
         "seed": GENERATOR, "random_state": GENERATOR, "k": "write `n=`", "size": "write `n=`",
         "num_samples": "write `n=`", "frac": "number of rows", "replace": "write `replacement=`",
-        "with_replacement": "write `replacement=`", "weights": "multinomial", "axis": "first batch dim",
+        "with_replacement": "write `replacement=`", "weights": "multinomial", "axis": "along the rows",
     },
     "shuffle": {"seed": GENERATOR, "random_state": GENERATOR, "rng": GENERATOR},
     "head": {"k": "write `n=`", "num": "write `n=`", "size": "write `n=`"},
@@ -98,6 +98,7 @@ def test_answers_name_options_that_exist():
         for name in dir(cls) if not name.startswith("_") and callable(getattr(cls, name, None))
         for option in inspect.signature(getattr(cls, name)).parameters
     }  # fmt: skip
+    known |= {*inspect.signature(RaggedTensor.pad).parameters}
     assert {option for options in _flags._HERE.values() for option in options.split()} <= known
 
 
@@ -107,3 +108,15 @@ def test_a_slip_is_answered_by_the_nearest_option():
         TYPED.sort_by("number", decending=True)
     with pytest.raises(ArgumentError, match=r"`zzz`; its options are \['descending'\]$"):
         TYPED.sort_by("number", zzz=True)
+
+
+def test_ragged_tensors_answer():
+    """Their methods too."""
+    ragged = RaggedTensor([torch.arange(2), torch.arange(3)])
+    for word in ("padding_value", "pad_value", "fill_value"):
+        with pytest.raises(ArgumentError, match=f"`{word}`; write `value=`"):
+            ragged.pad(**{word: 0})
+    with pytest.raises(
+        ArgumentError, match=r"mean.. got an unexpected keyword argument `dim`; it works along the rows"
+    ):
+        ragged.mean(dim=0)

@@ -193,10 +193,15 @@ class Checker:
 
     # ---- one length per element ----------------------------------------------------------------------------------
 
-    def _convert_elements(self, spec: FieldSpec, value: Any) -> Any:
-        """Arrays in nested lists as tensors, and with `autocast` tensors of another dtype."""
+    def _convert_elements(self, spec: FieldSpec, value: Any, above: int | None = None) -> Any:
+        """Arrays in nested lists as tensors; with `autocast` tensors of another dtype, and lists of numbers."""
         if isinstance(value, list | tuple):
-            return [self._convert_elements(spec, part) for part in value]
+            if above is None:  # an element of `n` dims is a list of `n` levels
+                cast = self.coercion(spec) == "cast" and spec.dims is not None
+                above = _levels(value) - len(spec.dims.tokens) if cast and spec.dims is not None else -1
+            if above:
+                return [self._convert_elements(spec, part, above - 1) for part in value]
+            return self._converted(spec, value, value)
         if not isinstance(value, np.ndarray | Tensor) or (isinstance(value, Tensor) and value.is_nested):
             return value
         return self._converted(spec, value, value)
@@ -230,7 +235,9 @@ class Checker:
             if isinstance(value, Tensor) and value.ndim and not value.is_nested:
                 found[path] = value
                 return True
-            self.add(spec, describe(value), f"an element is a tensor: {ragged_hint(spec)}", path)
+            lists = isinstance(value, list | tuple)
+            way = "; make each a tensor, or give the class the option `autocast=True`" if lists else ""
+            self.add(spec, describe(value), f"an element is a tensor: {ragged_hint(spec)}{way}", path)
             return False
         if isinstance(value, Tensor):
             hint = f"pass a list of {shape[0]} tensors, or what is padded as `RaggedTensor.unpad(value, lengths)`"
@@ -420,6 +427,13 @@ def bind_lengths(bindings: Bindings, spec: FieldSpec, value: Any) -> None:
 
     if spec.dims is not None:
         bindings.bind_elements(spec.name, spec.dims, value.shape, read, str(spec))
+
+
+def _levels(value: Any) -> int:
+    """How many lists there are around the numbers; -1 where tensors or other things are in them."""
+    if not isinstance(value, list | tuple):
+        return 0 if isinstance(value, int | float) else -99
+    return 1 + max(map(_levels, value), default=0)
 
 
 def ragged_hint(spec: FieldSpec) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from ..io._inspect import verify
-from ._main import CommandError, shortened
+from ._main import shortened
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,9 +17,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print what is wrong; exit status 1 when something is."""
     wrong = 0
-    missing = [path for path in arguments.paths if "://" not in path and not os.path.lexists(path)]
-    if missing:
-        raise CommandError(f"no file or folder `{missing[0]}`")
     for path in arguments.paths:
         found = verify(path, arguments.pbar)
         wrong += len(found)

@@ -284,12 +284,11 @@ def test_convert_names_the_file_that_is_wrong(target, tmp_path, capsys):
 
 
 def test_wrong_use_is_two(tmp_path, monkeypatch, capsys):
-    """A path that is not there, sizes below zero, and a target that is the source."""
+    """Sizes below zero, and a target that is the source."""
     monkeypatch.chdir(tmp_path)
     Path("right.py").write_text(RIGHT, "utf-8")
     Path("a.csv").write_text("a\n1\n", "utf-8")
     for line, told in [
-        ("verify a.csv nope", "no file or folder `nope`"),
         ("explain right.py:classifier --batch-size -1", "whole numbers from 0"),
         ("convert a.csv a.csv --force", "source and target are the same"),
     ]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import operator
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import RaggedTensor, TensorDict
-from tensorclass.errors import ArgumentError, StructureError
+from tensorclass import RaggedTensor, TensorClass, TensorDict
+from tensorclass.errors import ArgumentError, SchemaError, StructureError
+from tensorclass.typing import Float32, Int64
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64)
 WHOLE = (torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool)
@@ -175,3 +179,81 @@ def test_what_tensors_have_is_pointed_at(name: str):
     with pytest.raises(AttributeError, match=rf"RaggedTensor has no attribute `{name}`; .*apply.*pad.*item"):
         getattr(RaggedTensor(torch.ones(3), lengths=[1, 2]), name)
     assert not hasattr(RaggedTensor(torch.ones(3), lengths=[1, 2]), "_absent")
+
+
+WORDS = [torch.tensor([1, 2]), torch.tensor([2, 0, 2])]
+
+
+@pytest.mark.parametrize("op", ["eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv"])
+@pytest.mark.parametrize("other", [2, 2.0, torch.tensor(2)], ids=["int", "float", "tensor"])
+def test_rows_beside_a_number(op: str, other: Any):
+    """Comparisons are made as arithmetic is, row by row: `==` was False for all of them together."""
+    function = getattr(operator, op)
+    found = function(RaggedTensor(WORDS), other)
+    assert [row.tolist() for row in found.tolist()] == [function(word, other).tolist() for word in WORDS]
+    assert found.dtype == function(WORDS[0], other).dtype
+
+
+@pytest.mark.parametrize("op", ["lt", "le", "gt", "ge", "add", "mul"])
+def test_rows_beside_rows(op: str):
+    """Two of equal lengths meet; `==` says for each element whether it is equal."""
+    function, other = getattr(operator, op), [word.flip(0) for word in WORDS]
+    found = function(RaggedTensor(WORDS), RaggedTensor(other))
+    assert [a.tolist() for a in found.tolist()] == [function(a, b).tolist() for a, b in zip(WORDS, other, strict=True)]
+    assert (RaggedTensor(WORDS) == RaggedTensor(other)).tolist() == [False, True]
+
+
+def test_tensors_meet_every_row():
+    """A tensor of a row's shape is broadcast over the rows; one that may be meant otherwise is refused."""
+    boxes = RaggedTensor([torch.ones(1, 4), torch.ones(2, 4)])
+    size = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    assert (boxes * size).values.equal((size * boxes).values)
+    assert (boxes * size).values[2].equal(size)
+    for left, right in ((boxes, torch.ones(3, 4)), (RaggedTensor(WORDS), torch.ones(5)), (RaggedTensor(WORDS), size)):
+        for function in (operator.mul, operator.eq, operator.lt, operator.ne):
+            with pytest.raises(StructureError, match="a tensor meets every row"):
+                function(left, right)
+
+
+def test_a_ragged_mask_filters():
+    """The rows of one field by those of another; other lengths are refused, also where there are as many rows."""
+    boxes = RaggedTensor([torch.zeros(2, 4), torch.ones(3, 4)])
+    assert boxes.filter(RaggedTensor(WORDS) == 2).lengths.tolist() == [1, 2]
+    with pytest.raises(StructureError, match="elements that are combined have one length"):
+        boxes.filter(RaggedTensor([WORDS[1], WORDS[0]]) == 2)
+
+
+def test_other_things_are_not_equal():
+    """Text and None are not numbers."""
+    assert (RaggedTensor(WORDS) == "a") is False
+    assert (RaggedTensor(WORDS) != None) is True  # noqa: E711  # the operator is tested
+
+
+@pytest.mark.parametrize("rows", [[[1, 2], [3]], [[1], []], [[], []]], ids=repr)
+def test_lists_of_numbers(rows: list[list[int]]):
+    """`autocast` makes tensors of the lists that a tokenizer gives; without it the error says so."""
+
+    class Text(TensorClass, autocast=True):
+        tokens: Int64[RaggedTensor, "t"]
+        label: Int64[Tensor, ""]
+
+    class Exact(TensorClass):
+        tokens: Int64[RaggedTensor, "t"]
+        label: Int64[Tensor, ""]
+
+    text = Text(tokens=rows, label=[0, 1])
+    assert [row.tolist() for row in text.tokens.tolist()] == rows
+    assert text.batch_size == (2,)
+    with pytest.raises(SchemaError, match="autocast=True"):
+        Exact(tokens=rows, label=torch.tensor([0, 1]), batch_size=[2])
+
+
+def test_lists_of_rows():
+    """Elements with event dims are lists of lists; a ragged list in one is refused."""
+
+    class Found(TensorClass, autocast=True):
+        boxes: Float32[RaggedTensor, "n 2"]
+
+    assert Found(boxes=[[[0, 1]], [[1, 2], [3, 4]]]).boxes.values.tolist() == [[0, 1], [1, 2], [3, 4]]
+    with pytest.raises(SchemaError, match=r"boxes\[1\]"):
+        Found(boxes=[[[0, 1]], [[1, 2], [3]]])

@@ -8,6 +8,7 @@ both. Where torch copies the numbers, the elements are copied.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast, overload
 
@@ -16,7 +17,7 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 from typing_extensions import Self
 
-from ..._flags import flag
+from ..._flags import answers, flag
 from ...core import BATCHED, STORAGE, Path, TensorEntry, join_path
 from ...core._base import Kind, Names
 from ...core._batch import broadcasts_to, over_events
@@ -35,6 +36,7 @@ from ._slots import is_view
 Elements: TypeAlias = "Sequence[Tensor] | Sequence[Sequence[Tensor]] | Sequence[Sequence[Sequence[Tensor]]]"
 
 
+@answers
 class RaggedTensor(RaggedOps, Node, TensorEntry):
     """One tensor for each element of the batch: shape `[t, *event]`, where `t` differs from element to element.
 
@@ -372,18 +374,18 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
 
     # ---- comparison ----------------------------------------------------------------------------------------------
 
-    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]  # element by element, as for tensors
-        """For each element whether the two tensors are equal: bool `[*batch]`."""
+    def __eq__(self, other: object) -> Any:
+        """For each element whether the two tensors are equal: bool `[*batch]`; for each row, beside a number."""
         if not isinstance(other, RaggedTensor):
-            return NotImplemented
+            return self._pointwise(operator.eq, other)
         if other.shape != self.shape:
             raise BatchSizeError(f"==: the batch shapes differ, {list(self.shape)} and {list(other.shape)}")
         pairs = zip(_flat(self), _flat(other), strict=True)
         same = [a.shape == b.shape and bool((a == b).all()) for a, b in pairs]
         return torch.tensor(same, dtype=torch.bool, device=self.device).reshape(self.shape)
 
-    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]  # element by element, as for tensors
-        return ~(self == other) if isinstance(other, RaggedTensor) else NotImplemented
+    def __ne__(self, other: object) -> Any:
+        return ~(self == other) if isinstance(other, RaggedTensor) else self._pointwise(operator.ne, other)
 
     __hash__ = object.__hash__
 

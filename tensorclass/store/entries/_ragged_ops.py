@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from ..._flags import answers
 from ...errors import ArgumentError, BatchSizeError, StructureError
 from ._slots import Pointing
 
@@ -22,6 +23,7 @@ def mask_of(lengths: Tensor) -> Tensor:
     return torch.arange(longest, device=lengths.device) < lengths.unsqueeze(-1)
 
 
+@answers
 class RaggedOps(Pointing):
     """Methods of `RaggedTensor` over its rows, which are one after another in `values`."""
 
@@ -115,11 +117,12 @@ class RaggedOps(Pointing):
             )
         return self._of(found, spans, True)
 
-    def filter(self, keep: Tensor | Sequence[bool] | Callable[[Tensor], Tensor]) -> Self:
+    def filter(self, keep: Tensor | Sequence[bool] | RaggedOps | Callable[[Tensor], Tensor]) -> Self:
         """The elements with some of their rows; index with a mask to keep some of the elements.
 
         Args:
-            keep: bool `[total]`, one for each row of `values`; or a function that makes it of `values`.
+            keep: bool `[total]`, one for each row of `values`; a ragged one, as `labels == 0` gives; or a function
+                that makes it of `values`.
 
         Raises:
             StructureError: for something that is not such a mask.
@@ -131,7 +134,11 @@ class RaggedOps(Pointing):
         [tensor([0.9000]), tensor([0.8000])]
         """
         table, spans = self._packed()
-        mask = torch.as_tensor(keep(table) if callable(keep) else keep, device=table.device)
+        given: Any = keep(table) if callable(keep) else keep
+        if isinstance(given, RaggedOps):
+            self._require_aligned(given, "filter")
+            given = given.values
+        mask = torch.as_tensor(given, device=table.device)
         mask = mask if mask.numel() else mask.bool()  # an empty list has no dtype
         if mask.dtype is not torch.bool or mask.shape != (len(table),):
             raise StructureError(
@@ -219,8 +226,18 @@ class RaggedOps(Pointing):
         right: Any = other
         if isinstance(other, RaggedOps):
             self._require_aligned(other, function.__name__)
+            if len(self.event_shape) != len(other.event_shape):
+                raise StructureError(
+                    f"{function.__name__}: the event shapes behind the length are {list(self.event_shape)} and "
+                    f"{list(other.event_shape)}; they have the same number of dims"
+                )
             right = other.values
-        elif not (isinstance(other, NUMBERS) or (isinstance(other, Tensor) and not other.ndim)):
+        elif isinstance(other, Tensor) and other.ndim > len(self.event_shape):
+            raise StructureError(
+                f"{function.__name__}: a tensor meets every row {list(self.event_shape)}, and {list(other.shape)} has "
+                "more dims; a value for each row is a `RaggedTensor(rows, lengths=x.lengths)`"
+            )
+        elif not isinstance(other, (*NUMBERS, Tensor)):
             return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
         return self._of(function(right, table) if swapped else function(table, right), spans, True)
 
@@ -234,11 +251,21 @@ class RaggedOps(Pointing):
                 f"{op}: elements that are combined have one length; at {at} they are {int(mine[tuple(at)])} and "
                 f"{int(theirs[tuple(at)])} long"
             )
-        if len(self.event_shape) != len(other.event_shape):
-            raise StructureError(
-                f"{op}: the event shapes behind the length are {list(self.event_shape)} and {list(other.event_shape)}; "
-                "they have the same number of dims"
-            )
+
+    def __lt__(self, other: object) -> Self:
+        return self._pointwise(operator.lt, other)
+
+    def __le__(self, other: object) -> Self:
+        return self._pointwise(operator.le, other)
+
+    def __gt__(self, other: object) -> Self:
+        return self._pointwise(operator.gt, other)
+
+    def __ge__(self, other: object) -> Self:
+        return self._pointwise(operator.ge, other)
+
+    def __neg__(self) -> Self:
+        return self.apply(operator.neg)
 
     def __add__(self, other: object) -> Self:
         return self._pointwise(operator.add, other)
