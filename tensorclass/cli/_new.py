@@ -91,7 +91,7 @@ class Writer:
         self.blocks: list[str] = []
         self.types: set[str] = set()
         self.names = {"tensorclass"}
-        self.classes = {*vars(builtins), *tensorclass.typing.__all__, *tensorclass.__all__, "Tensor"}
+        self.classes = {*vars(builtins), *dir(tensorclass.typing), *dir(tensorclass)}
         self.changed = False
 
     def text(self) -> str:

@@ -96,11 +96,13 @@ def running(target: str, *through: type[Exception]) -> Iterator[None]:
     """Makes whatever a user's module raises a message without a traceback; errors of some types pass through."""
     try:
         yield
-    except (CommandError, *through):
+    except CommandError:
         raise
     except SyntaxError as error:
         raise CommandError(f"{error.filename}:{error.lineno}: SyntaxError: {error.msg}") from None
     except Exception as error:  # whatever the module raises
+        if isinstance(error, through):
+            raise
         frame = traceback.extract_tb(error.__traceback__)[-1]
         what = bounded(f"{type(error).__name__}: {error}", 2000)
         raise CommandError(f"{target} can't be run: {what} ({frame.filename}:{frame.lineno})") from None
