@@ -91,7 +91,7 @@ class Writer:
         self.blocks: list[str] = []
         self.types: set[str] = set()
         self.names = {"tensorclass"}
-        self.classes = {*vars(builtins), *dir(tensorclass.typing), *dir(tensorclass)}
+        self.classes = {*vars(builtins), *dir(tensorclass.typing), *dir(tensorclass), "Tensor"}
         self.changed = False
 
     def text(self) -> str:
