@@ -431,8 +431,9 @@ def test_start_methods(method: str, tmp_path: Path) -> None:
 
 
 PROGRAM = """
-import time, torch, os, sys
+import signal, time, torch, os, sys
 from tensorclass import TensorDict
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which programs in the background ignore
 def slow(x):
     open(os.path.join(sys.argv[1], str(os.getpid())), "w").close()
     time.sleep(60)
