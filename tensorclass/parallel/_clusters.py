@@ -52,6 +52,11 @@ def _cloud_pickler() -> type[pickle.Pickler]:
     return Sending
 
 
+def sendable(classes: Any) -> None:
+    """Refuse classes that workers can't import, before Ray says so in a page of text."""
+    take_apart(classes, _cloud_pickler())
+
+
 def _replied(job: Job, task: Any) -> Sent:
     try:
         return _sent(job(task))

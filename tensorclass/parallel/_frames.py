@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import ArgumentError
 from ..io import TensorClassDataset, to_arrow
 from ..io._optional import optional
+from ._clusters import sendable
 from ._engines import at_least
 from ._rows import class_of_rows, fitting, needed_class
 
@@ -46,6 +47,7 @@ class RayBatches:
         if not callable(fn):
             raise ArgumentError(f"map_batches takes a function of a batch, got {fn!r:.80}")
         wanted = self.cls if cls is None else class_of_rows(cls, "cls")
+        sendable((self.cls, wanted))
         how: dict[str, Any] = {**_arrow(options, "map_batches"), "batch_size": batch_size}
         made_of = how.pop("fn_constructor_args", ()), how.pop("fn_constructor_kwargs", {})
         if concurrency is not None or isinstance(fn, type):
@@ -95,6 +97,7 @@ def to_ray(data: TensorClassDataset[Any], rows_per_block: int) -> RayBatches:
     ray = optional("ray.data", "A dataset of Ray Data", "ray")
     at_least(1, rows_per_block=rows_per_block)
     cls, begins = needed_class(data, "to_ray"), list(range(0, len(data), rows_per_block))
+    sendable(cls)
     blocks, read = (
         ray.from_items(begins, override_num_blocks=max(1, len(begins))),
         partial(_table, data, rows_per_block),

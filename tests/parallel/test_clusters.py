@@ -309,6 +309,8 @@ def test_classes_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers can't import them: an error that says so, where a copy by value would have no fields."""
     monkeypatch.setattr(Plain, "__module__", "__main__")
     rows = Plain(x=torch.zeros(2, 3), label=torch.zeros(2, dtype=torch.int64))
+    with pytest.raises(ArgumentError, match="declare `Plain` in a module"):
+        RayBatches(None, Plain).map_batches(functions.same)
     for engine in (RayEngine(address="127.0.0.1:9"), DaskEngine(address="127.0.0.1:9")):
         with pytest.raises(ArgumentError, match="declare `Plain` in a module"):
             rows.map(functions.same, engine=engine)
