@@ -52,7 +52,7 @@ def peer_of(given: Any, group: Any, group_rank: Any, what: str) -> tuple[Any, in
 def _number(rank: Any, what: str) -> int:
     if type(rank) is not int or rank < 0:
         raise ArgumentError(f"{what} is a rank, a number from 0, got {rank!r:.60}")
-    return rank
+    return int(rank)
 
 
 def rank_in(group: Any, rank: Any, what: str) -> int:
@@ -65,7 +65,7 @@ def rank_in(group: Any, rank: Any, what: str) -> int:
     if group is dist.group.WORLD or not dist.is_initialized():
         if rank >= group.size():
             raise ArgumentError(f"{what}: rank {rank} is not there, the group has {group.size()}")
-        return rank
+        return int(rank)
     try:
         return dist.get_group_rank(group, rank)
     except (ValueError, RuntimeError, KeyError):
