@@ -178,7 +178,7 @@ def test_what_tensors_have_is_pointed_at(name: str):
     """A method of tensors that a ragged tensor lacks says how its rows, an element or a padded tensor are had."""
     with pytest.raises(AttributeError, match=rf"RaggedTensor has no attribute `{name}`; .*apply.*pad.*item"):
         getattr(RaggedTensor(torch.ones(3), lengths=[1, 2]), name)
-    assert not hasattr(RaggedTensor(torch.ones(3), lengths=[1, 2]), "_absent")
+    assert not hasattr(RaggedTensor(torch.ones(3), lengths=[1, 2]), "_no_such_name")
 
 
 WORDS = [torch.tensor([1, 2]), torch.tensor([2, 0, 2])]
