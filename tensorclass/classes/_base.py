@@ -23,7 +23,7 @@ from ..ops import UNSET, Container, Join
 from ..store import Relaid, TensorDict
 from ..store._bridges import tables
 from ..store.entries._agreement import require_planned
-from . import _build, _checks, _convert, _joins, _relation
+from . import _build, _checks, _convert, _joins
 from ._algebra import AlgebraMethods
 from ._conveniences import Conveniences
 from ._example import ExampleMethods
@@ -110,16 +110,9 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         return new
 
     @classmethod
-    def _position_names(cls, count: int) -> list[str]:
-        return _convert.position_names(cls, count)
-
-    @classmethod
     def _from_leaf(cls, obj: Any, device: torch.device | None) -> Any:
         found = _convert.from_leaf(cls, obj)
         return found if device is None else found._on(device)
-
-    def _fields_and_gaps(self) -> dict[str, Any]:
-        return _convert.rows(self)
 
     def _wrap_nested(self, name: str, store: Any) -> Any:
         """A nested container of an untyped store, as the class that the field declares."""
@@ -172,9 +165,6 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         outline: dict[str, Any] = self._store._outline()
         return self._typed_nested(outline) if type(self).__tensorclass__.nested else outline
 
-    def _printable(self) -> dict[str, Any]:
-        return self._typed_nested(self._store._printable())
-
     def _typed_nested(self, entries: dict[str, Any]) -> dict[str, Any]:
         """Entries in which nested containers are of the classes that their fields declare."""
         nested = [name for name in type(self).__tensorclass__.nested if isinstance(entries.get(name), TensorCollection)]
@@ -182,14 +172,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
 
     def _index(self, index: Any) -> Self:
         store = self._store  # which has all that an index needs, but for the words where there are no batch dims
-        row = store._quick(index) if type(index) is int or type(index) is slice else None
-        if row is not None:
-            return self._wrap(row)
         return self._wrap(store._index(index)) if store._batch_size and not store._stacked else super()._index(index)
-
-    def _quick(self, index: int | slice) -> Self | None:
-        store = self._store._quick(index)
-        return None if store is None else self._wrap(store)
 
     def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
         return self._wrap(self._store._open(leaves, kind))
@@ -230,16 +213,6 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             if name in entries:
                 entries[name] = self._wrap_nested(name, entries[name])
         return entries
-
-    def _is_rigid(self, floats: bool = False) -> bool:
-        facts = self.__tensorclass__  # faster than by the class
-        if not facts.rigid or (floats and not facts.floats):
-            return False
-        nested = facts.nested
-        if not nested:
-            return True
-        entries = self._store._live()
-        return all([entries[name]._is_rigid(floats) for name in nested if name in entries])
 
     def _live(self) -> dict[str, Any]:
         entries: dict[str, Any] = self._store._live()
@@ -292,15 +265,10 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         if not alike:  # ranks agree already, so that equal counts mean equal shapes
             _checks.accept(self, new, op)
 
-    def _refusal(self, other: TensorCollection, op: str) -> Exception | None:
-        if not isinstance(other, TypedContainer) or _relation.related(type(self), type(other)):
-            return None
-        return _relation.unrelated(type(self), type(other), op)
-
     def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
         return _checks.castable(self, leaves, dtype)
 
-    def _mapped(self, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...]) -> Any:
+    def _validated(self, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...]) -> Any:
         return _checks.mapped(self, entries, size, path)
 
     @classmethod

@@ -101,24 +101,6 @@ def _shared_size(values: Mapping[str, Any], batch_dims: int) -> torch.Size:
     return torch.Size(shared)
 
 
-def rows(self: Any) -> dict[str, Any]:
-    """The entries in the order of the declaration, None for each optional field that is absent."""
-    entries: dict[str, Any] = self._entries()
-    fields: Mapping[str, FieldSpec] = type(self).__tensorclass_schema__.fields
-    if list(entries) == list(fields):
-        return entries
-    absent = {name for name, spec in fields.items() if spec.optional and not spec.produced}
-    return {name: entries.get(name) for name in fields if name in entries or name in absent}
-
-
-def position_names(cls: Any, count: int) -> list[str]:
-    """The fields that the items of a tuple stand for."""
-    names = list(cls.__tensorclass_schema__.fields)
-    if count > len(names):
-        raise StructureError(f"{cls.__name__} has the {len(names)} fields {names}, got a tuple of {count} items")
-    return names[:count]
-
-
 def from_leaf(cls: Any, obj: Any) -> Any:
     """An instance of what does not nest: a container is adopted, anything else is refused."""
     if isinstance(obj, cls):

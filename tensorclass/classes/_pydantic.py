@@ -23,7 +23,6 @@ from ..errors import ArgumentError, Problem, SchemaError
 from ..store._bridges import tables
 from . import _json
 from ._build import complete, is_pending
-from ._convert import rows
 
 Mode = Literal["base64", "lists", "records"]
 Js = Callable[[Any, Any], dict[str, Any]]
@@ -251,7 +250,7 @@ def _part(chosen: Any, key: str) -> Any:
 def _plain(batch: Any) -> dict[str, Any]:
     """Field values by name, nested classes as dicts, with the batch size: what validation takes again."""
     found = {}
-    for name in rows(batch):
+    for name in batch._fields_and_gaps():
         value = batch.get(name, None)
         found[name] = _plain(value) if hasattr(value, "__tensorclass_schema__") else value
     return {**found, "batch_size": list(batch.batch_size)}

@@ -14,6 +14,7 @@ from typing_extensions import Self
 from ..errors import ArgumentError, BatchDimError, BatchSizeError, LockedError, UnsupportedOperationError
 from ._batch import as_batch_size, batch_dim
 from ._entry import batch_shape
+from ._relation import related, unrelated
 
 Kind: TypeAlias = int
 BATCHED: Final = 0
@@ -79,6 +80,8 @@ class TensorCollection(Items):
     _torch_functions: ClassVar[dict[Any, Handler]] = {}
     _dense: ClassVar[Any]
     """The class of containers of some of the entries: `TensorDict`, or what is derived from it and declares nothing."""
+    __tensorclass__: ClassVar[Any]
+    """What a typed class decides; no other container has it."""
     _layered: ClassVar[bool] = False
     """Whether the entries live in another container, the `_store`."""
     _stacked: ClassVar[bool] = False
@@ -167,10 +170,6 @@ class TensorCollection(Items):
         """The entries for whoever asks only for keys and classes: in a stack, values of one member."""
         return self._live()
 
-    def _printable(self) -> dict[str, Any]:
-        """The entries for printing; a value may be anything that describes itself."""
-        return self._entries()
-
     def _parts(self) -> list[Any]:
         """The containers whose leaves follow each other: the members of a stack, else this one."""
         return [self]
@@ -242,7 +241,9 @@ class TensorCollection(Items):
 
     def _refusal(self, other: TensorCollection, op: str) -> Exception | None:
         """The error where another container may not meet this one; classes that are declared refuse others."""
-        return None
+        if not (self._layered and other._layered) or related(type(self), type(other)):
+            return None
+        return unrelated(type(self), type(other), op)
 
     def _meet(self, other: TensorCollection, op: str) -> None:
         """Refuse an operand whose class has nothing to do with that of this container, here and below."""
@@ -255,20 +256,12 @@ class TensorCollection(Items):
                 if isinstance(value, TensorCollection) and isinstance(theirs.get(key), TensorCollection):
                     value._meet(theirs[key], op)
 
-    def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
-        """Which `VALUES` leaves a cast to `dtype` touches; a container that declares nothing casts all."""
-        return [True] * len(leaves)
-
     def _twin(self) -> Self:
         """A new container around the same tensors; nested containers are new as well.
 
         What an operation works on from its beginning to its end: other threads may write to this container meanwhile.
         """
         raise NotImplementedError
-
-    def _quick(self, index: int | slice) -> Self | None:
-        """A short way to index by an int or a slice; None leaves it to the general way."""
-        return None
 
     def _require_unlocked(self, what: str, key: str | None = None) -> None:
         if self._owners() is not None:

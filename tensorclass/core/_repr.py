@@ -38,7 +38,10 @@ def describe_value(value: Any) -> str:
 def entries_in_order(collection: TensorCollection, options: PrintOptions) -> list[tuple[str, Any]]:
     """The entries in the order in which the options want them."""
     schema = getattr(type(collection), "__tensorclass_schema__", None)
-    entries = [item for item in collection._printable().items() if schema is None or schema.fields[item[0]].repr]
+    shown = (
+        {**collection._outline(), **collection._through("_shapes")} if collection._stacked else collection._entries()
+    )
+    entries = [item for item in shown.items() if schema is None or schema.fields[item[0]].repr]
     if options.sort_keys == "alphabetical":
         return sorted(entries, key=lambda entry: entry[0])
     if callable(options.sort_keys):

@@ -284,6 +284,8 @@ class ApplyOps(KeyOps):
 
     def _mapped(self, entries: dict[str, Any], size: torch.Size, path: Path) -> Any:
         """A twin around entries that a function gave: their batch dims are checked, a typed class checks its schema."""
+        if self._layered:
+            return self._validated(entries, size, path)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
         last: torch.Size = size
         for key, value in entries.items():
             if type(value) is Tensor and value.is_nested:

@@ -18,7 +18,7 @@ from .._flags import answers
 from ..core import STORAGE, TensorCollection, TensorEntry, as_batch_size, is_typed, unstacked
 from ..core._base import Names, check_names
 from ..core._device import Device, as_device
-from ..errors import ArgumentError, BatchSizeError, UnsupportedOperationError, too_deep
+from ..errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError, too_deep
 from ._apply import ApplyOps
 from ._exports import LinkedList, plain, struct_array, tuple_class
 from ._join import stack
@@ -49,12 +49,22 @@ class ConversionOps(ApplyOps):
 
     @classmethod
     def _position_names(cls, count: int) -> list[str]:
-        """The keys of a tuple's items."""
-        return positions(count)
+        """The keys of a tuple's items: the fields that they stand for."""
+        if not cls._layered:
+            return positions(count)
+        names = list(cls.__tensorclass_schema__.fields)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
+        if count > len(names):
+            raise StructureError(f"{cls.__name__} has the {len(names)} fields {names}, got a tuple of {count} items")
+        return names[:count]
 
     def _fields_and_gaps(self) -> dict[str, Any]:
-        """The entries, and None for each optional field that is absent."""
-        return self._entries()
+        """The entries in the order of the declaration, and None for each optional field that is absent."""
+        entries = self._entries()
+        fields = type(self).__tensorclass_schema__.fields if self._layered else entries  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
+        if fields is entries or list(entries) == list(fields):
+            return entries
+        absent = {name for name, spec in fields.items() if spec.optional and not spec.produced}
+        return {name: entries.get(name) for name in fields if name in entries or name in absent}
 
     # ---- to a container ------------------------------------------------------------------------------------------
 

@@ -233,10 +233,6 @@ class IndexOps(NameOps):
     __slots__ = ()
 
     def _index(self, index: Index) -> Self:
-        if type(index) is int or type(index) is slice:
-            quick = self._quick(index)
-            if quick is not None:
-                return quick
         if self._stacked:
             return self._through("_index", index)  # type: ignore[no-any-return]  # a stack of this class
         size = self._batch_size

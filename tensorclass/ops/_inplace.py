@@ -281,7 +281,13 @@ class InplaceOps(IndexOps):
 
     def _is_rigid(self, floats: bool = False) -> bool:
         """Whether a declaration gives all leaves their dtypes and event shapes; with `floats`, floating dtypes."""
-        return False
+        facts = self.__tensorclass__ if self._layered else None
+        if facts is None or not facts.rigid or (floats and not facts.floats):
+            return False
+        if not facts.nested:
+            return True
+        entries = self._live()
+        return all([entries[name]._is_rigid(floats) for name in facts.nested if name in entries])
 
     def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         if self._stacked:

@@ -354,9 +354,16 @@ class MappingOps(ReadingOps):
         values = source._tensors_by_key() if isinstance(source, MappingOps) else source
         if type(values) is not dict:
             return False
-        if not all([type(key) is str and isinstance(value, Tensor) for key, value in values.items()]):
-            return False
-        checked = self._check_all(values)
+        size, dims = self._batch_size, len(self._batch_size)
+        declared = type(self) is not self._dense or self._device is not None  # a class that declares nothing takes all
+        try:
+            for key, value in values.items():
+                if type(key) is not str or not isinstance(value, Tensor):
+                    return False
+                declared = declared or type(value) is not Tensor or value.shape[:dims] != size
+        except RuntimeError:  # a strided nested tensor has no shape that can be read
+            declared = True
+        checked = self._check_all(values) if declared else values
         if checked:
             self._require_unlocked("write", next(iter(checked)))
         self._put_all(checked)

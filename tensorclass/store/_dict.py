@@ -29,7 +29,7 @@ from ..core._device import Device, as_device
 from ..core._locks import Owners, changed, children, note_write
 from ..core._pytree import new_object, register, trusted
 from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
-from ..ops import UNSET, Join, get_defaults_to_none, list_to_stack
+from ..ops import UNSET, Index, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
 from ..ops._compare import same_atom
 from ..ops._inplace import Copy
@@ -275,7 +275,11 @@ class TensorDict(TensorDictBase):
                 data[key] = held(still._make([fn(leaf) for leaf in still._leaves(kind)], batch_size, names, kind))
         return self._of(data, batch_size, self._device, names, plain)
 
-    def _quick(self, index: int | slice) -> Self | None:
+    def _index(self, index: Index) -> Self:
+        quick = self._sliced(index) if type(index) is int or type(index) is slice else None
+        return super()._index(index) if quick is None else quick
+
+    def _sliced(self, index: int | slice) -> Self | None:
         """The elements at an int or slice, of all but entry nodes; None leaves it to the general way."""
         size, rows = self._batch_size, self._data.copy()
         plain, first = self._plain, None  # after the copy, as in `_open`
@@ -286,9 +290,7 @@ class TensorDict(TensorDictBase):
             if plain or type(value) is Tensor:
                 rows[key] = first = value[index]
             elif isinstance(value, TensorCollection) or (isinstance(value, Tensor) and not has_rows(value, size)):
-                rows[key] = first = value._quick(index) if isinstance(value, TensorCollection) else value[index]
-                if first is None:
-                    return None
+                rows[key] = first = value._index(index) if isinstance(value, TensorCollection) else value[index]
             elif isinstance(value, (Tensor, Node)):
                 return None
         if first is None:
@@ -407,20 +409,6 @@ class TensorDict(TensorDictBase):
             self._plain = False  # before the write: who reads copies the dict first
         at_once(self._data, values)
         note_write(self)
-
-    def _update_tensors(self, source: Any) -> bool:
-        if type(source) is dict and self._device is None and self._lock is None:
-            size, ndim = self._batch_size, len(self._batch_size)
-            try:
-                for key, value in source.items():
-                    if type(key) is not str or type(value) is not Tensor or value.shape[:ndim] != size:
-                        break
-                else:
-                    at_once(self._data, source)
-                    return True
-            except RuntimeError:  # a strided nested tensor has no shape that can be read
-                pass
-        return super()._update_tensors(source)
 
     def _swap_in(self, entries: dict[str, Any], seen: dict[str, Any]) -> None:
         self._plain = self._plain and only_tensors(entries)

@@ -271,8 +271,9 @@ class LazyBase(TensorDictBase):
                     found[key] = self._restack(values, self.stack_dim)
         return found
 
-    def _printable(self) -> dict[str, Any]:
-        return entries.printable(self)
+    def _shapes(self) -> dict[str, Any]:
+        """What stands for tensors in `repr`, which stacks none that can be described without."""
+        return entries.shapes(self)
 
     def _repr_extras(self) -> list[tuple[str, Any]]:
         extras: list[tuple[str, Any]] = [("stack_dim", self.stack_dim)]

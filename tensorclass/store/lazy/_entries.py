@@ -256,13 +256,8 @@ def _shape(member: Any, key: str) -> torch.Size | None:
     return shape_of(store_of(member), key)
 
 
-def printable(stack: Any) -> dict[str, Any]:
-    """The entries for printing: no tensor is stacked that can be described without."""
-    found: dict[str, Any] = {}
-    for key, value in stack._outline().items():
-        shape = shape_of(stack, key) if isinstance(value, Tensor) else None
-        if shape is not None:
-            found[key] = Uneven(value.dtype, shape)
-        else:
-            found[key] = value
-    return found
+def shapes(stack: Any) -> dict[str, Any]:
+    """What is printed for tensors that can be described without stacking them."""
+    values = {key: value for key, value in stack._outline().items() if isinstance(value, Tensor)}
+    found = [(key, value.dtype, shape_of(stack, key)) for key, value in values.items()]
+    return {key: Uneven(dtype, shape) for key, dtype, shape in found if shape is not None}
