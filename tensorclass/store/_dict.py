@@ -289,9 +289,11 @@ class TensorDict(TensorDictBase):
         for key, value in rows.items():
             if plain or type(value) is Tensor:
                 rows[key] = first = value[index]
-            elif isinstance(value, TensorCollection) or (isinstance(value, Tensor) and not has_rows(value, size)):
-                rows[key] = first = value._index(index) if isinstance(value, TensorCollection) else value[index]
-            elif isinstance(value, (Tensor, Node)):
+            elif isinstance(value, TensorCollection) and not value._stacked:  # a stack would give a member away
+                rows[key] = first = value._index(index)
+            elif isinstance(value, Tensor) and not has_rows(value, size):
+                rows[key] = first = value[index]
+            elif isinstance(value, (Tensor, TensorCollection, Node)):
                 return None
         if first is None:
             return None
