@@ -281,7 +281,8 @@ class InplaceOps(IndexOps):
 
     def _is_rigid(self, floats: bool = False) -> bool:
         """Whether a declaration gives all leaves their dtypes and event shapes; with `floats`, floating dtypes."""
-        facts = self.__tensorclass__ if self._layered else None
+        cls = type(self)  # dynamo guards what is read through an instance twice
+        facts = cls.__tensorclass__ if cls._layered else None
         if facts is None or not facts.rigid or (floats and not facts.floats):
             return False
         if not facts.nested:

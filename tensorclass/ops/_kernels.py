@@ -130,17 +130,17 @@ def unary(self: C, kernel: Kernel) -> C:
         return self._wrap(unary(self._store, kernel))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
     locked = self._owners() is not None
     leaves: list[Tensor] = []
-    self = self._open(leaves, VALUES)
+    twin = self._open(leaves, VALUES)
     try:
         if kernel.foreach is not None and leaves and interpreters() is None:
             new: Sequence[Tensor] = _foreach_or_loop(kernel, leaves)
         else:
             new = [kernel.function(leaf) for leaf in leaves]
     except RuntimeError as error:
-        raise _explained(self, kernel, leaves, (), {}, error) from error
+        raise _explained(twin, kernel, leaves, (), {}, error) from error
     if kernel.checked:
-        self._accept(leaves, new, kernel.name, None)
-    result = self._refill(new, self._batch_size, self._names, VALUES)
+        twin._accept(leaves, new, kernel.name, None)
+    result = twin._refill(new, twin._batch_size, twin._names, VALUES)
     return _locked(result) if locked else result
 
 
@@ -232,8 +232,8 @@ def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | N
     """Combine every leaf with two operands."""
     locked = self._owners() is not None
     leaves: list[Tensor] = []
-    self = self._open(leaves, VALUES)
-    rights = operand(self, leaves, first, kernel.name), operand(self, leaves, second, kernel.name)
+    twin = self._open(leaves, VALUES)
+    rights = operand(twin, leaves, first, kernel.name), operand(twin, leaves, second, kernel.name)
     options = {} if value is None else {"value": value}
     try:
         if _listable(kernel, leaves, rights, options) and not _tracks_integers(leaves):
@@ -242,9 +242,9 @@ def ternary(self: C, first: Any, second: Any, kernel: Kernel, value: complex | N
             columns = _columns(kernel, leaves, rights)
             new = [kernel.function(*row, **options) for row in zip(leaves, *columns, strict=True)]
     except RuntimeError as error:
-        raise _explained(self, kernel, leaves, rights, options, error) from error
-    self._accept(leaves, new, kernel.name)
-    result = self._refill(new, self._batch_size, self._names, VALUES)
+        raise _explained(twin, kernel, leaves, rights, options, error) from error
+    twin._accept(leaves, new, kernel.name)
+    result = twin._refill(new, twin._batch_size, twin._names, VALUES)
     return _locked(result) if locked else result
 
 

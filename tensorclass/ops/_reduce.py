@@ -164,11 +164,11 @@ def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | No
     at = one_dim(self, dim, reducer.name, "call it once for each dim, or merge the dims first with `flatten`")
     plain = dtype is None  # torch reads a keyword more slowly than none
     function: Function = (lambda leaf: leaf.softmax(at)) if plain else (lambda leaf: leaf.softmax(at, dtype))
-    self, leaves, functions = _batched(self, reducer.name, False, function)
-    new = each(self, reducer.name, leaves, functions)
+    twin, leaves, functions = _batched(self, reducer.name, False, function)
+    new = each(twin, reducer.name, leaves, functions)
     if dtype is not None:
-        _require_declared(self, leaves, new, reducer.name)
-    return self._refill(new, self._batch_size, self._names, VALUES)
+        _require_declared(twin, leaves, new, reducer.name)
+    return twin._refill(new, twin._batch_size, twin._names, VALUES)
 
 
 def norm(
@@ -218,23 +218,23 @@ def _batched(
 ) -> tuple[C, list[Tensor], Function | list[Function | None]]:
     """A twin, the leaves, and the function; beside each leaf, or None, where the batch dims pass some by."""
     leaves: list[Tensor] = []
-    self = self._open(leaves, VALUES)
-    if self._plain:
-        return self, leaves, function
-    ndims = batch_ndims(self, op, regroups)
-    return self, leaves, function if None not in ndims else [None if n is None else function for n in ndims]
+    twin = self._open(leaves, VALUES)
+    if twin._plain:
+        return twin, leaves, function
+    ndims = batch_ndims(twin, op, regroups)
+    return twin, leaves, function if None not in ndims else [None if n is None else function for n in ndims]
 
 
 def _everything(self: Pointwise, reducer: Reducer, keepdim: bool, options: Options) -> Any:
     leaves: list[Tensor] = []
-    self = self._open(leaves, VALUES)
-    batch_ndims(self, reducer.name, True)
+    twin = self._open(leaves, VALUES)
+    batch_ndims(twin, reducer.name, True)
     if keepdim:
         functions = [along(reducer, tuple(range(leaf.ndim)), True, options) for leaf in leaves]
     else:
         functions = [partial(reducer.function, **options) if options else reducer.function] * len(leaves)
-    new = each(self, reducer.name, leaves, functions)
-    structure = untyped(self, ones if keepdim else lambda size: EMPTY)
+    new = each(twin, reducer.name, leaves, functions)
+    structure = untyped(twin, ones if keepdim else lambda size: EMPTY)
     lead = _lead(options) if keepdim else EMPTY
     return _stand(structure, new, structure._batch_size, structure._names, lead)
 
@@ -242,23 +242,23 @@ def _everything(self: Pointwise, reducer: Reducer, keepdim: bool, options: Optio
 def _events(self: Pointwise, reducer: Reducer, options: Options) -> Any:
     lead = _lead(options)
     leaves: list[Tensor] = []
-    self = self._open(leaves, VALUES)
-    ndims = batch_ndims(self, reducer.name, bool(lead))
+    twin = self._open(leaves, VALUES)
+    ndims = batch_ndims(twin, reducer.name, bool(lead))
     spans = [tuple(range(ndim or 0, leaf.ndim)) for leaf, ndim in zip(leaves, ndims, strict=True)]
-    new = each(self, reducer.name, leaves, [along(reducer, dims, False, options) for dims in spans])
-    return _stand(untyped(self), new, self._batch_size, self._names, lead)
+    new = each(twin, reducer.name, leaves, [along(reducer, dims, False, options) for dims in spans])
+    return _stand(untyped(twin), new, twin._batch_size, twin._names, lead)
 
 
 def _over_batch(
     self: Pointwise, reducer: Reducer, dims: tuple[int, ...], keepdim: bool, options: Options, declared: bool
 ) -> Any:
     """A twin, of the class where its declaration covers the result."""
-    self, leaves, functions = _batched(self, reducer.name, True, along(reducer, dims, keepdim, options))
-    new = each(self, reducer.name, leaves, functions)
+    twin, leaves, functions = _batched(self, reducer.name, True, along(reducer, dims, keepdim, options))
+    new = each(twin, reducer.name, leaves, functions)
     if declared:
-        _require_declared(self, leaves, new, reducer.name)
-    size, names = reduced_size(self._batch_size, dims, keepdim), reduced_names(self._names, dims, keepdim)
-    return _stand(self if declared else untyped(self), new, size, names, _lead(options))
+        _require_declared(twin, leaves, new, reducer.name)
+    size, names = reduced_size(twin._batch_size, dims, keepdim), reduced_names(twin._names, dims, keepdim)
+    return _stand(twin if declared else untyped(twin), new, size, names, _lead(options))
 
 
 def _pairs(
@@ -266,15 +266,15 @@ def _pairs(
     regroups: bool = True,
 ) -> Any:  # fmt: skip
     """Values in a twin; indices, of other dtypes and only for reduced tensors, in an untyped container."""
-    self, leaves, functions = _batched(self, op, regroups, function)
-    found = each(self, op, leaves, functions)
+    twin, leaves, functions = _batched(self, op, regroups, function)
+    found = each(twin, op, leaves, functions)
     reduced = [True] * len(leaves) if callable(functions) else [given is not None for given in functions]
     values = [pair[0] if given else pair for pair, given in zip(found, reduced, strict=True)]
     if not return_indices:
-        return self._refill(values, size, names, VALUES)
+        return twin._refill(values, size, names, VALUES)
     indices = [pair[1] for pair, given in zip(found, reduced, strict=True) if given]
-    places = untyped(self, tensors_only=True)._make(indices, size, names, VALUES)
-    return Extrema(self._refill(values, size, names, VALUES), places)
+    places = untyped(twin, tensors_only=True)._make(indices, size, names, VALUES)
+    return Extrema(twin._refill(values, size, names, VALUES), places)
 
 
 def _pair(found: Any, return_indices: bool) -> Any:

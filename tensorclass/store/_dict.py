@@ -171,7 +171,7 @@ class TensorDict(TensorDictBase):
         new._data = data
         new._batch_size = batch_size
         new._device = device
-        new._names = names or None  # no batch dim has no name
+        new._names = names or None  # `()`, what an index of the last named dim leaves, is not kept
         new._plain = plain
         new._lock = None
         return new
@@ -323,7 +323,7 @@ class TensorDict(TensorDictBase):
                     except StructureError as error:
                         raise StructureError(f"field `{key}`: {error}") from None
         self._batch_size = batch_size
-        self._names = names or None  # no batch dim has no name
+        self._names = names or None  # as in `_of`
         return self
 
     def _entries(self) -> dict[str, Any]:
