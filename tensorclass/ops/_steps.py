@@ -40,7 +40,7 @@ def carry_out(plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any
     _copy(targets, sources, non_blocking)
 
 
-class Later:
+class AtMember:
     """A write to one member at an index of its own, or to a stack, in the plan of the container that holds it."""
 
     __slots__ = ("member", "parts")
@@ -54,7 +54,7 @@ def _gather(plan: Sequence[Copy], parts: Any, steps: list[Step]) -> None:
     """The writes of a plan, those of members included; a view takes the place of what can be written as one."""
     plain = parts is None or not any([isinstance(part, (Tensor, bool)) for part in parts])
     for entry, source, _ in plan:
-        if isinstance(entry, Later):
+        if isinstance(entry, AtMember):
             _gather(source, entry.parts, steps)  # type: ignore[arg-type]  # the plan of the member
         elif isinstance(entry, Tensor) and not plain:
             steps.append((entry, source, parts))

@@ -13,7 +13,7 @@ from ...core import Path, TensorCollection, store_of
 from ...errors import ArgumentError, BatchIndexError, BatchSizeError
 from ...ops._index import normalise
 from ...ops._mapping import MappingOps
-from ...ops._steps import Copy, Later
+from ...ops._steps import AtMember, Copy
 from .._dict import TensorDict
 from ._write import LazyWrites
 
@@ -232,7 +232,7 @@ class LazyIndex(LazyWrites):
         if all([part == _ALL for part in rest if not isinstance(part, Tensor)]) and not _has_tensor(rest):
             return list(member._plan(source, prefix, None, None, wanted))
         size = indexed(member._batch_size, rest)
-        return [(Later(member, rest), member._plan(source, prefix, rest, size, wanted), prefix)]  # type: ignore[list-item]  # commits as a node does
+        return [(AtMember(member, rest), member._plan(source, prefix, rest, size, wanted), prefix)]  # type: ignore[list-item]  # commits as a node does
 
     def _plan_back(self, index: Any, source: Any, prefix: Path, wanted: list[Path] | None) -> list[Copy]:
         """Write to a stacked copy first, then copy it back: for an index that no single member can answer."""

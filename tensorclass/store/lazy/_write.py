@@ -20,7 +20,7 @@ from ...ops._inplace import InplaceOps
 from ...ops._join import JoinOps
 from ...ops._lengths import Ragged, has_lengths
 from ...ops._mapping import MappingOps
-from ...ops._steps import Copy, Later
+from ...ops._steps import AtMember, Copy
 from ...ops._writable import require_writable, scalar_like, takes
 from .._dict import TensorDict
 from .._fitting import mismatch
@@ -197,7 +197,7 @@ class LazyWrites(LazyBase):
             found: dict[Path, Any] = {}
             wrap(member)._plan_update(share, prefix, wanted, inplace, is_leaf, plan, found)
             for path, value in found.items():
-                in_place.setdefault(path, Rows([_ABSENT] * len(shares))).each[position] = value
+                in_place.setdefault(path, ByMember([_ABSENT] * len(shares))).each[position] = value
 
     # ---- in place ------------------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class LazyWrites(LazyBase):
         wanted: list[Path] | None,
     ) -> list[Copy]:  # fmt: skip
         if parts is not None:
-            return [(Later(self, None), self._plan_at(parts, source, prefix, wanted), prefix)]  # type: ignore[list-item]  # commits as a node does
+            return [(AtMember(self, None), self._plan_at(parts, source, prefix, wanted), prefix)]  # type: ignore[list-item]  # commits as a node does
         plan: list[Copy] = []
         if type(source) is dict and len(source) == 1 and wanted is None and self._plan_rows(source, prefix, plan):
             return plan
@@ -309,7 +309,7 @@ class LazyWrites(LazyBase):
         if isinstance(value, (list, tuple, np.ndarray)):
             objects = axis and isinstance(self._first(path)[0], NonTensorStack)
             value = NonTensorStack.of(value, size) if objects else _as_rows(value, size, axis)
-        if isinstance(value, Rows):
+        if isinstance(value, ByMember):
             return value.each
         rows = Ragged.over(value)
         value = value if rows is None else rows
@@ -384,7 +384,7 @@ def _is_node(value: Any) -> bool:
 _ABSENT: Any = object()
 
 
-class Rows:
+class ByMember:
     """Values given one by one; absent where nothing is written to a member."""
 
     __slots__ = ("each",)
@@ -396,7 +396,7 @@ class Rows:
 def _as_rows(value: Any, size: torch.Size, axis: int) -> Any:
     """A list along the first dim of the target is taken apart; any other becomes a tensor."""
     if isinstance(value, (list, tuple)) and axis == 0 and len(value) == size[0]:
-        return Rows(list(value))
+        return ByMember(list(value))
     return torch.as_tensor(value) if isinstance(value, np.ndarray) else torch.tensor(value)
 
 
