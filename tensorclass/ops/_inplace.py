@@ -279,17 +279,6 @@ class InplaceOps(IndexOps):
             return None
         return leaves if all([type(leaf) is Tensor and takes(leaf, value) for leaf in leaves]) else None
 
-    def _is_rigid(self, floats: bool = False) -> bool:
-        """Whether a declaration gives all leaves their dtypes and event shapes; with `floats`, floating dtypes."""
-        cls = type(self)  # dynamo guards what is read through an instance twice
-        facts = cls.__tensorclass__ if cls._layered else None
-        if facts is None or not facts.rigid or (floats and not facts.floats):
-            return False
-        if not facts.nested:
-            return True
-        entries = self._live()
-        return all([entries[name]._is_rigid(floats) for name in facts.nested if name in entries])
-
     def _set_at(self, index: Index, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
         if self._stacked:
             self._refuse_frozen("write by index", "")

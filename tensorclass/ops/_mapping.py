@@ -47,7 +47,7 @@ from ._reading import BatchIndex as BatchIndex
 from ._reading import IndexPart as IndexPart
 from ._reading import ReadingOps, below
 from ._reading import Unset as Unset
-from ._steps import any_tracked
+from ._steps import all_begin_with, any_tracked
 
 
 @flags
@@ -354,16 +354,10 @@ class MappingOps(ReadingOps):
         values = source._tensors_by_key() if isinstance(source, MappingOps) else source
         if type(values) is not dict:
             return False
-        size, dims = self._batch_size, len(self._batch_size)
-        declared = type(self) is not self._dense or self._device is not None  # a class that declares nothing takes all
-        try:
-            for key, value in values.items():
-                if type(key) is not str or not isinstance(value, Tensor):
-                    return False
-                declared = declared or type(value) is not Tensor or value.shape[:dims] != size
-        except RuntimeError:  # a strided nested tensor has no shape that can be read
-            declared = True
-        checked = self._check_all(values) if declared else values
+        if not all([type(key) is str and isinstance(value, Tensor) for key, value in values.items()]):
+            return False
+        declares = type(self) is not self._dense or self._device is not None  # else tensors are taken as they are
+        checked = self._check_all(values) if declares or not all_begin_with(self._batch_size, values) else values
         if checked:
             self._require_unlocked("write", next(iter(checked)))
         self._put_all(checked)
@@ -580,13 +574,9 @@ def wanted_paths(keys: Sequence[Key] | None, source: Any) -> list[Path] | None:
 
 
 def _cloned(value: Any) -> Any:
-    return (
-        value.clone()
-        if isinstance(value, Tensor)
-        else MappingOps.clone(value)
-        if isinstance(value, MappingOps)
-        else value
-    )
+    if isinstance(value, Tensor):
+        return value.clone()
+    return MappingOps.clone(value) if isinstance(value, MappingOps) else value
 
 
 def _clone_leaves(leaves: list[Tensor], kwargs: dict[str, Any]) -> Sequence[Tensor]:

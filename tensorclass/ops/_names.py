@@ -26,6 +26,17 @@ class NameOps(MappingOps):
         Without a key what is written is everything below, and a frozen container among it refuses.
         """
 
+    def _is_rigid(self, floats: bool = False) -> bool:
+        """Whether a declaration gives all leaves their dtypes and event shapes; with `floats`, floating dtypes."""
+        cls = type(self)  # dynamo guards what is read through an instance twice
+        facts = cls.__tensorclass__ if cls._layered else None
+        if facts is None or not facts.rigid or (floats and not facts.floats):
+            return False
+        if not facts.nested:
+            return True
+        entries = self._live()
+        return all([entries[name]._is_rigid(floats) for name in facts.nested if name in entries])
+
     def _dim(self, dim: int | str, op: str, extra: int = 0) -> int:
         """A batch dim given by number or by name, as a non-negative number."""
         if type(dim) is int and 0 <= dim < len(self._batch_size):

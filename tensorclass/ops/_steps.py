@@ -142,6 +142,15 @@ def any_tracked(leaves: Sequence[Tensor]) -> bool:
     return True in [leaf.requires_grad for leaf in leaves] if is_dynamo_compiling() else _any_tracked(*leaves)
 
 
+def all_begin_with(size: torch.Size, values: dict[str, Tensor]) -> bool:
+    """Whether values are plain tensors whose leading dims are the batch size."""
+    dims = len(size)
+    try:
+        return all([type(value) is Tensor and value.shape[:dims] == size for value in values.values()])
+    except RuntimeError:  # a strided nested tensor has no shape that can be read
+        return False
+
+
 _aliases: Callable[..., bool] = getattr(torch._C, "_any_output_is_alias_to_input_or_output", lambda *_: True)
 """Whether tensors share a storage with others, or with each other, in one call; a closer look where torch lacks it."""
 

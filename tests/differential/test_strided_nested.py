@@ -182,3 +182,11 @@ def test_what_the_original_cannot(name: str) -> None:
     with pytest.raises((RuntimeError, NotImplementedError)):
         call(tensordict.TensorDict({"n": strided(2, 3)}, [2]))
     assert rows(call(TensorDict({"n": strided(2, 3)}, [2]))) == expected
+
+
+def test_update_takes_them_beside_a_path() -> None:
+    """A nested tensor, which has no shape to read, leaves the other keys of an update what they are."""
+    parts = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
+    batch = TensorDict(batch_size=[2]).update({"rows": parts, ("a", "b"): torch.ones(2)})
+    assert set(batch.keys()) == {"rows", "a"}
+    assert torch.equal(batch["a", "b"], torch.ones(2))
