@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# The newest mypy of the minor release before the one in constraints.txt; the plugin works with both.
-MYPY_BEFORE := 2.3.1
+# Releases of mypy besides the one in constraints.txt: the oldest that the plugin works with, and the newest of the minor release before.
+MYPYS := 1.16.1 2.3.1
 # Extra arguments for pytest: `make unit ARGS="-k schema"`.
 ARGS ?=
 PYTEST := $(BIN)/python -m pytest -n 2
@@ -38,10 +38,9 @@ $(VENV)/.stamp-test: $(VENV)/.stamp
 	touch $@
 
 # Without its dependencies, which are those of the other. The tests that need it fail when it can't be installed.
-$(VENV)/.stamp-mypy-$(MYPY_BEFORE): $(VENV)/.stamp-test
-	rm -rf $(VENV)/mypy-before
-	$(PIP) install -qq --no-deps --target $(VENV)/mypy-before mypy==$(MYPY_BEFORE) && touch $@ \
-		|| echo "mypy $(MYPY_BEFORE) could not be installed"
+$(VENV)/.stamp-mypy-%: $(VENV)/.stamp-test
+	rm -rf $(VENV)/mypy-$*
+	$(PIP) install -qq --no-deps --target $(VENV)/mypy-$* mypy==$* && touch $@ || echo "mypy $* could not be installed"
 
 $(VENV)/.stamp-docs: $(VENV)/.stamp
 	$(PIP) install -qq -c constraints.txt -e ".[docs]"
@@ -68,7 +67,7 @@ generated: $(VENV)/.stamp-test
 unit: $(VENV)/.stamp-test
 	$(PYTEST) -m "not slow" $(ARGS)
 
-slow: $(VENV)/.stamp-test $(VENV)/.stamp-mypy-$(MYPY_BEFORE)
+slow: $(VENV)/.stamp-test $(MYPYS:%=$(VENV)/.stamp-mypy-%)
 	$(PYTEST) -m slow --hypothesis-profile=thorough $(ARGS)
 
 bench: $(VENV)/.stamp-test

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,8 +20,8 @@ from tests.typing._split import split, wrong_declarations
 Found = dict[Path, dict[int, dict[str, str]]]
 """file -> line -> code -> message"""
 
-BEFORE = Path(sys.prefix, "mypy-before")
-"""Where `make slow` installs the release of mypy before the one that the other tests run with."""
+RELEASES = re.findall(r"(?m)^MYPYS := (.*)$", (ROOT / "Makefile").read_text("utf-8"))[0].split()
+"""Releases of mypy, oldest first, that `make slow` installs besides the one that the other tests run with."""
 NOTHING: Mapping[int, dict[str, str]] = {}
 
 
@@ -47,8 +48,8 @@ def run_checker(checker: str, files: Sequence[Path]) -> Found:
     environment = dict(os.environ)
     if checker == "mypy+stubs":
         environment["MYPYPATH"] = str(files[0].parent)
-    elif checker == "mypy-before+plugin":
-        environment["PYTHONPATH"] = str(BEFORE)
+    elif checker in RELEASES:
+        environment["PYTHONPATH"] = str(Path(sys.prefix, f"mypy-{checker}"))
     done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"{checker} could not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -117,7 +118,7 @@ _PYRIGHT = ["pyright", "--outputjson", f"--pythonpath={sys.executable}"]
 _COMMANDS: dict[str, tuple[list[str], Callable[[str], Iterable[tuple[str, int, str, str]]]]] = {
     "mypy": (_mypy("mypy"), _read_mypy),
     "mypy+plugin": (_mypy("mypy_plugin"), _read_mypy),
-    "mypy-before+plugin": (_mypy("mypy_plugin", cache="mypy_before"), _read_mypy),
+    **{release: (_mypy("mypy_plugin", cache=f"mypy_{release}"), _read_mypy) for release in RELEASES},
     "mypy+stubs": (_mypy("mypy", cache="mypy_stubs"), _read_mypy),
     "pyright": (_PYRIGHT, _read_pyright),
     "pyright+stubs": (_PYRIGHT, _read_pyright),

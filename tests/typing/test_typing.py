@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from tensorclass.mypy_plugin import OLDEST
 from tests._sources import ROOT
-from tests.typing._checkers import BEFORE, Found, check, differences, run_checker
+from tests.typing._checkers import RELEASES, Found, check, differences, run_checker
 from tests.typing._execute import execute
 from tests.typing._forms import rendered, scores
 from tests.typing._notation import CHECKERS, FOLDERS, HERE, Mark, Program, parse_mark, programs, sections
@@ -35,14 +37,28 @@ def test_checker(checker: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_release_of_mypy_before() -> None:
-    """With the plugin, the newest release of the minor version before reports the same."""
-    found = [path.name.split("-")[1] for path in BEFORE.glob("mypy-*.dist-info")]
-    assert found, f"{BEFORE} has no mypy: `make slow` installs it"
-    assert found[0].rpartition(".")[0] != version("mypy").rpartition(".")[0]
+@pytest.mark.parametrize("release", RELEASES)
+def test_other_releases_of_mypy(release: str) -> None:
+    """With the plugin they report the same lines; the newest of the minor version before, the same codes too."""
+    folder = Path(sys.prefix, f"mypy-{release}")
+    assert [*folder.glob(f"mypy-{release}.dist-info")], f"{folder} has no mypy: `make slow` installs it"
     meant = [program for program in PROGRAMS if "mypy+plugin" in program.checkers]
-    problems = differences(meant, "mypy+plugin", run_checker("mypy-before+plugin", [p.path for p in meant]))
+    found = run_checker(release, [program.path for program in meant])
+    if release != RELEASES[-1]:
+        codes = {program.path: {n: mark.codes("mypy+plugin") for n, mark in program.marks.items()} for program in meant}
+        wanted = {path: {n for n, said in lines.items() if said} for path, lines in codes.items()}
+        assert {path: set(found.get(path, ())) for path in wanted} == wanted
+        return
+    problems = differences(meant, "mypy+plugin", found)
     assert not problems, "\n" + "\n".join(problems)
+
+
+def test_releases_of_mypy() -> None:
+    """The oldest one is that which the plugin and the requirements name, the newest is before the one of the tests."""
+    oldest = ".".join(map(str, OLDEST))
+    assert RELEASES[0].startswith(oldest)
+    assert f'"mypy>={oldest}"' in (ROOT / "pyproject.toml").read_text("utf-8")
+    assert RELEASES[-1].rpartition(".")[0] < version("mypy").rpartition(".")[0]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)

@@ -12,14 +12,14 @@ from itertools import chain
 from typing import Any
 
 from mypy import nodes
-from mypy.plugin import FunctionContext
+from mypy.plugin import FunctionContext, MethodContext
 from mypy.subtypes import is_same_type, is_subtype
 from mypy.types import Instance, Type
 
 from ..._dims import Dim
 from ._codes import FLOW
 from ._facts import Declared, attributes, batch_members, field_type, fields_of, is_below_root
-from ._members import REORDERING, between, known_elsewhere, members
+from ._members import REORDERING, between, known_elsewhere, members, pipeline_of
 from ._refs import Ref, class_of
 from ._source import source_of
 from ._stages import Stage
@@ -171,6 +171,19 @@ def pipeline(ctx: FunctionContext) -> Type:
     options = [name for name, values in given.items() if values[0] and name not in (None, "first", "modules")]
     made = None if end is None else between(start, end, known, options)
     return known_elsewhere(ctx, made)
+
+
+def on(ctx: MethodContext) -> Type:
+    """`pipeline.on(Image)`: the class has what the modules read, and what the output takes over."""
+    call = ctx.context
+    found = pipeline_of(ctx.api, call) if isinstance(call, nodes.CallExpr) else None
+    if found is not None and found.ends is not None:
+        flow = Flow(ctx.api, found.ends[0])
+        flow.add_input()
+        for index, stage in enumerate(found.stages):
+            flow.run(stage, index, found.stages[index + 1 :], call)
+        flow.output(found.ends[1], (), call)
+    return ctx.default_return_type
 
 
 def _stages(ctx: FunctionContext) -> Iterator[tuple[Stage | None, nodes.Context]]:

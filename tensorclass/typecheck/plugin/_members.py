@@ -80,6 +80,11 @@ def pipeline_of(api: Any, expr: nodes.Expression, depth: int = 0) -> Pipeline | 
     if isinstance(value.callee, nodes.MemberExpr) and value.callee.name == "select_subsequence":
         whole = pipeline_of(api, value.callee.expr, depth + 1)
         return None if whole is None else _part(api, whole, call_arguments(value, ()))
+    if isinstance(value.callee, nodes.MemberExpr) and value.callee.name == "on" and len(value.args) == 1:
+        whole, start = pipeline_of(api, value.callee.expr, depth + 1), class_of(value.args[0])
+        if whole is None or whole.ends is None or start is None:
+            return None
+        return replace(whole, ends=(start, whole.ends[1]))
     return _of_call(api, value, depth) if is_call(value, SEQUENTIAL) else None
 
 

@@ -148,6 +148,8 @@ class TensorClassPlugin(plugin.Plugin):
 
     def get_method_hook(self, fullname: str) -> Callable[[plugin.MethodContext], Type] | None:
         """Methods of typed classes, by the class of the instance."""
+        if fullname == f"{members.SEQUENTIAL}.on":
+            return guarded(flow.on, _return_type)
         if fullname == TYPED_CALL:
             return guarded(members.decorated, _return_type)
         if fullname == f"{torch.LOADER}.__iter__":
