@@ -120,3 +120,10 @@ def test_ragged_tensors_answer():
         ArgumentError, match=r"mean.. got an unexpected keyword argument `dim`; it works along the rows"
     ):
         ragged.mean(dim=0)
+
+
+@pytest.mark.parametrize("make", ["zeros", "ones", "empty"])
+def test_the_batch_size_comes_first(make):
+    """As a keyword it would be the size of a dim of that name."""
+    with pytest.raises(ArgumentError, match=rf"the batch size comes first: `{make}\(5\)`"):
+        getattr(Row, make)(batch_size=5)

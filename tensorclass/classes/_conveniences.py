@@ -238,7 +238,8 @@ def _allocate(
     known = dict.fromkeys(_names(cls, ()))
     unknown = [name for name in dims if name not in known]
     if unknown:
-        near = did_you_mean(unknown[0], known)
+        way = f"; the batch size comes first: `{op}({dims[unknown[0]]})`" if unknown[0] == "batch_size" else ""
+        near = way or did_you_mean(unknown[0], known)
         raise ArgumentError(f"{cls.__name__}.{op}: no field has a dim `{unknown[0]}`{near}; the names are {[*known]}")
     return _made(cls, op, make, as_batch_size(batch_size), device, fields or {}, dims)
 
