@@ -290,7 +290,7 @@ class TensorDict(TensorDictBase):
             if plain or type(value) is Tensor:
                 rows[key] = first = value[index]
             elif isinstance(value, TensorCollection) and not value._stacked:  # a stack would give a member away
-                rows[key] = first = value._index(index)  # type: ignore[attr-defined]  # every container has it
+                rows[key] = first = value._index(index)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # every container has it
             elif isinstance(value, Tensor) and not has_rows(value, size):
                 rows[key] = first = value[index]
             elif isinstance(value, (Tensor, TensorCollection, Node)):
