@@ -58,6 +58,16 @@ def refuse_special(mode: int, path: str) -> None:
         raise OSError(_ERRORS.get(kind, errno.EINVAL), f"{_KINDS.get(kind, 'no file')} in place of a file", path)
 
 
+def require_file(path: str) -> None:
+    """Refuse what is not a regular file, before a library opens it and waits; links are followed.
+
+    Raises:
+        OSError: with the path.
+    """
+    with naming(path):
+        refuse_special(os.stat(path).st_mode, path)
+
+
 def open_file(path: str, write: bool = False) -> tuple[int, int]:
     """A descriptor of a regular file, and the size of the file; nothing else is opened, and no link is followed.
 

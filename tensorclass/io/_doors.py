@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from ..errors import FileFormatError
+from ..errors import BatchSizeError, FileFormatError
 from ._atomic import open_file, read_bytes
 from ._manifest import NAME
 from ._paths import DATA, INDEX, META, SUFFIXES, StrPath, text_of
@@ -56,20 +56,23 @@ def _door_of(path: str) -> tuple[str, str]:
 
 @contextmanager
 def doors(path: StrPath, *mine: str) -> Iterator[None]:
-    """Have the errors of a reader name the function that reads a path, where that is another one.
+    """Have the errors of a reader name the path, and the function that reads it, where that is another one.
 
     Args:
         path: of the user.
-        mine: the functions that the reader stands for.
+        mine: the functions that the reader stands for; without them the errors name the path only.
     """
     try:
         yield
-    except (FileFormatError, FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+    except (FileFormatError, BatchSizeError, FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         text = text_of(path)
-        kind, reader = _door_of(text)
-        if not kind or reader in mine:
-            raise
-        what = f"it is {kind}, which {reader} reads"
-        if isinstance(error, OSError):
-            raise type(error)(error.errno, what, text) from error
-        raise FileFormatError(what, text) from error
+        kind, reader = _door_of(text) if mine else ("", "")
+        if kind and reader not in mine:
+            what = f"it is {kind}, which {reader} reads"
+            other = type(error)(error.errno, what, text) if isinstance(error, OSError) else FileFormatError(what, text)
+            raise other from error
+        if not mine and isinstance(error, BatchSizeError):  # sizes in the file that don't fit each other
+            raise FileFormatError(str(error), text) from error
+        if isinstance(error, FileFormatError) and error.path is None:
+            raise type(error)(str(error), text) from error
+        raise

@@ -13,6 +13,7 @@ from ...classes._json import load as read_fields
 from ...errors import ArgumentError, FileFormatError, UnsupportedOperationError
 from .._atomic import naming, replacing_folder, scratch
 from .._dataset import TensorClassDataset
+from .._doors import doors
 from .._files import load, save
 from .._manifest import NAME as MANIFEST
 from .._optional import optional
@@ -21,7 +22,7 @@ from .._paths import SUFFIXES, StrPath, text_of
 from ._batches import batch_of
 from ._columns import Column
 from ._frames import hf_tables
-from ._parquet import batch_in, read_ipc, read_parquet, write_dataset, write_ipc, write_parquet
+from ._parquet import arrow_errors, batch_in, read_ipc, read_parquet, write_dataset, write_ipc, write_parquet
 from ._persistent import PersistentTensorDict, mapping_of
 from ._spool import spooled
 from ._text import read_csv, read_lines, read_records, write_csv, write_lines, write_records
@@ -77,8 +78,10 @@ def _read_hf(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
         found = datasets.load_from_disk(text_of(path))
     except (IndexError, KeyError, ValueError) as error:  # what it raises for a dataset without rows, and damaged ones
         raise FileFormatError(f"`datasets` can't read it: {error!s:.200}", text_of(path)) from error
-    for table in hf_tables(found, rows or BLOCK):
-        yield batch_in(table, cls, None, {})
+    with arrow_errors(text_of(path)):
+        for table in hf_tables(found, rows or BLOCK):
+            table.validate(full=True)  # as `read_ipc` does
+            yield batch_in(table, cls, None, {})
 
 
 def _write_hf(batches: Batches, path: StrPath) -> None:
@@ -177,5 +180,5 @@ def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = 
 
 def _named(path: str, batches: Batches) -> Iterator[Any]:
     """Batches whose faults are those of the source."""
-    with naming(path, others=True):
+    with doors(path), naming(path, others=True):
         yield from batches

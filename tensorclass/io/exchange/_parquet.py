@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from ..._schema import schema_of
 from ...errors import ArgumentError, FileFormatError, did_you_mean
-from .._atomic import naming
+from .._atomic import naming, require_file
 from .._doors import doors
 from .._parts import BLOCK, fitting, tables_of
 from .._paths import StrPath, text_of
@@ -28,7 +28,7 @@ Batches = Iterable[Any]
 
 
 @contextmanager
-def _arrow_errors(path: str) -> Iterator[None]:
+def arrow_errors(path: str) -> Iterator[None]:
     """What Arrow says of a file, as an error with the path."""
     pa = arrow()
     try:
@@ -39,6 +39,13 @@ def _arrow_errors(path: str) -> Iterator[None]:
         raise FileFormatError(f"Arrow can't read it: {error!s:.300}", path) from error
 
 
+@contextmanager
+def _opening(path: str, reader: str) -> Iterator[None]:
+    with doors(path, reader), naming(path), arrow_errors(path):
+        require_file(path)
+        yield
+
+
 def read_parquet(
     path: StrPath, cls: Any, rows: int | None, separator: str | None = None, columns: list[str] | None = None,
     **options: Unpack[Options],
@@ -46,7 +53,7 @@ def read_parquet(
     """The batches of a file, of so many rows each, or all rows; see `from_parquet`."""
     pa, parquet, name = arrow(), arrow("pyarrow.parquet"), text_of(path)
     how = {"pre_buffer": rows is None, "buffer_size": 0 if rows is None else _BUFFER}
-    with doors(name, "`from_parquet`"), naming(name), _arrow_errors(name), parquet.ParquetFile(name, **how) as file:
+    with _opening(name, "`from_parquet`"), parquet.ParquetFile(name, **how) as file:
         known = file.schema_arrow.names
         for column in columns or ():
             if column not in known:
@@ -97,10 +104,12 @@ def write_parquet(
 def read_ipc(path: StrPath, cls: Any, rows: int | None, **options: Unpack[Options]) -> Iterator[Any]:
     """The batches of an Arrow file, as it has them; of one without batches an empty one."""
     pa, name = arrow(), text_of(path)
-    with doors(name, "`convert`"), naming(name), _arrow_errors(name), pa.memory_map(name) as source:
+    with _opening(name, "`convert`"), pa.memory_map(name) as source:
         file = arrow("pyarrow.ipc").open_file(source)
         for batch in map(file.get_batch, range(file.num_record_batches)) if file.num_record_batches else [[]]:
-            for table in tables_of(pa.Table.from_batches([batch] if batch else [], file.schema), rows or BLOCK):
+            whole = pa.Table.from_batches([batch] if batch else [], file.schema)
+            whole.validate(full=True)  # else offsets that lead out of it end the process
+            for table in tables_of(whole, rows or BLOCK):
                 yield batch_in(table, cls, None, options)
 
 

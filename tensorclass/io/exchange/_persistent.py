@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import prod
 from typing import Any, ClassVar
 from urllib.parse import unquote
@@ -29,6 +30,7 @@ from ...errors import (
     BatchSizeError,
     FileFormatError,
     MissingKeyError,
+    TensorClassError,
     UnsupportedOperationError,
     did_you_mean,
 )
@@ -168,31 +170,45 @@ class PersistentTensorDict(TensorDictBase):
     def stored_class(self) -> Any:
         """The class that was stored, when it is imported; else `TensorDict`."""
         about = self._about(self._live_group()).get("cls")
-        return TensorDict if about is None else find_class(ClassPart(**about)) or TensorDict
+        with self._reading(f"the class in the attribute `{_ATTR}`"):
+            return TensorDict if about is None else find_class(ClassPart(**about)) or TensorDict
 
     def _live_group(self) -> Any:
         if self._group is None or not (self._backend == "zarr" or self._group.id.valid):
             raise ArgumentError("the store is closed; open it again with `from_h5` or `from_zarr`")
         return self._group
 
-    def _about(self, node: Any) -> dict[str, Any]:
-        found = node.attrs.get(_ATTR)
+    @contextmanager
+    def _reading(self, what: str) -> Iterator[None]:
+        """Faults of h5py and zarr, which raise anything over a damaged file, as errors of this library."""
         try:
+            yield
+        except (TensorClassError, MemoryError):
+            raise
+        except Exception as error:  # as above
+            if isinstance(error, OSError) and error.filename is not None:
+                raise
+            text = f"{what or '/'} can't be read: {type(error).__name__}: {error!s:.200}"
+            at = self._group.file.filename if self._backend == "h5" else self._group.store_path
+            raise FileFormatError(text, at) from error
+
+    def _about(self, node: Any) -> dict[str, Any]:
+        with self._reading(f"the attribute `{_ATTR}` of {node.name or '/'}"):
+            found = node.attrs.get(_ATTR)
             about = {} if found is None else json.loads(found)
             as_batch_size(about.get("batch_size", []))
-        except (ValueError, TypeError, AttributeError, RecursionError):
-            raise FileFormatError(f"the attribute `{_ATTR}` of {node.name or '/'} is damaged", None) from None
-        return dict(about)
+            return dict(about)
 
     def _note(self, **entries: Any) -> None:
         self._group.attrs[_ATTR] = json.dumps({**self._about(self._group), **entries})
 
     def _nodes(self) -> dict[str, Any]:
         group = self._live_group()
-        order = {name: i for i, name in enumerate(self._about(group).get("keys", []))}
-        names = sorted(group) if self._backend == "zarr" else list(group)  # zarr lists them in any order
-        names.sort(key=lambda name: order.get(name, len(order)))
-        return {"" if name == "%" else unquote(name): group[name] for name in names}
+        with self._reading(f"the group {group.name or '/'}"):
+            order = {name: i for i, name in enumerate(self._about(group).get("keys", []))}
+            names = sorted(group) if self._backend == "zarr" else list(group)  # zarr lists them in any order
+            names.sort(key=lambda name: order.get(name, len(order)))
+            return {"" if name == "%" else unquote(name): group[name] for name in names}
 
     def _is_group(self, node: Any) -> bool:
         return not hasattr(node, "dtype")
@@ -234,6 +250,10 @@ class PersistentTensorDict(TensorDictBase):
 
     def _load(self, key: str, node: Any, index: Any = ()) -> Any:
         """An entry, or some rows of it."""
+        with self._reading(f"field `{key}`"):
+            return self._loaded(key, node, index)
+
+    def _loaded(self, key: str, node: Any, index: Any) -> Any:
         about = self._about(node)
         kind = about.get("kind")
         if self._is_group(node) and kind is not None:
@@ -255,11 +275,8 @@ class PersistentTensorDict(TensorDictBase):
             return Unbatched(restored(value, about["dtype"]) if "dtype" in about else value)
         found = self._memo.get(node.name)
         if found is None:
-            try:
-                value = json.loads(bytes(node[()]).decode())
-                value = value if about.get("json") else decode(value)
-            except (ValueError, TypeError, RecursionError) as error:
-                raise FileFormatError(f"its value can't be read: {error!s:.100}", None, None, key) from None
+            value = json.loads(bytes(node[()]).decode())
+            value = value if about.get("json") else decode(value)
             if kind != "objects":
                 return NonTensorData(value) if kind == "data" else value
             found = NonTensorStack.of(value, self._batch_size)

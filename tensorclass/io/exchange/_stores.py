@@ -95,6 +95,10 @@ def _opened(filename: Any, mode: str, backend: str, locking: Any) -> Any:
         if os.path.isdir(path):
             raise FileFormatError("the folder holds no zarr group", path) from None
         raise FileNotFoundError(errno.ENOENT, "there is no zarr group", path) from None
+    except (ValueError, KeyError, TypeError) as error:
+        if mode not in ("r", "r+"):
+            raise
+        raise FileFormatError(f"zarr can't read it: {error!s:.200}", str(path)) from error
 
 
 @contextmanager

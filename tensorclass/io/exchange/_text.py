@@ -21,7 +21,7 @@ from ..._schema import FieldSpec, Schema, schema_of
 from ..._schema._spec import short
 from ...errors import ArgumentError, FileFormatError, Problem, SchemaError, UnsupportedOperationError
 from ...store import NonTensorStack, TensorDict
-from .._atomic import naming, replacing
+from .._atomic import naming, replacing, require_file
 from .._parts import blocks
 from .._paths import StrPath, text_of
 from . import _columns as cols
@@ -133,6 +133,7 @@ def read_csv(
 
 def _lines(name: str) -> Iterator[str]:
     """The lines of a file in UTF-8."""
+    require_file(name)
     with naming(name), open(name, "rb") as file:
         for number, line in enumerate(file, 1):
             try:
