@@ -59,7 +59,7 @@ def refuse_special(mode: int, path: str) -> None:
 
 
 def require_file(path: str) -> None:
-    """Refuse what is not a regular file, before a library opens it and waits; links are followed.
+    """Refuse everything but a regular file, before a library opens it and waits; links are followed.
 
     Raises:
         OSError: with the path.

@@ -29,8 +29,8 @@ from ...errors import (
     ArgumentError,
     BatchSizeError,
     FileFormatError,
+    MissingExtraError,
     MissingKeyError,
-    TensorClassError,
     UnsupportedOperationError,
     did_you_mean,
 )
@@ -183,12 +183,12 @@ class PersistentTensorDict(TensorDictBase):
         """Faults of h5py and zarr, which raise anything over a damaged file, as errors of this library."""
         try:
             yield
-        except (TensorClassError, MemoryError):
+        except (FileFormatError, UnsupportedOperationError, MissingExtraError, MemoryError):
             raise
         except Exception as error:  # as above
             if isinstance(error, OSError) and error.filename is not None:
                 raise
-            text = f"{what or '/'} can't be read: {type(error).__name__}: {error!s:.200}"
+            text = f"{what} is damaged: {type(error).__name__}: {error!s:.200}"
             at = self._group.file.filename if self._backend == "h5" else self._group.store_path
             raise FileFormatError(text, at) from error
 
