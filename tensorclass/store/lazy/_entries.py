@@ -257,7 +257,7 @@ def _shape(member: Any, key: str) -> torch.Size | None:
 
 
 def shapes(stack: Any) -> dict[str, Any]:
-    """What is printed for tensors that can be described without stacking them."""
+    """The words of a print for tensors that can be described without stacking them."""
     values = {key: value for key, value in stack._outline().items() if isinstance(value, Tensor)}
     found = [(key, value.dtype, shape_of(stack, key)) for key, value in values.items()]
     return {key: Uneven(dtype, shape) for key, dtype, shape in found if shape is not None}

@@ -1,4 +1,5 @@
-# pyright: strict, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: strict
+# checkers: mypy, mypy+plugin
 """Items of loaders in loops: of instances, of tuples, of tensors, with and without a function that joins them."""
 
 from itertools import chain, islice

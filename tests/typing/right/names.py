@@ -1,5 +1,5 @@
-# pyright: strict, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# checkers: mypy, mypy+plugin, pyright
+# pyright: strict
+# checkers: mypy, mypy+plugin
 """Names of fields as strings: fields, former names, names with a default behind them, names that are not known."""
 
 import torch
