@@ -272,7 +272,7 @@ class LazyBase(TensorDictBase):
         return found
 
     def _shapes(self) -> dict[str, Any]:
-        """What stands for tensors in `repr`, which stacks none that can be described without."""
+        """Dtypes and shapes of tensors, which `repr` prints without stacking them."""
         return entries.shapes(self)
 
     def _repr_extras(self) -> list[tuple[str, Any]]:
