@@ -19,16 +19,15 @@ FILE_LINES = 600
 FUNCTION_LINES = 60
 # Lines of code by room, a few above what each has: growth is a decision that is written here, not an accident.
 # Docstrings with their examples are asked for, and are no burden to carry.
-# Raised last for stores and conversions that are written beside the old ones and streamed (`io`), for short tasks in
-# groups and kept layouts of messages (`parallel`), for ragged fields in the build check (`nn`) and for reductions in
-# one pass (`ops`). Lowered for rules that plugin and stubs share (`typecheck`) and hooks that went (`store`). The
-# design asks for 37,000 in all: the next savings come from the JSON records of `classes` and `io/exchange`, which are
-# two models of one table, and from what typed and keyed modules share.
+# Raised last for what the plugin finds by names and by the order of lines (`typecheck`), for parts that are bounded by
+# bytes and damaged files of other libraries (`io`), and by some lines for ragged comparisons and keywords of other
+# libraries (`core`, `ops`, `nn`). Lowered for the one model of JSON records and tables (`classes`). The design asks for
+# 37,000 in all: the next savings come from what typed and keyed modules share.
 ROOM_LINES = {
-    "core": 1_860, "_schema": 3_630, "ops": 7_100, "store": 5_800, "classes": 3_330, "nn": 8_210, "typecheck": 3_640,
-    "io": 7_160, "parallel": 2_260, "cli": 1_110, "testing": 310, "the root": 700,
+    "core": 1_880, "_schema": 3_640, "ops": 7_120, "store": 5_810, "classes": 3_190, "nn": 8_220, "typecheck": 3_840,
+    "io": 7_320, "parallel": 2_260, "cli": 1_100, "testing": 300, "the root": 700,
 }  # fmt: skip
-WHOLE_LINES = 45_000
+WHOLE_LINES = 45_350
 MEDIAN_LINES = 200
 
 LAYOUT = (
