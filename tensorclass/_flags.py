@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
-from inspect import CO_VARKEYWORDS, unwrap
+from inspect import CO_VARARGS, CO_VARKEYWORDS, unwrap
 from types import FunctionType
 from typing import Any, Final, TypeVar
 
@@ -78,6 +79,18 @@ def _unexpected(function: Any, word: str) -> ArgumentError:
     return ArgumentError(f"{op}() got an unexpected keyword argument `{word:.80}`{seeded}; {options}")
 
 
+def _too_many(function: Any, args: tuple[Any, ...], most: int) -> ArgumentError:
+    """The error for more values than a function takes by position."""
+    skipped = sum([name in _SELF for name in unwrap(function).__code__.co_varnames[:1]])
+    given = args[skipped:]
+    sizes = (
+        f"; several sizes are one argument: `{function.__name__}({given})`"
+        if all([type(a) is int for a in given])
+        else ""
+    )
+    return ArgumentError(f"{function.__name__}() takes {most - skipped} positional arguments, got {len(given)}{sizes}")
+
+
 def answers(made: T) -> T:
     """As `flags`, where every public method also answers to the names that options have in other libraries.
 
@@ -121,6 +134,7 @@ def _asking(function: Any, every: bool) -> Any:
         return function
     known = None if code.co_flags & CO_VARKEYWORDS else frozenset(named)
     placed = [(at, name) for at, name in enumerate(named[: code.co_argcount]) if name in kinds]
+    most = sys.maxsize if code.co_flags & CO_VARARGS else code.co_argcount
 
     @wraps(function)
     def asking(*args: Any, **kwargs: Any) -> Any:
@@ -129,6 +143,8 @@ def _asking(function: Any, every: bool) -> Any:
                 raise _unexpected(function, name)
             if name in kinds and not (value is None and kinds[name][1]):
                 kinds[name][0](**{name: value})
+        if len(args) > most:
+            raise _too_many(function, args, most)
         for at, name in placed:
             if at < len(args) and not (args[at] is None and kinds[name][1]):
                 kinds[name][0](**{name: args[at]})

@@ -122,8 +122,21 @@ def test_ragged_tensors_answer():
         ragged.mean(dim=0)
 
 
-@pytest.mark.parametrize("make", ["zeros", "ones", "empty"])
+@pytest.mark.parametrize("make", ["zeros", "ones"])
 def test_the_batch_size_comes_first(make):
     """As a keyword it would be the size of a dim of that name."""
     with pytest.raises(ArgumentError, match=rf"the batch size comes first: `{make}\(5\)`"):
         getattr(Row, make)(batch_size=5)
+
+
+@pytest.mark.parametrize("maker", ["zeros", "ones"])
+def test_sizes_one_by_one(maker: str):
+    """As torch takes them; the error says how they go together."""
+    with pytest.raises(ArgumentError, match=rf"`{maker}\(\(16, 128\)\)`"):
+        getattr(Row, maker)(16, 128)
+
+
+def test_more_values_than_a_method_takes():
+    """The error counts them, without the instance."""
+    with pytest.raises(ArgumentError, match=r"head\(\) takes 1 positional arguments, got 2"):
+        Row.zeros(4).head(2, "x")

@@ -364,7 +364,9 @@ class Join:
                 return StructureError(f"{self.op}: field `{self.at(key)}` is {what}")
             if isinstance(first, Tensor) and isinstance(value, Tensor) and value.shape != first.shape:
                 what = f"shapes differ: {list(first.shape)} at position 0, {list(value.shape)} at position {position}"
-                return StructureError(f"{self.op}: field `{self.at(key)}`: {what}")
+                hint = 'declare `field(join="pad")` or a ragged field, or use `lazy_stack`'
+                way = f"; for elements of several sizes, {hint}" if value.ndim == first.ndim else ""
+                return StructureError(f"{self.op}: field `{self.at(key)}`: {what}{way}")
         if isinstance(first, Tensor) and first.is_nested:
             what = "is a nested tensor whose rows are not one after another in memory; hold them as a `RaggedTensor`"
             return StructureError(f"{self.op}: field `{self.at(key)}` {what}")
@@ -476,7 +478,7 @@ def _join_tables(
             inner = joined[key] = _join_plain(column, how, at)
             if inner is None:
                 return None
-        elif not (keeps or items) or False in [same_atom(value, other) for other in column]:
+        elif isinstance(value, Entry) or not (keeps or items) or False in [same_atom(value, other) for other in column]:
             return None
         elif items and not keeps:
             how.sizes = [item._batch_size for item in items]

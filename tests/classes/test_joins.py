@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import PerElement, Shared, collate, equal, field
+from tensorclass import PerElement, Shared, TensorClass, collate, equal, field
 from tensorclass.errors import SchemaError, StructureError
 from tensorclass.typing import Bool, Float32, Int64
 from tests.classes._samples import Form, aligned, digits, everything
@@ -203,3 +203,17 @@ def test_objects_of_other_layouts_are_compared_by_content(form: Form, how: str, 
     getattr(torch, how)([one, same])
     with pytest.raises(StructureError, match="kept"):
         getattr(torch, how)([one, other])
+
+
+class Photo(TensorClass):
+    """An image of any size."""
+
+    pixels: Float32[Tensor, "3 h w"]
+
+
+@pytest.mark.parametrize("join", [torch.stack, collate])
+def test_elements_of_several_sizes(join: Any) -> None:
+    """The error says how to declare them."""
+    photos = [Photo(pixels=torch.zeros(3, 4, size)) for size in (4, 5)]
+    with pytest.raises(StructureError, match=r'`pixels`: shapes differ.*`field\(join="pad"\)` or a ragged field'):
+        join(photos)

@@ -139,7 +139,7 @@ def test_explain_without_sizes():
     assert pipeline.explain(h=48, w=80).steps[1].writes[0].nbytes == 3 * 24 * 40 * 4
     with pytest.raises(ModuleError, match="no dim of the pipeline is called `wide`"):
         pipeline.explain(wide=3)
-    with pytest.raises(ModuleError, match="the size of a dim is a number"):
+    with pytest.raises(ModuleError, match="the size of a dim is a whole number"):
         pipeline.explain(h=-1)
 
 

@@ -353,3 +353,10 @@ def test_all_findings_in_one_error():
 def test_table_is_large():
     """At least forty wrong pipelines."""
     assert len(AT_BUILD) + len(ON_FIRST_CALL) + len(NO_PIPELINE) >= 55
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_modules_in_a_list(kind: Any):
+    """The error shows the star."""
+    with pytest.raises(BuildError, match=r"one by one, `TensorClassSequential\(\*modules"):
+        TensorClassSequential(kind([flatten, argmax]), input=Small, output=Decision)

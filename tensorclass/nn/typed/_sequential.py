@@ -583,10 +583,10 @@ def _as_members(modules: tuple[object, ...]) -> tuple[Typed, ...]:
             raise BuildError(
                 f"module {index} is the class {module.__name__}; classes are given as `input=` and `output=`"
             )
-        raise BuildError(
-            f"module {index} is a {type(module).__name__}, not a TensorClassModule: say which fields it reads and "
-            "writes, `TensorClassModule(module, in_fields=..., out_fields=...)`"
-        )
+        hint = "say which fields it reads and writes, `TensorClassModule(module, in_fields=..., out_fields=...)`"
+        if isinstance(module, (list, tuple)):
+            hint = "pass the modules one by one, `TensorClassSequential(*modules, input=..., output=...)`"
+        raise BuildError(f"module {index} is a {type(module).__name__}, not a TensorClassModule: {hint}")
     return modules  # type: ignore[return-value]  # each was tested above
 
 

@@ -7,6 +7,7 @@ although it looks like a tensor, a number or a mapping, `MetaData` that it belon
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -311,6 +312,11 @@ class UnbatchedTensor(Tensor):
     def copy(self) -> Self:
         """Another object around the same memory."""
         return type(self)(self.as_subclass(Tensor), self.batch_size)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:  # torch's own needs a `new_empty` of this class
+        plain = deepcopy(self.detach().as_subclass(Tensor), memo)
+        memo[id(self)] = new = type(self)(plain, self.batch_size).requires_grad_(self.requires_grad)
+        return new
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # torch leaves it untyped
         return f"UnbatchedTensor({self.as_subclass(Tensor)!r})"
