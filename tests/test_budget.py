@@ -25,7 +25,7 @@ FUNCTION_LINES = 60
 # 37,000 in all: the next savings come from what typed and keyed modules share.
 ROOM_LINES = {
     "core": 1_880, "_schema": 3_640, "ops": 7_120, "store": 5_810, "classes": 3_190, "nn": 8_220, "typecheck": 3_840,
-    "io": 7_320, "parallel": 2_260, "cli": 1_100, "testing": 300, "the root": 700,
+    "io": 7_320, "parallel": 2_260, "cli": 1_100, "testing": 300, "the root": 710,
 }  # fmt: skip
 WHOLE_LINES = 45_350
 MEDIAN_LINES = 200

@@ -315,7 +315,8 @@ class UnbatchedTensor(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:  # torch's own needs a `new_empty` of this class
         plain = deepcopy(self.detach().as_subclass(Tensor), memo)
-        memo[id(self)] = new = type(self)(plain, self.batch_size).requires_grad_(self.requires_grad)
+        memo[id(self)] = new = type(self)(plain, self.batch_size)
+        new.requires_grad_(self.requires_grad)
         return new
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # torch leaves it untyped
