@@ -19,7 +19,7 @@ from ._source import Source, parts_of, source_of
 
 Made = dict[nodes.Node, nodes.CallExpr]
 _SIMPLE = (nodes.ExpressionStmt, nodes.AssignmentStmt, nodes.ReturnStmt, nodes.AssertStmt)
-_OWN = {"__init__", "__post_init__", "__new__", "__getattr__"}
+_OWN = {"__post_init__", "__new__", "__getattr__"}  # an `__init__` is that of the plugin or of a stub
 
 
 def read(ctx: AttributeContext, name: str) -> None:
