@@ -62,7 +62,7 @@ def scene(random: torch.Generator) -> Scene:
 
 
 class Network(nn.Module):
-    """Five layers, two of which halve the picture; seven numbers for each cell."""
+    """Make five layers: two halve the picture, and the last gives seven numbers for each cell."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -117,7 +117,7 @@ def draw(losses: list[float], confused: Tensor) -> None:
 
 
 def show(classifier: TensorClassSequential[Digits, Prediction]) -> None:
-    """Show what is known before there is data: the fields, the outputs and memory of each module, a picture."""
+    """Show the fields, the outputs and memory of each module, and a picture, all before there is data."""
     print(schema(Digits), "", classifier.explain(batch_size=64), "", sep="\n")
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(classifier.graph("svg"), "utf-8")

@@ -50,7 +50,7 @@ class Word(TensorClass):
 
 
 def encode(spectrum: Tensor) -> Tensor:
-    """Stand in for an encoder: return the first 64 mels, frames first."""
+    """Act as a simple encoder: return the first 64 mels, frames first."""
     return spectrum[..., :64, :].transpose(-1, -2)
 
 

@@ -151,7 +151,7 @@ def scene(random: torch.Generator) -> Scene:
     """Make a picture with one to five rectangles whose centers are in different cells."""
 
 class Network(nn.Module):
-    """Five layers, two of which halve the picture; seven numbers for each cell."""
+    """Make five layers: two halve the picture, and the last gives seven numbers for each cell."""
     def __init__(self) -> None: ...
     def forward(self, picture: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return scores of centers `[batch, 16, 16]` and kinds `[batch, 2, 16, 16]`, and boxes `[batch, 4, 16, 16]`."""

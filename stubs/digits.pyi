@@ -147,6 +147,6 @@ def confusion(classifier: TensorClassSequential[Digits, Prediction], digits: Dig
 def draw(losses: list[float], confused: Tensor) -> None:
     """Draw the loss of every step, and which digits are mistaken for which."""
 def show(classifier: TensorClassSequential[Digits, Prediction]) -> None:
-    """Show what is known before there is data: the fields, the outputs and memory of each module, a picture."""
+    """Show the fields, the outputs and memory of each module, and a picture, all before there is data."""
 def main() -> None:
     """Load, build, show, train, test."""

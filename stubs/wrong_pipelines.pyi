@@ -205,7 +205,7 @@ class Word(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 def encode(spectrum: Tensor) -> Tensor:
-    """Stand in for an encoder: return the first 64 mels, frames first."""
+    """Act as a simple encoder: return the first 64 mels, frames first."""
 def pool(encoded: Tensor) -> Tensor:
     """Return the mean over the frames."""
 def most_likely(logits: Tensor) -> Tensor:

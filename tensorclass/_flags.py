@@ -63,7 +63,7 @@ _SAID: Final = {
     "dtype": "cast first: `batch.to(dtype)`", "indent": "`json.dumps(json.loads(text), indent=2)`",
     "batched": "the function gets `chunksize` rows", "num_workers collate_fn": "`DataLoader` has workers",
 }  # fmt: skip
-"""Keywords that no option stands for, and what to write."""
+"""Keywords of other libraries without an option here, and what to write."""
 
 
 def _unexpected(function: Any, word: str) -> ArgumentError:

@@ -27,7 +27,7 @@ COMMANDS: dict[str, Command] = {
     "diff": Command(
         "_diff", "compare two classes, or a class with a saved schema; exit status 1 for a breaking change"
     ),
-    "doctor": Command("_doctor", "list what is installed and set up; exit status 1 when something is wrong"),
+    "doctor": Command("_doctor", "list versions, extras and checker settings; exit status 1 if something is wrong"),
     "explain": Command("_explain", "print the fields that a pipeline holds after every module"),
     "graph": Command("_graph", "draw a pipeline"),
     "inspect": Command(

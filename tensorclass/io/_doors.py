@@ -60,7 +60,7 @@ def doors(path: StrPath, *mine: str) -> Iterator[None]:
 
     Args:
         path: of the user.
-        mine: the functions that the reader stands for; without them the errors name the path only.
+        mine: the public names of the reader; without them the errors name the path only.
     """
     try:
         yield

@@ -49,7 +49,7 @@ class ConversionOps(ApplyOps):
 
     @classmethod
     def _position_names(cls, count: int) -> list[str]:
-        """The keys of a tuple's items: the fields that they stand for."""
+        """The key of each item of a tuple: the fields in order for a typed class."""
         if not cls._layered:
             return positions(count)
         names = list(cls.__tensorclass_schema__.fields)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class

@@ -66,7 +66,7 @@ class ClassCheck:
         self._own: dict[int, dict[str, FieldRow]] = {}
 
     def findings(self, file: SourceFile) -> list[Finding]:
-        """What is wrong in a file, by line; lines that say `# type: ignore` are left out."""
+        """The errors of a file, by line; lines with a comment that ignores types are left out."""
         lines = file.text.splitlines()
         known = [node for node in _classes(file.tree.body) if self._is_known((file, node))]
         found = {row for node in known for row in self._class((file, node)) if row[1]}
