@@ -1,7 +1,6 @@
 """Containers, under the module of early versions of `tensordict`."""
 
 from ._api import LazyStackedTensorDict as LazyStackedTensorDict
-from ._api import MemoryMappedTensor as MemoryMappedTensor
 from ._api import NestedKey as NestedKey
 from ._api import TensorDict as TensorDict
 from ._api import TensorDictBase as TensorDictBase
@@ -15,3 +14,4 @@ from ._api import make_tensordict as make_tensordict
 from ._api import merge_tensordicts as merge_tensordicts
 from ._api import pad as pad
 from ._api import pad_sequence as pad_sequence
+from ._api_files import MemoryMappedTensor as MemoryMappedTensor

@@ -6,7 +6,6 @@ from ._api import DeviceType as DeviceType
 from ._api import IndexType as IndexType
 from ._api import LinkedList as LinkedList
 from ._api import NestedKey as NestedKey
-from ._api import TensorDictFuture as TensorDictFuture
 from ._api import assert_allclose_td as assert_allclose_td
 from ._api import assert_close as assert_close
 from ._api import capture_non_tensor_stack as capture_non_tensor_stack
@@ -34,3 +33,4 @@ from ._api import timeit as timeit
 from ._api import unravel_key as unravel_key
 from ._api import unravel_key_list as unravel_key_list
 from ._api import unravel_key_to_tuple as unravel_key_to_tuple
+from ._api_files import TensorDictFuture as TensorDictFuture

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.metadata
 import importlib.util
+import inspect
+import pickle
 import pkgutil
 import re
 import subprocess
@@ -77,7 +80,7 @@ for module in pkgutil.walk_packages(tensorclass.__path__, "tensorclass."):
 import tensorclass.tensorclass
 assert {name: getattr(tensorclass, name) for name in before} == before
 assert {name: getattr(tensorclass.nn, name) for name in inner} == inner
-assert isinstance(before["tensorclass"], types.FunctionType), before["tensorclass"]
+assert not isinstance(before["tensorclass"], types.ModuleType), before["tensorclass"]
 """
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
@@ -115,7 +118,7 @@ import sys
 import tensorclass as tc
 assert "torch" not in sys.modules and tc.__version__
 tc.TensorDict
-assert "tensorclass.nn" not in sys.modules
+assert {"tensorclass.nn", "tensorclass.io"}.isdisjoint(sys.modules)
 for name in ("base", "errors", "functional", "nn", "testing", "typing", "utils"):
     assert name in dir(tc) and getattr(tc, name).__name__ == "tensorclass." + name
 assert tc.as_tensordict_module is tc.nn.as_tensordict_module and "as_tensordict_module" in dir(tc)
@@ -124,6 +127,54 @@ assert not {"sys", "Any", "import_module", "TYPE_CHECKING"} & set(dir(tc))
 from tensorclass import *
 assert TensorDict is tc.TensorDict and as_tensordict_module
 """
+
+
+FIRST = """
+import sys, torch
+before = {*sys.modules}
+from tensorclass import TensorDict, tensorclass
+from tensorclass.typing import Float32
+
+@tensorclass
+class Digits:
+    image: Float32[torch.Tensor, "8 8"]
+    name: str = "scan"
+    mask: torch.Tensor | None = None
+    number: int | None = None
+
+digits = Digits(image=torch.zeros(3, 8, 8), batch_size=[3])
+assert torch.stack([digits[0], digits[1]]).name == "scan" and "Digits" in repr(digits)
+loaded = {*sys.modules} - before
+rooms = {name.split(".")[1] for name in loaded if name.startswith("tensorclass.")}
+print(*sorted(rooms), "|", *sorted(name for name in loaded if name.partition(".")[0] in {"annotated_types", "pydantic",
+      "pydantic_core", "typing_inspection", "IPython", "hypothesis", "mypy", "tensordict"}))
+"""
+
+
+@pytest.mark.slow
+def test_what_a_first_class_loads():
+    """The rooms up to the classes. Files, pipelines and pydantic wait for their first use."""
+    done = subprocess.run([sys.executable, "-c", FIRST], cwd=ROOT, check=True, capture_output=True, text=True)
+    rooms = "_api _config _content _deferred _dims _flags _schema classes core errors ops store tensorclass typing"
+    assert done.stdout.split() == [*rooms.split(), "|", "annotated_types"]
+
+
+def test_the_decorator_is_one_object():
+    """It has the names of the package as the package has them, pickles as a function does, and shows the function."""
+    found = tensorclass.tensorclass
+    assert pickle.loads(pickle.dumps(found)) is copy.deepcopy(found) is found
+    assert dir(found) == dir(tensorclass)
+    assert [name for name in tensorclass.__all__ if getattr(found, name) is not getattr(tensorclass, name)] == []
+    assert list(inspect.signature(found).parameters) == ["cls", "options"]
+    assert (found.__doc__, found.__name__) == (found.__wrapped__.__doc__, "tensorclass")
+    with pytest.raises(AttributeError, match="did you mean `stack`"):
+        found.stak
+
+
+def test_the_decorator_in_compiled_code():
+    """A name of the package is read from it without a break."""
+    read = torch.compile(lambda x: tensorclass.tensorclass.stack([x, x]), fullgraph=True, backend="eager")
+    assert read(tensorclass.TensorDict(a=torch.zeros(3))).batch_size == (2,)
 
 
 @pytest.mark.parametrize("head", IMPORTS.values(), ids=IMPORTS)

@@ -13,7 +13,7 @@ from tests._sources import PACKAGE, Source, sources
 
 # Rooms of one column do not know each other.
 COLUMNS = (
-    ("errors", "_config", "_content", "_flags"),
+    ("errors", "_config", "_content", "_deferred", "_flags"),
     ("_dims",),
     ("_schema", "core"),
     ("ops",),
@@ -82,7 +82,7 @@ FACES = {
 BRIDGES = "store/_bridges.py"  # thin container methods whose work lives to the right
 OPTIONAL = "io/_optional.py"  # the one door to packages that may be missing
 PUBLIC_MODULES = {"nn/functional_modules.py"}  # a public module name that migrating programs import
-FRONT = {"__init__", "__main__", "_api", "base", "functional", "tensordict", "typedtensordict", "utils"}
+FRONT = {"__init__", "__main__", "_api", "_api_files", "base", "functional", "tensordict", "typedtensordict", "utils"}
 """Files beside the rooms: the package itself, and modules that only give its names to migrating programs."""
 WHOLE = "(the whole package)"  # `import tensorclass` from inside it
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
+from .._deferred import pydantic
 from .._dims import Bindings, Dims
 from ..errors import Problem, SchemaError, TensorClassError, defined_again
 from ._annotations import is_collection, is_tensorclass, missing_members
@@ -348,7 +348,7 @@ class Checker:
         eager_only(f"`{spec.name}`: {spec.type_text} is checked by pydantic")
         try:
             return spec.adapter.validate_python(value, strict=False if self.coercion(spec) == "cast" else None)
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             self.refused(spec, error, path)
         return value
 
@@ -359,7 +359,7 @@ class Checker:
         hint = "take the number with `.item()`, or " if value.numel() == 1 else ""
         self.add(spec, f"tensor {describe_tensor(value)}", f'{hint}declare a tensor: `{family}[Tensor, "..."]`')
 
-    def refused(self, spec: FieldSpec, error: ValidationError, path: str) -> None:
+    def refused(self, spec: FieldSpec, error: pydantic.ValidationError, path: str) -> None:
         """Note what pydantic says against a value."""
         for entry in error.errors(include_url=False, include_context=False)[:5]:
             where = "".join(f"[{part!r}]" if isinstance(part, int) else f".{part}" for part in entry["loc"])

@@ -8,9 +8,9 @@ from typing import Any, get_origin
 
 import torch
 from annotated_types import Ge, GroupedMetadata, Gt, Le, Lt, MaxLen, MinLen, MultipleOf, Predicate, Timezone
-from pydantic.fields import FieldInfo
 from torch import Tensor
 
+from .._deferred import is_pydantic_field
 from .._dims import Dim
 from ._annotations import WrongDeclaration
 from ._dtypes import Bool, Complex
@@ -25,7 +25,7 @@ UNORDERED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
 def flatten(metadata: Iterable[Any]) -> Iterator[Any]:
     """The single constraints: `Interval`, `Len` and the `Field(...)` of pydantic are taken apart."""
     for mark in metadata:
-        if isinstance(mark, FieldInfo):
+        if is_pydantic_field(mark):
             yield from flatten(mark.metadata)
         elif isinstance(mark, GroupedMetadata):
             yield from flatten(mark)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from pydantic.fields import FieldInfo as PydanticField
 from torch import Tensor
 
+from .._deferred import is_pydantic_field
 from .._dims import Bindings
 from ..errors import SchemaError
 from ._annotations import Parsed, WrongDeclaration, is_collection, is_tensorclass, parse_annotation
@@ -157,7 +157,7 @@ def check_default(spec: FieldSpec) -> Any:
     default = spec.default
     if default is MISSING:
         return default
-    if isinstance(default, PydanticField):
+    if is_pydantic_field(default):
         hint = f"it is in the annotation, `Annotated[{spec}, Field(...)]`; the default is `= value` or `field(...)`"
         raise WrongDeclaration("pydantic's `Field(...)` as the default", hint)
     if default is None:

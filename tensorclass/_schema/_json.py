@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic_core import SchemaSerializer, core_schema
 from torch import Tensor
 
+from .._deferred import pydantic_core
 from ._convert import Inexact, changed, torch_dtype_for
 from ._dtypes import FAMILIES, DTypeFamily, dtype_name, family_of
 
@@ -34,10 +34,7 @@ INTEGERS = frozenset(dtype for dtype, form in NUMPY.items() if form.kind in "iu"
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 OBJECT = {"dtype", "shape", "data"}
 _BYTES = {NAMES[dtype]: form for dtype, form in NUMPY.items() if dtype is not torch.bool}
-LEAVES = {
-    "b": core_schema.bool_schema(), "i": core_schema.int_schema(), "u": core_schema.int_schema(),
-    "f": core_schema.float_schema(),
-}  # fmt: skip
+LEAVES = {"b": "bool", "i": "int", "u": "int", "f": "float"}
 WORDS = ("NaN", "Infinity", "-Infinity")
 SAMPLES: dict[str, complex] = {"b": True, "i": 1, "u": 1, "f": 1.0}
 MAX_RANK = 64
@@ -98,10 +95,10 @@ def _widened(value: Tensor) -> Tensor:
 @cache
 def _lists_of(kind: str, depth: int) -> type[list[Any]]:
     """A list type that pydantic writes without inspecting the type of every number."""
-    schema: Any = LEAVES[kind]
+    schema: Any = {"type": LEAVES[kind]}
     for _ in range(depth):
-        schema = core_schema.list_schema(schema)
-    return type("Lists", (list,), {"__slots__": (), "__pydantic_serializer__": SchemaSerializer(schema)})
+        schema = pydantic_core.core_schema.list_schema(schema)
+    return type("Lists", (list,), {"__slots__": (), "__pydantic_serializer__": pydantic_core.SchemaSerializer(schema)})
 
 
 def _all_finite(numbers: np.ndarray[Any, Any]) -> bool:

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pydantic_core import from_json
-
+from .._deferred import pydantic_core
 from ..errors import StructureError
 
 _KEY: Final = re.compile(rb'"\s*:')
@@ -34,7 +33,7 @@ def unique(text: bytes) -> Any:
     Traceback (most recent call last):
     tensorclass.errors.StructureError: the key `a.b` is given twice
     """
-    found = from_json(text)
+    found = pydantic_core.from_json(text)
     if len(_KEY.findall(text)) > _count(found):
         twice = next(_twice(json.loads(text, object_pairs_hook=_pairs), ""), None)
         if twice is not None:

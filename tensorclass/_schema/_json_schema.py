@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from annotated_types import Ge, Gt, Le, Lt, MultipleOf
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 
+from .._deferred import pydantic
 from .._dims import Dim
 from ._constraints import bound_of, flatten
 from ._dtypes import Bool, Complex, Integer, TensorSpec
@@ -61,7 +61,7 @@ def _value(spec: FieldSpec, models: dict[str, Any]) -> dict[str, Any]:
         return {}
     try:
         entry = spec.adapter.json_schema(ref_template=REF)
-    except (PydanticInvalidForJsonSchema, PydanticUserError):
+    except (pydantic.PydanticInvalidForJsonSchema, pydantic.PydanticUserError):
         return {"title": spec.type_text}
     models.update(entry.pop("$defs", {}))
     return entry

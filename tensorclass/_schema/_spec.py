@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import torch
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from torch import Tensor
 
+from .._deferred import pydantic
 from .._dims import Dims
 from ..errors import ArgumentError
 from ._dtypes import DTypeFamily, TensorSpec, dtype_name
@@ -27,10 +27,10 @@ Kind = Literal[
 TENSOR_KINDS = ("tensor", "shared")
 EXACT: tuple[Any, ...] = (str, int, float, bool, bytes)
 """Types whose values need no further check when their type is exactly this."""
-_STRICT = ConfigDict(
-    arbitrary_types_allowed=True, strict=True, ser_json_bytes="base64", val_json_bytes="base64",
-    ser_json_inf_nan="strings",
-)  # fmt: skip
+_STRICT: pydantic.ConfigDict = {
+    "arbitrary_types_allowed": True, "strict": True, "ser_json_bytes": "base64", "val_json_bytes": "base64",
+    "ser_json_inf_nan": "strings",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,21 +132,21 @@ class FieldSpec:
         return schema
 
     @cached_property
-    def adapter(self) -> TypeAdapter[Any]:
+    def adapter(self) -> pydantic.TypeAdapter[Any]:
         """The validator of a value field, or of one element of a `PerElement` field."""
         kind = self.annotation if self.kind == "per_element" or self.declared is None else self.declared
         if isinstance(kind, TypeName):
             kind = Any
         try:
-            return TypeAdapter(kind, config=_STRICT)
-        except PydanticUserError:  # models and dataclasses bring a config of their own
-            return TypeAdapter(kind)
+            return pydantic.TypeAdapter(kind, config=_STRICT)
+        except pydantic.PydanticUserError:  # models and dataclasses bring a config of their own
+            return pydantic.TypeAdapter(kind)
 
     def adapter_accepts(self, value: object) -> bool:
         """Whether a value is valid as it is for a value field, or for one element of a `PerElement` field."""
         try:
             self.adapter.validate_python(value)
-        except ValidationError:
+        except pydantic.ValidationError:
             return False
         return True
 

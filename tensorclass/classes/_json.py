@@ -12,10 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 import torch
-from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from torch import Tensor
 
+from .._deferred import pydantic, pydantic_core
 from .._schema import MISSING, Checker, DTypeFamily, FieldSpec, Schema, infer_batch_size, migrate
 from .._schema._convert import Inexact
 from .._schema._dtypes import Shaped
@@ -60,7 +59,7 @@ def dump(batch: Any, lists: bool = False) -> dict[str, Any]:
                 found[name] = encode_lists(value, spec.dtype) if lists else encode(value)
             else:
                 found[name] = _OUT.get(kind, _any_out)(spec, value, lists)
-        except (PydanticSerializationError, NotImplementedError, ValueError) as error:
+        except (pydantic_core.PydanticSerializationError, NotImplementedError, ValueError) as error:
             if isinstance(error, SchemaError):
                 problems += [problem._replace(path=f"{name}.{problem.path}") for problem in error.problems]
                 continue
@@ -106,7 +105,7 @@ def _any_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
         return _tensor_out(value, None, lists)
     if isinstance(value, (TensorCollection, Node)):
         return _entry_out(value, lists)
-    return to_jsonable_python(value, inf_nan_mode="strings")
+    return pydantic_core.to_jsonable_python(value, inf_nan_mode="strings")
 
 
 def _entry_out(value: Any, lists: bool) -> Any:
@@ -123,7 +122,7 @@ def _entry_out(value: Any, lists: bool) -> Any:
     listed = getattr(value, "tolist", None) if isinstance(value, Node) else None
     plain = value if listed is None else listed()
     key = "objects" if isinstance(value, NonTensorStack) else "value"
-    return {key: to_jsonable_python(plain, inf_nan_mode="strings")}
+    return {key: pydantic_core.to_jsonable_python(plain, inf_nan_mode="strings")}
 
 
 _OUT: dict[str, Callable[[FieldSpec, Any, bool], Any]] = {
@@ -382,11 +381,11 @@ class _Reader:
         strict = self.checker.coercion(spec) == "strict"
         try:
             if self.json:
-                return spec.adapter.validate_json(to_json(value), strict=strict)
+                return spec.adapter.validate_json(pydantic_core.to_json(value), strict=strict)
             return spec.adapter.validate_python(value, strict=strict)
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             if not self.json and isinstance(value, str) and not strict:
-                with suppress(ValidationError):  # a list or mapping in a variable of the environment
+                with suppress(pydantic.ValidationError):  # a list or mapping in a variable of the environment
                     return spec.adapter.validate_json(value, strict=False)
             self.checker.refused(spec, error, path)
             return None

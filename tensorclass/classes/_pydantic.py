@@ -7,12 +7,10 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any, Literal, overload
 
-from pydantic import GetCoreSchemaHandler, SerializationInfo, TypeAdapter, ValidationError, ValidationInfo
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
-from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, to_json
 from typing_extensions import Self
 
 from .._content import MAX_BYTES, read_content, write_content
+from .._deferred import pydantic, pydantic_core
 from .._flags import answers
 from .._schema import FieldSpec, Schema
 from .._schema._json_keys import unique
@@ -35,7 +33,7 @@ class _Serializer:
         if batch is None:
             raise AttributeError("__pydantic_serializer__")
         if "__tensorclass_serializer__" not in vars(cls):
-            cls.__tensorclass_serializer__ = TypeAdapter(cls).serializer
+            cls.__tensorclass_serializer__ = pydantic.TypeAdapter(cls).serializer
         return cls.__tensorclass_serializer__
 
 
@@ -87,9 +85,9 @@ class JsonMethods:
             raise ArgumentError(f'mode is "base64", "lists" or "records", got {mode!r:.200}')
         rows = tables().records_of(self, separator) if mode == "records" else [_json.dump(self, mode == "lists")]
         if mode == "records" and not lines:
-            text = to_json(rows).decode()
+            text = pydantic_core.to_json(rows).decode()
         else:
-            text = "\n".join(to_json(row).decode() for row in rows)
+            text = "\n".join(pydantic_core.to_json(row).decode() for row in rows)
         if path is None:
             return text
         write_content(path, text)
@@ -137,20 +135,22 @@ class JsonMethods:
         return new
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: pydantic.GetCoreSchemaHandler
+    ) -> pydantic_core.CoreSchema:
         """Validation, dumps and JSON Schema in models, `TypeAdapter` and whatever builds on pydantic."""
         owner: Any = cls
         if "__tensorclass_root__" in vars(cls):  # a base: any instance
-            return core_schema.is_instance_schema(cls)
+            return pydantic_core.core_schema.is_instance_schema(cls)
         _finish(cls)
 
-        def validate(value: Any, info: ValidationInfo) -> Any:
+        def validate(value: Any, info: pydantic.ValidationInfo) -> Any:
             return _validate(owner, value, info)
 
         validate.__name__ = cls.__name__  # which the titles of errors show
-        return core_schema.with_info_plain_validator_function(
+        return pydantic_core.core_schema.with_info_plain_validator_function(
             validate,
-            serialization=core_schema.plain_serializer_function_ser_schema(_serialize, info_arg=True),
+            serialization=pydantic_core.core_schema.plain_serializer_function_ser_schema(_serialize, info_arg=True),
             metadata={"pydantic_js_annotation_functions": [lambda _, handler: _inner(_shell(owner, ()), handler)]},
         )
 
@@ -178,7 +178,7 @@ def _text(source: Any, path: Any, max_bytes: int | None) -> bytes:
 # ---- validation and dumps ----------------------------------------------------------------------------------------
 
 
-def _validate(cls: Any, value: Any, info: ValidationInfo) -> Any:
+def _validate(cls: Any, value: Any, info: pydantic.ValidationInfo) -> Any:
     if isinstance(value, cls):
         return value
     try:
@@ -188,12 +188,14 @@ def _validate(cls: Any, value: Any, info: ValidationInfo) -> Any:
     except SchemaError as error:
         details = [_detail(cls, problem, value) for problem in error.problems[:_TOLD]]
         if error.problems[_TOLD:]:
-            more = PydanticCustomError("more_problems", "{count} more problems", {"count": len(error.problems) - _TOLD})
-            details.append(InitErrorDetails(type=more, loc=(), input=cls.__name__))
-        raise ValidationError.from_exception_data(cls.__name__, details) from None
+            more = pydantic_core.PydanticCustomError(
+                "more_problems", "{count} more problems", {"count": len(error.problems) - _TOLD}
+            )
+            details.append(pydantic_core.InitErrorDetails(type=more, loc=(), input=cls.__name__))
+        raise pydantic.ValidationError.from_exception_data(cls.__name__, details) from None
 
 
-def _detail(cls: Any, problem: Problem, value: Any) -> InitErrorDetails:
+def _detail(cls: Any, problem: Problem, value: Any) -> pydantic_core.InitErrorDetails:
     parts = [] if problem.path == cls.__name__ or problem.path.endswith("()") else _PART.findall(problem.path)
     where = tuple(int(part[1:]) if part[0] == "[" else part for part in parts)
     for part in where:
@@ -204,7 +206,7 @@ def _detail(cls: Any, problem: Problem, value: Any) -> InitErrorDetails:
     if problem.given == "nothing":
         return {"type": "missing", "loc": where, "input": value}
     context = {"declared": problem.declared, "given": problem.given, "hint": problem.hint}
-    kind = PydanticCustomError("tensorclass", "{hint} (declared {declared}, given {given})", context)
+    kind = pydantic_core.PydanticCustomError("tensorclass", "{hint} (declared {declared}, given {given})", context)
     return {"type": kind, "loc": where, "input": value}
 
 
@@ -213,7 +215,7 @@ _TOLD = 100
 """Problems of one input that become errors of pydantic at most; input is not trusted."""
 
 
-def _serialize(batch: Any, info: SerializationInfo) -> dict[str, Any]:
+def _serialize(batch: Any, info: pydantic.SerializationInfo) -> dict[str, Any]:
     """Plain data: JSON types in JSON mode, where the context `{"tensors": "lists"}` asks for lists, else the values."""
     context = info.context
     lists = isinstance(context, dict) and context.get("tensors") == "lists"
@@ -261,15 +263,17 @@ def _plain(batch: Any) -> dict[str, Any]:
 
 def _inner(core: Any, handler: Any) -> dict[str, Any]:
     """What pydantic gives for a schema inside another: a reference to a definition, where it has one."""
-    return dict(handler(core_schema.list_schema(core))["items"])
+    return dict(handler(pydantic_core.core_schema.list_schema(core))["items"])
 
 
 def _shell(cls: Any, above: tuple[Any, ...]) -> Any:
     """Stands for a class, so that pydantic puts what describes it among the definitions, once."""
     ref = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"
     if cls in above:
-        return core_schema.definition_reference_schema(ref)
-    return core_schema.any_schema(ref=ref, metadata={"pydantic_js_functions": [_describe(cls, (*above, cls))]})
+        return pydantic_core.core_schema.definition_reference_schema(ref)
+    return pydantic_core.core_schema.any_schema(
+        ref=ref, metadata={"pydantic_js_functions": [_describe(cls, (*above, cls))]}
+    )
 
 
 def _describe(cls: Any, above: tuple[Any, ...]) -> Js:
@@ -280,7 +284,7 @@ def _describe(cls: Any, above: tuple[Any, ...]) -> Js:
         def value(spec: FieldSpec) -> dict[str, Any]:
             try:
                 return _inner(spec.adapter.core_schema, handler)
-            except (PydanticInvalidForJsonSchema, PydanticUserError):
+            except (pydantic.PydanticInvalidForJsonSchema, pydantic.PydanticUserError):
                 return {"title": spec.type_text}
 
         schema: Schema = cls.__tensorclass_schema__

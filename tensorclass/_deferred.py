@@ -1,0 +1,32 @@
+"""pydantic, which is imported at its first use: loading it takes as long as all else that a first class needs.
+
+A file imports `pydantic` or `pydantic_core` from here, at its top, and names what it uses as `pydantic.TypeAdapter`.
+Nothing may read an attribute of them while modules are imported and plain classes are declared.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pydantic as pydantic
+    import pydantic_core as pydantic_core
+else:
+
+    class _Deferred(ModuleType):
+        """A module that is imported when one of its attributes is read for the first time."""
+
+        def __getattr__(self, name: str) -> Any:
+            value = vars(self)[name] = getattr(import_module(self.__name__), name)
+            return value
+
+    pydantic, pydantic_core = _Deferred("pydantic"), _Deferred("pydantic_core")
+
+
+def is_pydantic_field(value: object) -> bool:
+    """Whether a value is a `Field(...)` of pydantic; where pydantic is not loaded, nothing is."""
+    fields: Any = sys.modules.get("pydantic.fields")
+    return fields is not None and isinstance(value, fields.FieldInfo)
