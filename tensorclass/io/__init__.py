@@ -1,68 +1,69 @@
-"""Files: one format, which any reader of safetensors files reads, and which is written whole or not at all.
+"""Files: one format that any reader of safetensors files can read. A file is written as a whole or not at all.
 
-One idea: a container is tensors under names, and a tree that says what they make up. `_pack` takes a container apart,
-`_unpack` puts it together; what lies between knows tensors and bytes only.
+One idea: a container is a set of named tensors and a tree that describes its structure. `_pack` takes a container
+apart, `_unpack` puts it together; the modules between them handle only tensors and bytes.
 
     save: container -> _pack.pack -> _write.write -> file
     load: file -> _read.read (_header.parse, _format.read, _map.mapped) -> _unpack.Unpacker -> container
 
 What users call:
 
-- `_files`: `save` and `load`, the arguments of users.
-- `_paths`: a path is a file, a folder with `data.safetensors` or an index, or one of these with a key behind it.
+- `_files`: `save` and `load`; checks the arguments of users.
+- `_paths`: a path is a file, a folder with `data.safetensors` or an index, or one of these followed by a key.
   `to_write(path, single) -> (file, folder to make)`, `to_read(path) -> (file or index, key)`.
-- `_archive`: folders as single files and back, by what is stored.
+- `_archive`: folders as single files and back; stored bytes are copied unchanged.
 
 Containers and entries:
 
-- `_pack`: `pack(container, allow_pickle) -> Packed(root, classes, items, simple)`, nothing is copied. `PLAIN` lists the
+- `_pack`: `pack(container, allow_pickle) -> Packed(root, classes, items, simple)`, without a copy. `PLAIN` lists the
   classes of tensors that are stored by their values.
 - `_unpack`: `Unpacker(...).build(part, key, want)`; `references(part)` gives the stored names below a part of the tree,
-  `find(root, key, path)` a part of it. `UNTYPED` asks for a container without its class.
+  `find(root, key, path)` returns a part of it. `UNTYPED` requests a container without its class.
 - `_classes`: `find_class(part)` among imported classes; `typed(cls, container, part, path)` checks it.
 - `_values`: Python objects as JSON and back, exactly: `encode`, `decode`, `dumps`, `Unstorable`.
-- `_names`: `Names().take(path)` gives stored names, `nested_paths(names)` the key paths in files of others.
+- `_names`: `Names().take(path)` gives stored names, `nested_paths(names)` the key paths in files of other libraries.
 
 Mapped tensors:
 
 - `_mapped_tensor`: `MemoryMappedTensor`; `wrap(tensor, Source)` makes one, `from_handle` is what pickles call.
-- `_anchor`: `read_anchor(path, ...)` makes our tree of what `tensordict` wrote, and `Unpacker` does the rest.
+- `_anchor`: `read_anchor(path, ...)` converts what `tensordict` wrote into our tree; `Unpacker` does the rest.
 - `_memmap`: containers of them: `memmap`, `memmap_like`, `load_memmap`, `saved_path`, `consolidated`.
-- `_grow`: `make_memmap` adds an entry to one, and `append_memmap` rows to a folder.
+- `_grow`: `make_memmap` adds an entry to a mapped container; `append_memmap` adds rows to a folder.
 
 The file:
 
-- `_write`: `write(path, packed, checksums, sweep)` gives the tensors mapped from the new file; `write_to(target, ...)`
-  writes to a `Target` that is open.
+- `_write`: `write(path, packed, checksums, sweep)` returns the tensors mapped from the new file; `write_to(target,
+  ...)` writes to a `Target` that is open.
 - `_read`: `read(path, key, want, mmap=, write=, verify=, allow_pickle=, lenient=)`. Its steps: `read_head(fd, size,
   path) -> Opened`, `places_of(header, names, path) -> {name: Place}`, `tensors_of(opened, places, mmap, write,
   verify)`; `find_tensors(path, key, ...)` goes through all files of an index.
-- `_index`: which files make up a folder; `Settle` puts a new file and the index in their places, under a lock.
+- `_index`: which files make up a folder; `Settle` renames a new file and writes the index, under a lock.
 - `_codecs`: `compressed(packed, codec, level)` and `inflated(...)`, tensor by tensor.
 - `_header`: `parse(raw, size, path) -> Header(metadata, tensors, start)` and `encode(metadata, rows)`; `load_json` for
   JSON that is not trusted; `alignment_class`, the order of the payload.
 - `_format`: our metadata: pydantic models of what is read (`Meta`, `Node` and the parts), `dump`, `read`, `seal`.
-- `_dtypes`: `form_of(dtype, shape)` as it is stored, `shape_of(code, shape, true)` as it was.
+- `_dtypes`: `form_of(dtype, shape)` is the stored form, `shape_of(code, shape, true)` the original one.
 
 Datasets:
 
 - `_manifest`: which shards there are, replaced as a whole. `_lock`: between processes.
-- `_writer`: `DatasetWriter`, rows to shards. `_shards`: `Shelf(shards, how)[i]` opens a shard, `gather(rows)` gives
-  rows of several by `_columns`, which copies them by address. `_dataset`: `TensorClassDataset`.
-- `_sampling`: `Order`, which rows each batch has; `Batches`. `_loader`: `BatchLoader`, a DataLoader over it.
-- `exchange`: tables, frames, text and live stores of others, with a description of its own.
-- `_inspect`: what is stored, and whether it is right, for the command line. `_progress`: bars. `_optional`: packages
+- `_writer`: `DatasetWriter`, rows to shards. `_shards`: `Shelf(shards, how)[i]` opens a shard, `gather(rows)` returns
+  rows of several through `_columns`, which copies them by address. `_dataset`: `TensorClassDataset`.
+- `_sampling`: `Order`, the rows of each batch; `Batches`. `_loader`: `BatchLoader`, a DataLoader over it.
+- `exchange`: tables, frames, text and live stores of other libraries; its `__init__.py` describes it.
+- `_inspect`: what is stored, and whether it is intact, for the command line. `_progress`: bars. `_optional`: packages
   that may be missing.
 
 The system:
 
 - `_atomic`: `replacing(path) -> Target` with `write` and `write_at`; `open_file`, `read_at`, `make_folder`, `reserve`;
-  `naming(path)` gives errors the path. It calls the system through its own name `os`, where tests put faults.
-- `_map`: `map_file(fd, size, path, write) -> buffer`; `mapped` and `in_memory` give tensors at each `Place(begin, end,
-  dtype, shape)`. No descriptor is kept.
-- `_doors`: `doors(path, ...)` has the errors of a reader name the function that reads a path.
-- `_parts`: how many rows go through memory together, `spans`, `blocks`, `parts_of`, `tables_of`.
-- `_advice`: what the system is told about maps, and asked: `expect_random`, `is_here(address)`, `fetch(begins, size)`.
+  `naming(path)` adds the path to errors. It makes system calls through its module attribute `os`, so tests can inject
+  faults.
+- `_map`: `map_file(fd, size, path, write) -> buffer`; `mapped` and `in_memory` return the tensor at each `Place(begin,
+  end, dtype, shape)`. No descriptor stays open.
+- `_doors`: `doors(path, ...)` adds to the errors of a reader the name of the function that reads the path.
+- `_parts`: how many rows are in memory at a time: `spans`, `blocks`, `parts_of`, `tables_of`.
+- `_advice`: hints to the system about maps, and queries: `expect_random`, `is_here(address)`, `fetch(begins, size)`.
 - `_remote`: `open_file` of a URL gives a local file with holes, and `fetch(path, ranges)` fills them; `upload`.
 - `_memory`: tensors as buffers (`buffer_of`) and over buffers (`tensor_over`, `over_address`).
 """

@@ -1,4 +1,4 @@
-"""What the system is told about maps: which parts will be read soon, and that nothing else will be."""
+"""Hints to the operating system about memory maps: which parts will be read soon, and that the rest won't be."""
 
 from __future__ import annotations
 
@@ -16,26 +16,29 @@ from ._memory import LINUX, libc
 
 PAGE = mmap.PAGESIZE
 _CHUNK = 1 << 17
-"""Bytes that the system reads for one call, whatever it is asked for; more where a device says so."""
+"""Bytes that the system reads ahead per call, even if more are requested; some devices read more."""
 AHEAD = 1 << 23
-"""Bytes behind rows that are read in order, which are asked for as well."""
+"""Bytes that are read ahead after rows in order."""
 IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 def expect_random(address: int, size: int) -> None:
-    """Read no more of a map than is touched: by default a page brings in megabytes around it."""
+    """Turn readahead off for a map: by default, touching one page reads megabytes around it."""
     if LINUX:
         libc().madvise(address, size, mmap.MADV_RANDOM)
 
 
 def expect_random_reads(fd: int) -> None:
-    """Read no more of a file than is asked for."""
+    """Turn readahead off for a file."""
     if LINUX:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
 
 
 def expect_heads(paths: Sequence[str]) -> None:
-    """Have the first page of several files read, side by side; who opens them says what is wrong with one."""
+    """Ask the system to read the first page of several files at the same time.
+
+    Errors are ignored: opening the file raises them.
+    """
     for path in paths if LINUX else ():
         with suppress(OSError):
             fd, _ = open_file(path)
@@ -44,12 +47,12 @@ def expect_heads(paths: Sequence[str]) -> None:
 
 
 def fetch(begins: IntArray, size: int, more: int) -> None:
-    """Ask the system for rows of a map all at once; it reads them side by side.
+    """Ask the system for all these rows of a map at once; it reads them in parallel.
 
     Args:
         begins: int64 `[n]`, their addresses; n >= 1.
         size: bytes of a row.
-        more: bytes behind the last one, which are asked for too.
+        more: bytes after the last row that are requested too.
     """
     if not LINUX:
         return
@@ -64,6 +67,6 @@ def fetch(begins: IntArray, size: int, more: int) -> None:
 
 
 def is_here(address: int) -> bool:
-    """Whether the page of a mapped byte is in the page cache; where that can't be looked up it is."""
+    """Whether the page of a mapped byte is in the page cache; True if the system can't tell."""
     found = ctypes.c_ubyte(1)
     return not LINUX or bool(libc().mincore(address // PAGE * PAGE, 1, ctypes.byref(found))) or bool(found.value & 1)

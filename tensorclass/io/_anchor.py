@@ -1,4 +1,4 @@
-"""What `tensordict` wrote: memmap folders, `.tdz` archives and consolidated files, as our tree and tensors.
+"""Reads what `tensordict` wrote (memmap folders, `.tdz` archives, consolidated files) as our tree and tensors.
 
 Nothing is executed, no file is changed, no link is followed. Missing and short parts are errors.
 """
@@ -36,13 +36,13 @@ from ._unpack import Unpacker, find, references
 from ._values import encode, to_text
 
 _ENTRIES = ("shape", "device", "_type", "_class", "_names", "_format_version")
-"""Names in `meta.json` that are not keys; a key of that name has lost its description."""
+"""Names in `meta.json` that are not keys. `tensordict` overwrites the description of a key with such a name."""
 _DAMAGED = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError,
 )  # fmt: skip
 """What `zipfile` raises; an unknown compression is a `NotImplementedError`, which is a RuntimeError."""
 _LIMIT = 1 << 28
-"""Bytes of one description or one pickled object."""
+"""The largest description or pickled object that is read, in bytes."""
 
 
 def read_anchor(
@@ -120,10 +120,10 @@ class _Folder:
         self.path = path
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: a folder holds no open file."""
 
     def names(self, where: Path) -> list[str]:
-        """What is in a folder below."""
+        """The names in a subfolder."""
         here = os.path.join(self.path, *where)
         if is_url(here):
             return names_in(here)
@@ -132,7 +132,7 @@ class _Folder:
         return os.listdir(here)
 
     def raw(self, where: Path) -> bytes:
-        """A small file."""
+        """The content of a small file."""
         path = os.path.join(self.path, *where)
         fd, size = open_file(path)
         try:
@@ -156,7 +156,7 @@ class _Folder:
 
 
 class _Reads(io.RawIOBase):
-    """A file that is read in parts, which may be a remote one."""
+    """A local or remote file that is read in parts."""
 
     def __init__(self, fd: int, size: int, path: str) -> None:
         self.fd, self.size, self.path, self.at = fd, size, path, 0
@@ -206,7 +206,7 @@ class _Archive:
         return sorted(found - {""})
 
     def raw(self, where: Path, most: int = _LIMIT) -> bytes:
-        """One part, its checksum compared."""
+        """One member, after its checksum is compared."""
         name = "/".join(where)
         info = self.known.get(name)
         if info is None and any([part.endswith("/data.pkl") for part in self.known]):
@@ -273,7 +273,7 @@ def _need(dtype: torch.dtype, shape: list[int], size: int, path: str, name: str)
 
 
 class _Builder:
-    """Makes our tree of the descriptions."""
+    """Converts the descriptions into our tree."""
 
     def __init__(self, reader: Any, path: str, allow_pickle: bool) -> None:
         self.reader, self.path, self.allow_pickle = reader, path, allow_pickle
@@ -283,7 +283,7 @@ class _Builder:
         self.classes: list[ClassPart] = []
 
     def wrong(self, where: Path, what: str) -> FileFormatError:
-        """The error about one part."""
+        """The error for one part."""
         return FileFormatError(what, self.path, None, "/".join(where) or "(root)")
 
     def root(self) -> Node:
@@ -405,7 +405,7 @@ class _Builder:
     # ---- safetensors files ---------------------------------------------------------------------------------------
 
     def described(self, about: Any) -> dict[str, Any]:
-        """A container of a safetensors file; stacks that were lazy are stored dense, and stay so."""
+        """A container of a safetensors file. Lazy stacks are stored dense, and are read as dense containers."""
         entries: dict[str, Any] = {}
         for name, part in about["keys"].items():
             if "td" in part:
@@ -459,13 +459,13 @@ class _Builder:
     # ---- parts ---------------------------------------------------------------------------------------------------
 
     def later(self, key: Path, load: Callable[[bool, bool, bool], Tensor]) -> str:
-        """A tensor that is read when it is asked for; gives its name."""
+        """Register a tensor that is read on demand; returns its name."""
         name: str = self.names.take(key)
         self.loads[name] = load
         return name
 
     def keep(self, key: Path, tensor: Tensor) -> str:
-        """A tensor that there is; gives its name."""
+        """Register an existing tensor; returns its name."""
         name: str = self.names.take(key)
         self.made[name] = tensor
         return name
@@ -490,7 +490,7 @@ class _Builder:
         }  # fmt: skip
 
     def cls(self, kind: str) -> int:
-        """The place of a class, by the name in a description; it is looked for among imported classes."""
+        """The index of a class in the table; its name is searched among imported classes."""
         parts = kind.split(".")
         cuts = [i for i in range(1, len(parts)) if ".".join(parts[:i]) in sys.modules]
         cut = max(cuts, default=len(parts) - 1)
@@ -525,7 +525,7 @@ def _shape(given: Any) -> list[int]:
 
 
 def is_zip(path: str) -> bool:
-    """Whether a file is an archive that `tensordict` wrote; damaged ones are not."""
+    """Whether a file is an archive that `tensordict` wrote; False for a damaged one."""
     try:
         reader = _reader(path)
     except FileFormatError:

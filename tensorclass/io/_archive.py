@@ -1,4 +1,4 @@
-"""A folder as one file, and back: what is stored is copied as it is, so that no class needs to be imported for it."""
+"""A folder as one file, and back. Stored bytes are copied unchanged, so no class needs to be imported."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from ._unpack import references
 def pack_memmap(
     prefix: StrPath, archive_path: StrPath, *, compression: str | int | None = None, compresslevel: int | None = None
 ) -> FilePath:  # fmt: skip
-    """Write what a folder holds to one file, which `load` and `load_memmap` open.
+    """Write the content of a folder to one file that `load` and `load_memmap` open.
 
     Args:
         prefix: a folder that `save` or `memmap` wrote, here or in `tensordict`; or a file, which is converted.
-        archive_path: the new file, outside of the folder; one that is there is replaced.
-        compression: "deflate", "bzip2" or "lzma", or the numbers of `zipfile`: each tensor is compressed on its own,
-            where that makes it smaller, and unpacked into memory when it is loaded. None and "stored" can be mapped.
-        compresslevel: 0 to 9, for "bzip2" from 1.
+        archive_path: the new file, outside the folder. An existing file is replaced.
+        compression: "deflate", "bzip2" or "lzma", or the constants of `zipfile`. Each tensor is compressed separately
+            if that makes it smaller, and unpacked into memory when it is loaded. With None and "stored" the tensors can
+            be mapped.
+        compresslevel: 0 to 9; 1 to 9 for "bzip2".
 
     Returns:
         The path of the file.
 
     Raises:
-        ArgumentError: for an unknown compression or level, and for a path inside of the folder.
+        ArgumentError: for an unknown compression or level, and for a path inside the folder.
         FileFormatError: for a damaged folder.
-        OSError: with the path; what was there is untouched.
+        OSError: names the path; an existing file is untouched.
 
     >>> import torch
     >>> from tensorclass import TensorDict, is_memmap_archive, load, pack_memmap
@@ -53,17 +54,17 @@ def pack_memmap(
 
 
 def unpack_memmap(archive_path: StrPath, prefix: StrPath) -> FilePath:
-    """Write what an archive holds to a folder, uncompressed; see `pack_memmap`.
+    """Write the content of an archive to a folder, uncompressed; see `pack_memmap`.
 
     Args:
         archive_path: a file that `pack_memmap` or `save` wrote, here or in `tensordict`.
-        prefix: the folder, which is made; what it holds is replaced as a whole.
+        prefix: the folder. It is created; the content of an existing folder is replaced as a whole.
 
     Returns:
         The path of the folder.
 
     Raises:
-        FileFormatError: for something that is not an archive, and for a damaged one.
+        FileFormatError: for something that is not an archive, and for a damaged archive.
         OSError: with the path.
 
     >>> import torch
@@ -80,9 +81,9 @@ def unpack_memmap(archive_path: StrPath, prefix: StrPath) -> FilePath:
 
 
 def is_memmap_archive(path: StrPath) -> bool:
-    """Whether a path is that of a single file with a container, written here, or a `.tdz` of `tensordict`.
+    """Whether a path is a single file that holds a container: one written by this library, or a `.tdz` of `tensordict`.
 
-    False for a folder, a path without a file, and any other file, those of other libraries included.
+    False for a folder, a path that doesn't exist, and any other file, including the files of other libraries.
 
     >>> import torch
     >>> from tensorclass import TensorDict, is_memmap_archive
@@ -100,14 +101,14 @@ def is_memmap_archive(path: StrPath) -> bool:
 
 
 def refresh_archive_checksums(archive_path: StrPath) -> FilePath:
-    """Write the checksums of an archive anew after its tensors were written to in place, for `load(..., verify=True)`.
+    """Recompute the checksums of an archive after writes in place to its tensors, for `load(..., verify=True)`.
 
-    A new file takes the place of the old one; a batch that is mapped from that keeps it. A compressed archive can't be
-    written to, and stays as it is.
+    A new file replaces the old one. A batch that is mapped from the old file keeps it. A compressed archive can't be
+    written in place, and is left unchanged.
 
     Raises:
         FileFormatError: for something that is not an archive.
-        UnsupportedOperationError: for one that `tensordict` wrote.
+        UnsupportedOperationError: for an archive that `tensordict` wrote.
 
     >>> import torch
     >>> from tensorclass import TensorDict, load, load_memmap, refresh_archive_checksums

@@ -1,7 +1,7 @@
-"""Files that are replaced as a whole: a temporary name in the same folder, fsync, rename, fsync of the folder.
+"""Replace files atomically: write a temporary file in the same folder, fsync it, rename it, fsync the folder.
 
-Whatever happens in between, the path holds the old file or the new one. Folders are opened once and names are
-looked up in them, so that nobody can put another folder in the way.
+After a crash at any point, the path holds the old file or the new one. Each folder is opened once and names are looked
+up relative to its descriptor, so nobody can swap the folder in between.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ except ImportError:  # no such module on Windows
 _SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _VECTORS = 1024
-"""How many buffers one system call takes."""
+"""The most buffers of one system call."""
 _KINDS = {
     stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
     stat.S_IFBLK: "a device", stat.S_IFCHR: "a device",
@@ -37,7 +37,7 @@ _ERRORS = {stat.S_IFLNK: errno.ELOOP, stat.S_IFDIR: errno.EISDIR}
 
 @contextmanager
 def naming(path: str, doing: str = "", others: bool = False) -> Iterator[None]:
-    """Give errors of the system the path, and what was being done; with `others` only those that have no path."""
+    """Add the path, and what was being done, to system errors; with `others`, only to errors without a path."""
     try:
         yield
     except OSError as error:
@@ -59,7 +59,9 @@ def refuse_special(mode: int, path: str) -> None:
 
 
 def require_file(path: str) -> None:
-    """Refuse everything but a regular file, before a library opens it and waits; links are followed.
+    """Refuse everything but a regular file before a library opens it, since opening a FIFO would block.
+
+    Links are followed.
 
     Raises:
         OSError: with the path.
@@ -69,7 +71,7 @@ def require_file(path: str) -> None:
 
 
 def open_file(path: str, write: bool = False) -> tuple[int, int]:
-    """A descriptor of a regular file, and the size of the file; nothing else is opened, and no link is followed.
+    """A descriptor of a regular file, and its size. Anything else is refused, and links are not followed.
 
     Raises:
         OSError: with the path.
@@ -91,7 +93,7 @@ def read_at(fd: int, buffers: Sequence[Any], offset: int, path: str) -> None:
     """Fill buffers from a file, one after the other.
 
     Raises:
-        OSError: also when the file ends before.
+        OSError: names the path; also if the file ends early.
     """
     left = [buffer for buffer in buffers if len(buffer)]
     if is_url(path):
@@ -139,7 +141,10 @@ class Target:
                 fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _sweep(self) -> None:
-        """Remove the temporary files of this name whose writers are dead; another's may be on another machine."""
+        """Remove temporary files of this name whose writers are dead.
+
+        A writer may run on another machine, so each file is locked first: the lock fails while its writer lives.
+        """
         for entry in os.listdir(self._folder_fd):
             if _left(entry, self.name, self.temporary):
                 self._sweep_one(entry)
@@ -157,7 +162,7 @@ class Target:
                 os.close(fd)
 
     def write(self, buffers: Sequence[Any]) -> None:
-        """Write buffers behind what is there."""
+        """Append buffers."""
         left = [buffer for buffer in buffers if len(buffer)]
         total = sum(map(len, left))
         with naming(self.path, f"while writing {total} bytes behind {self.size}"):
@@ -167,7 +172,7 @@ class Target:
                 left = scatter(count, left)
 
     def write_at(self, data: bytes, offset: int) -> None:
-        """Write over a part of what is there."""
+        """Overwrite bytes at an offset."""
         with naming(self.path, f"while writing {len(data)} bytes at {offset}"):
             while data:
                 count = os.pwrite(self.fd, data, offset)
@@ -193,12 +198,12 @@ class Target:
             return os.listdir(self._folder_fd)
 
     def drop(self, name: str) -> None:
-        """Remove a file of the folder that nothing names any more; one that can't be removed stays."""
+        """Remove a file of the folder that nothing refers to any more. If it can't be removed, it stays."""
         with suppress(OSError):
             os.unlink(name, dir_fd=self._folder_fd)
 
     def commit(self) -> None:
-        """Bring the file to the disk and put it where it belongs."""
+        """Flush the file to disk, and rename it to its final name."""
         with naming(self.path, "while bringing the file to the disk"):
             os.fsync(self.fd)
         with naming(self.path):
@@ -208,7 +213,7 @@ class Target:
             os.fsync(self._folder_fd)
 
     def end(self) -> None:
-        """Close what is open; remove the temporary file unless it is where it belongs."""
+        """Close all descriptors; remove the temporary file unless it was committed."""
         if self.fd >= 0:
             if self.temporary and os.getpid() == self._owner:  # a forked child leaves it to its parent
                 with suppress(OSError):
@@ -221,7 +226,7 @@ class Target:
 
 
 def _alive(pid: int) -> bool:
-    """Whether a process of this machine has the number."""
+    """Whether a process with this id runs on this machine."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -233,12 +238,12 @@ def _alive(pid: int) -> bool:
 
 @contextmanager
 def replacing(path: str, sweep: bool = True, settle: Callable[[Target], None] = Target.commit) -> Iterator[Target]:
-    """Write a file that takes its place at the end of the block, whole or not at all.
+    """Write a file in a block; at the end of the block it replaces the path as a whole, or not at all.
 
     Args:
         path: the file.
-        sweep: remove temporary files of dead processes, which lists the folder.
-        settle: what puts the file where it belongs.
+        sweep: list the folder, and remove temporary files of dead processes.
+        settle: moves the file to its final name.
 
     Raises:
         OSError: with the path; the old file is untouched, and nothing else is left behind.
@@ -254,7 +259,7 @@ def replacing(path: str, sweep: bool = True, settle: Callable[[Target], None] = 
 
 @contextmanager
 def replacing_folder(path: str) -> Iterator[str]:
-    """Write a folder, which the block makes under the name it is given; at its end it takes its place as a whole.
+    """Write a folder in a block, under a temporary name; at the end of the block it replaces the path as a whole.
 
     Raises:
         OSError: with the path; the old folder is untouched, and nothing else is left behind.
@@ -276,10 +281,12 @@ def replacing_folder(path: str) -> Iterator[str]:
 
 @contextmanager
 def scratch(path: str, more: str = "") -> Iterator[str]:
-    """The name of a folder beside a path, which the block may make and its end removes, as the next writer does.
+    """The name of a temporary folder next to a path.
+
+    The block may create it; it is removed at the end, or by the next writer.
 
     Raises:
-        OSError: with the path of the folder around both, where nothing can be written there.
+        OSError: names the parent folder, if it is not writable.
     """
     folder, name = os.path.split(os.path.abspath(path))
     temporary = os.path.join(folder, f".{name}.{os.getpid()}-{threading.get_ident()}{more}.tmp")
@@ -294,7 +301,7 @@ def scratch(path: str, more: str = "") -> Iterator[str]:
 
 
 def _left(entry: str, name: str, mine: str) -> bool:
-    """Whether a name in a folder is the temporary one of a writer that is dead."""
+    """Whether a name in a folder is a temporary name of a dead writer."""
     found = re.fullmatch(rf"\.{re.escape(name)}\.(\d+)-\d+\.tmp", entry)
     return found is not None and (entry == os.path.basename(mine) or not _alive(int(found[1])))
 
@@ -308,7 +315,7 @@ def _sync(path: str) -> None:
 
 
 def _exchange(new: str, path: str) -> None:
-    """Put a folder in place of another one, which gets its name, in one step where the system has one."""
+    """Exchange the names of two folders, in one step if the system supports that."""
     if not os.path.lexists(path):
         os.rename(new, path)
     elif not exchange(new, path):
@@ -319,7 +326,7 @@ def _exchange(new: str, path: str) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Make a folder and those above it, each brought to the disk.
+    """Create a folder and its missing parents, and flush each to disk.
 
     Raises:
         OSError: with the path.
@@ -337,7 +344,9 @@ def make_folder(path: str) -> None:
 
 
 def reserve(fd: int, size: int, path: str) -> None:
-    """Take space on the disk before a file is mapped for writing, so that a full disk is an error now.
+    """Allocate disk space before a file is mapped for writing.
+
+    A full disk then raises here; later it would kill the process.
 
     Raises:
         OSError: with the path and the number of bytes.

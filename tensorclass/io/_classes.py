@@ -1,4 +1,4 @@
-"""Classes on load: found by their stored name among those that are imported, and held to what they declare today."""
+"""Classes on load: found by their stored name among imported classes. The data is checked against their declaration."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from ._format import ClassPart
 
 
 def find_class(part: ClassPart) -> Any:
-    """The class that a file names, when it is imported; None otherwise. Nothing is imported, no code of it is run.
+    """The class that a file names, if it is imported; None otherwise.
 
-    A class that is defined in a function has no place in its module: of those with the name, the one with the stored
-    digest is taken.
+    Nothing is imported, and no code of the class runs.
+
+    A class that is defined in a function is not an attribute of its module. Among the classes of that name, the one
+    with the stored digest is used.
     """
     found: Any = sys.modules.get(part.module)
     for name in part.name.split("."):
@@ -42,7 +44,7 @@ def _below(cls: Any) -> Iterator[Any]:
 
 
 def digest_of(cls: Any) -> str | None:
-    """The digest of a class, None where its declaration can't be resolved."""
+    """The digest of a class; None if its declaration can't be resolved."""
     try:
         schema = schema_of(cls)
         return None if schema is None else schema.digest
@@ -51,17 +53,17 @@ def digest_of(cls: Any) -> str | None:
 
 
 def typed(cls: Any, built: Any, part: ClassPart | None, path: str, infer: bool = False) -> Any:
-    """A container that was read as an instance of a class: old names, defaults and removed fields are applied.
+    """Convert a container that was read to an instance of a class; applies old names, defaults and removed fields.
 
     Args:
         cls: the class as it is today.
         built: the container; declared fields that were None are entries that are None.
-        part: what the file says about the class, when it says something.
+        part: the description of the class in the file, if there is one.
         path: for messages.
-        infer: find the batch size by what is declared, as the file says none.
+        infer: find the batch size from the declaration, for files without one.
 
     Raises:
-        SchemaError: with what changed since the file was written, and with every problem.
+        SchemaError: lists what changed since the file was written, and every problem.
     """
     try:
         return _typed(cls, built, infer)
@@ -85,7 +87,7 @@ def _typed(cls: Any, built: Any, infer: bool) -> Any:
 
 
 def _told(cls: Any, part: ClassPart | None, path: str, error: SchemaError) -> str:
-    """The whole message: the file, what changed, what does not fit."""
+    """The message: the file, what changed, what doesn't fit."""
     lines = [f"{path}: its data does not fit {cls.__name__}"]
     if part is not None and part.fields is not None:
         try:

@@ -1,4 +1,4 @@
-"""Compression of single tensors. What a file says about their size is not trusted: no more than that is unpacked."""
+"""Compression of single tensors. The sizes in a file are not trusted: no more bytes than stated are unpacked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Codec(NamedTuple):
     pack: Callable[[Any, int | None], bytes]
     unpacker: Callable[[], Any]
     most: int
-    """Bytes that one byte can stand for, at most: a file that claims more is damaged."""
+    """The largest compression ratio of the codec; a file that claims more is damaged."""
 
 
 def _unlzma() -> Any:
@@ -38,14 +38,14 @@ _CODECS = {
     "lzma": _Codec(lambda raw, level: lzma.compress(raw, preset=level), _unlzma, 1 << 17),
 }
 _NAMES: dict[Any, str] = {"stored": "", "deflated": "deflate", 0: "", 8: "deflate", 12: "bzip2", 14: "lzma"}
-"""Other names, and the numbers of `zipfile`."""
+"""Aliases, and the constants of `zipfile`."""
 
 
 def codec_of(compression: Any, level: Any = None) -> str:
-    """The codec that a user asks for, "" for none.
+    """The codec for an argument; "" for none.
 
     Raises:
-        ArgumentError: for another name, and for a level that the codec does not have.
+        ArgumentError: for an unknown name, and for a level that the codec does not have.
     """
     known = compression is None or (isinstance(compression, (str, int)) and not isinstance(compression, bool))
     codec = "" if compression is None else _NAMES.get(compression, compression) if known else None
@@ -59,7 +59,7 @@ def codec_of(compression: Any, level: Any = None) -> str:
 
 
 def compressed(packed: Packed, codec: str, level: int | None = None) -> Packed:
-    """A packed container whose tensors are compressed, where that makes them smaller."""
+    """A packed container with each tensor compressed, if that makes it smaller."""
     if not codec:
         return packed
     items, about = [], dict(packed.compressed)
@@ -76,7 +76,7 @@ def compressed(packed: Packed, codec: str, level: int | None = None) -> Packed:
 
 
 def too_much(codec: str, stored: int, size: int) -> bool:
-    """Whether no codec makes so few bytes of so many."""
+    """Whether no codec can compress `size` bytes to `stored` bytes."""
     return size > stored * _CODECS[codec].most
 
 
@@ -84,7 +84,7 @@ def inflated(stored: Tensor, place: Place, codec: str, path: str, name: str) -> 
     """A tensor from its compressed bytes.
 
     Raises:
-        FileFormatError: for damaged bytes, and for more or fewer than the tensor has.
+        FileFormatError: for damaged bytes, and if they unpack to more or fewer than the tensor has.
     """
     try:
         found = blank(place.dtype, place.shape)

@@ -1,8 +1,8 @@
-"""Rows of shards as one container: a row has an address, and the rows of a column are copied at once.
+"""Rows of several shards as one container. A row is an address in memory, and all rows of a column are copied at once.
 
-`take_apart` finds the columns of a shard, and the form that it has besides; a `Table` knows where the columns of open
-shards lie; `Form.take` gives rows of them, in memory of their own. A column is a tensor, the spans or the values of
-ragged elements, or the index of Python objects.
+`take_apart` splits a shard into its columns and its form. A `Table` holds the addresses of the columns of open shards.
+`Form.take` copies rows of them into a new container. A column is a tensor, the spans or the values of ragged elements,
+or the index of Python objects.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from ._advice import AHEAD, IntArray, fetch, is_here
 from ._memory import blank, over_address
 
 _COLD = 32
-"""How many times rows are asked for after some that were not in memory."""
+"""After a row that was not in memory, the next this many calls request rows without checking."""
 _MANY = 1 << 40
-"""More objects than a shard has."""
+"""More objects than any shard has."""
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""What numpy copies rows as whose dtype it has not."""
+"""The dtype that numpy copies instead, by item size, if numpy lacks the dtype of a column."""
 
 
 class Column(NamedTuple):
-    """What a tensor is besides its values and the number of its rows."""
+    """A tensor without its values and its number of rows."""
 
     dtype: torch.dtype
     shape: torch.Size
-    """Of a row."""
+    """The shape of a row."""
     step: int
-    """Elements from one row of the batch to the next: those of a row; 0 where all rows are one, and for values."""
+    """Elements from one row of the batch to the next: the size of a row; 0 if all rows share one, and for values."""
 
     @property
     def size(self) -> int:
@@ -56,12 +56,12 @@ class Column(NamedTuple):
 
 
 class RaggedColumn(NamedTuple):
-    """Two columns: spans, and the values that they cut."""
+    """Two columns: spans, and the values that they cut into elements."""
 
     spans: Column
     values: Column
     nested: bool
-    """Whether it is a nested tensor of torch."""
+    """Whether the entry is a nested tensor of torch."""
 
     def over(self, tensors: Iterator[Tensor], _: Any) -> Any:
         """All elements, around packed values."""
@@ -87,7 +87,7 @@ class RaggedColumn(NamedTuple):
 
 
 class ObjectColumn(NamedTuple):
-    """A column of places in a table of Python objects, which each shard has."""
+    """A column of positions in the shard's table of Python objects."""
 
     places: Column
     number: int
@@ -97,7 +97,7 @@ class ObjectColumn(NamedTuple):
         return NonTensorStack._of(tuple(tables[self.number]), next(tensors))
 
     def take(self, rows: Rows) -> NonTensorStack[Any]:
-        """The objects; those that rows share are shared by the result too."""
+        """The objects of the rows; objects that rows share are shared in the result too."""
         index, held = self.places.take(rows), rows.table.held
         shards = rows.numbers.reshape(-1, *[1] * (index.ndim - 1))
         pairs, places = np.unique(shards * _MANY + index.numpy(), return_inverse=True)
@@ -106,12 +106,12 @@ class ObjectColumn(NamedTuple):
 
 
 def _own(value: Any) -> Any:
-    """A copy of a Python object that may change, so that a change of it does not reach the next reader."""
+    """A copy of a mutable Python object, so changing it doesn't affect the next reader."""
     return value if type(value) in ATOMS else deepcopy(value)
 
 
 class Same:
-    """What all rows share, in all shards."""
+    """A value that all rows of all shards share."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -130,7 +130,7 @@ class Same:
         return self.value
 
     def take(self, _: Rows) -> Any:
-        """A value of their own."""
+        """A copy of the value."""
         value = self.value
         if isinstance(value, Unbatched):
             return Unbatched(value.tensor.clone())
@@ -141,9 +141,9 @@ class Form(NamedTuple):
     """A container without its rows: shards of equal forms are read together."""
 
     cls: Any
-    """The class around the entries, None for a `TensorDict`."""
+    """The class of the container; None for a `TensorDict`."""
     rest: torch.Size
-    """The batch dims behind the rows."""
+    """The sizes of the batch dims after the first."""
     names: Any
     device: torch.device | None
     entries: tuple[tuple[str, Any], ...]
@@ -157,11 +157,11 @@ class Form(NamedTuple):
                 yield from [part] if isinstance(part, Column) else [one for one in part if isinstance(one, Column)]
 
     def take(self, rows: Rows) -> Any:
-        """The container of some rows; nothing is validated again."""
+        """The container of some rows; the values are not validated again."""
         return self._around({key: part.take(rows) for key, part in self.entries}, rows.count)
 
     def over(self, tensors: Iterator[Tensor], tables: Sequence[Sequence[Any]], count: int) -> Any:
-        """The container around whole columns, and tables of Python objects."""
+        """The container of whole columns and tables of Python objects."""
         found = {}
         for key, part in self.entries:
             found[key] = part.over(tensors, tables, count) if isinstance(part, Form) else part.over(tensors, tables)
@@ -172,7 +172,7 @@ class Form(NamedTuple):
         return store if self.cls is None else self.cls._wrap(store)
 
     def looks(self) -> bool:
-        """Whether a class at any depth looks at values when it is made."""
+        """Whether a class at any depth validates values when it is constructed."""
         inner = [part.looks() for _, part in self.entries if isinstance(part, Form)]
         return any(inner) or (self.cls is not None and self.cls.__tensorclass__.checked)
 
@@ -181,7 +181,7 @@ class Parts(NamedTuple):
     """The columns of one shard and its tables of objects, in the order of its form."""
 
     form: Form | None
-    """None where it has entries of other kinds: such rows are read by indexing."""
+    """None if the shard has entries of other kinds; its rows are then read by indexing."""
     tensors: list[Tensor]
     tables: list[Sequence[Any]]
 
@@ -234,7 +234,7 @@ def _column(value: Tensor, found: Parts) -> Column | None:
 
 
 class Table:
-    """The shards that are open, by number. It does not change: who reads rows of it keeps their shards open.
+    """The open shards, by number. A table is immutable: a reader that holds it keeps its shards open.
 
     Args:
         firsts: int64 `[shards]`, the number of the first row of each shard.
@@ -249,22 +249,22 @@ class Table:
         self.form: Form | None = None
         self.columns: list[Column] = []
         self.ready = np.zeros(len(firsts), bool)
-        """Which shards are open, and of the form."""
+        """Which shards are open and have the common form."""
         self.ends: list[tuple[int, int]] = []
-        """Between which addresses all rows of a column lie."""
+        """For each column, the lowest and highest address of its rows."""
         self.addresses = np.zeros((0, len(firsts)), np.int64)
-        """Where the rows of a column begin in each shard; anything for one that is not open."""
+        """Where the rows of a column begin in each shard; undefined for a shard that is not open."""
         self.begins = self.steps = self.addresses
         """The same in elements from the lowest address, so that row r of the dataset is at `begins + r * step`."""
         self.sources: list[np.ndarray[Any, Any] | None] = []
         """The memory from the lowest address on, as rows that begin at every element; None without bytes."""
         self.watched: list[int] = []
-        """Columns whose rows may be on the disk, the longest rows first."""
+        """Columns whose rows may not be in memory yet, longest rows first."""
         self.cold = 0
-        """How many times rows are asked for without a look at what is in memory."""
+        """For how many more calls rows are requested without checking what is in memory."""
 
     def having(self, opened: Mapping[int, tuple[Any, Parts]], dropped: Collection[int] = ()) -> Table:
-        """The table with more shards, and without some."""
+        """A new table with more shards opened and some dropped."""
         found = Table(self.firsts, self.mapped)
         found.held = {number: one for number, one in self.held.items() if number not in dropped} | dict(opened)
         forms = [parts.form for _, parts in opened.values() if parts.form is not None]
@@ -300,13 +300,13 @@ class Table:
         return self.ends[at][0] + places * self.columns[at].dtype.itemsize
 
     def copy(self, at: int, places: IntArray, step: int, cuts: Sequence[int] | None) -> Tensor:
-        """Rows of a column. numpy copies them: it asks for large pages where there is much to copy.
+        """Rows of a column. numpy copies them, because it requests huge pages for large copies.
 
         Args:
             at: the number of the column.
-            places: int64 `[n]`, the elements at which they begin.
+            places: int64 `[n]`, the elements at which the rows begin.
             step: the elements of a row.
-            cuts: where runs of rows that follow each other begin; None where rows are anywhere.
+            cuts: where runs of consecutive rows begin; None if the rows are in any order.
         """
         source, column, count = self.sources[at], self.columns[at], len(places)
         if source is None:
@@ -331,10 +331,10 @@ def _source(column: Column, low: int, high: int) -> np.ndarray[Any, Any] | None:
 
 
 class Rows:
-    """Some rows, whose columns are taken one after the other, in the order of the form.
+    """A selection of rows; its columns are taken one after the other, in the order of the form.
 
     Args:
-        table: has every shard of them.
+        table: holds every shard of these rows.
         numbers: int64 `[n]`, the shard of each row; n >= 1.
         rows: int64 `[n]`, the number of each row, over all shards.
     """
@@ -347,15 +347,15 @@ class Rows:
         self.places = places = table.begins.take(numbers, 1) + rows * table.steps
         in_order = rows[-1] - rows[0] == self.count - 1 and (np.diff(rows) == 1).all()
         self.cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()] if in_order else None
-        """Where rows of the next shard begin, in rows that are in order; None for others."""
+        """Where the rows of the next shard begin, if the rows are in order; else None."""
         if table.watched:
             self.look(table.watched, places)
 
     def look(self, watched: list[int], places: IntArray) -> None:
-        """Have the system read the parts that are not in memory.
+        """Ask the system to read the rows that are not in memory.
 
-        A look at one row tells, since each takes as long as the copy of a row. Where one was not there, the rows of
-        the next times are asked for without a look: files that are there in part are not taken for whole.
+        Only one row is checked, since a check takes as long as copying a row. If it was missing, the next calls request
+        their rows without a check, so a file that is only partly in memory does not pass for complete.
 
         Args:
             watched: the numbers of columns, the one with the longest rows first.

@@ -44,21 +44,20 @@ T = TypeVar("T")
 
 @flags
 class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
-    """Rows of a tensorclass in a folder of shards; a map-style dataset of torch.
+    """Rows of a typed class, stored as shards in a folder; a map-style dataset of torch.
 
-    Opening reads the manifest only. A shard is mapped when a row of it is asked for. Results have memory of
-    its own. The dataset is what it was when it was opened; rows that a writer adds are seen by the next one.
+    Opening a dataset reads only the manifest. A shard is mapped when one of its rows is read. Results are copies. A
+    dataset is a snapshot: to see rows that a writer has added since, open it again.
 
     Args:
-        path: the folder, or several of them, one after the other.
-        cls: the class of the rows; by default the one that the dataset names, where that is imported, else rows are
-            `TensorDict`.
-        mmap: map the shards; False reads each into memory, a few at a time.
-        verify: compare checksums when a shard is opened; they must have been written.
+        path: the folder; or a list of folders, which are read one after the other.
+        cls: the class of the rows; by default the class that the dataset names, if it is imported, else `TensorDict`.
+        mmap: map the shards. False reads shards into memory, and keeps a few of them.
+        verify: compare checksums when a shard is opened. The dataset must have been written with `checksums=True`.
 
     Raises:
         FileFormatError: for a manifest that is damaged or newer.
-        OSError: with the path, also when there is no dataset.
+        OSError: names the path; also if there is no dataset.
 
     >>> import torch
     >>> from torch import Tensor
@@ -109,23 +108,23 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         cls, path: StrPath, row_cls: type[T], /, rows_per_shard: int | None = None, *, resume: bool = False,
         writer_id: str | None = None, checksums: bool = False, pbar: bool = False,
     ) -> DatasetWriter[T]:  # fmt: skip
-        """Start a dataset, or go on with one.
+        """Create a dataset, or resume one, and return its writer.
 
         Args:
-            path: a folder, which is made.
+            path: the folder, which is created.
             row_cls: the class of the rows.
-            rows_per_shard: rows of a full shard, which are held in memory until they are written; by default as many
-                as take about 64 MB.
-            resume: go on after the last committed shard; `writer.rows` says how many rows there are. Without a
-                dataset it starts one.
-            writer_id: several writers at once, each with an id of its own; shards are in the order of their commits.
+            rows_per_shard: rows of a full shard. They stay in memory until they are written. By default a shard takes
+                about 64 MB.
+            resume: continue after the last committed shard; `writer.rows` is the number of rows so far. If there is no
+                dataset, create it.
+            writer_id: a different id for each of several concurrent writers. Shards are in the order of their commits.
             checksums: write checksums, for `verify`.
             pbar: show the progress.
 
         Raises:
-            FileExistsError: when there is a dataset, without `resume=True`.
-            BlockingIOError: when another writer has it open.
-            SchemaError: when the rows that are there were written as another class; the message shows the difference.
+            FileExistsError: if a dataset exists and `resume` is False.
+            BlockingIOError: if another writer has the dataset open.
+            SchemaError: if the existing rows were written as another class; the message shows the difference.
 
         >>> with TensorClassDataset.create("digits", Digits, resume=True) as writer:
         ...     writer.append(Digits(torch.ones(8, 8), torch.tensor(7)))
@@ -138,10 +137,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
     @property
     def path(self) -> str:
-        """The folder.
-
-        Raises:
-            UnsupportedOperationError: for several; `paths` has them.
+        """The folder. Raises: UnsupportedOperationError: for several; `paths` has them.
 
         >>> data.path.endswith("digits")
         True
@@ -152,7 +148,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
     @property
     def schema(self) -> Schema:
-        """What the rows declare: the schema of the class, or the one that they were written with.
+        """The schema of the rows: that of the class, or the one that they were written with.
 
         >>> data.schema.names
         ('image', 'label')
@@ -174,13 +170,15 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     # ---- rows --------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> T:
-        """Rows, as an instance of the class: one without a batch dim for a number, a batch for anything else.
+        """Rows as an instance of the class, in their own memory.
+
+        A number gives an instance of batch size `[]`; any other index gives a batch of size `[n]`.
 
         Args:
             index: a number, a slice, or numbers or a mask as a list, an array or a tensor of one dim.
 
         Raises:
-            BatchIndexError: for a row that there is not, and a mask of another length.
+            BatchIndexError: for a row outside the dataset, and a mask of another length.
             TypeError: for anything else.
         """
         if type(index) is Tensor and index.dtype is torch.int64 and index.ndim == 1 and index.is_cpu:
@@ -191,7 +189,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         return self._rows(self._numbers(index))  # type: ignore[no-any-return]  # of the class
 
     def __getitems__(self, index: Sequence[int]) -> T:
-        """The rows of a batch, as a DataLoader asks for them."""
+        """Several rows as one batch; a DataLoader calls this."""
         return self[index]
 
     def __iter__(self) -> Iterator[T]:
@@ -206,7 +204,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         return self._shelf.gather(rows)
 
     def _numbers(self, index: Any) -> IntArray:
-        """An index as the numbers of its rows."""
+        """The row numbers of an index."""
         if isinstance(index, slice):
             return np.arange(*index.indices(len(self)), dtype=np.int64)
         found = _as_tensor(index)
@@ -217,7 +215,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         return self._wrapped(found.to(torch.int64).numpy())
 
     def _wrapped(self, rows: IntArray) -> IntArray:
-        """Rows from 0, negative ones from the end."""
+        """Row numbers, with negative ones counted from the end."""
         count = len(self)
         low, high = (rows.min(), rows.max()) if len(rows) else (0, -1)
         if low < -count or high >= count:
@@ -227,13 +225,13 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     # ---- others like it ----------------------------------------------------------------------------------------------
 
     def pick(self, *fields: Any) -> TensorClassDataset[Any]:
-        """The same rows with some of their fields; the others are not read.
+        """The same rows with some of their fields; the other fields are not read.
 
         Args:
-            fields: names, paths or references, as `tensorclass.pick` takes them.
+            fields: names, paths or field references, as for `tensorclass.pick`.
 
         Raises:
-            UnknownFieldError: for a name that is not a field; names the nearest.
+            UnknownFieldError: for a name that is not a field; suggests the nearest name.
             UnsupportedOperationError: for a dataset whose class is not imported.
 
         >>> data.pick(Digits.label)[1].label
@@ -254,11 +252,11 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
     @classmethod
     def concat(cls, datasets: Sequence[TensorClassDataset[T]]) -> TensorClassDataset[T]:
-        """Datasets one after the other, as one; nothing is copied.
+        """Concatenate datasets; nothing is copied.
 
         Raises:
-            SchemaError: when the rows of one don't fit the class of the first; the message shows the difference.
-            ValueError: when other fields were picked from one.
+            SchemaError: if the rows of a dataset don't fit the class of the first; the message shows the difference.
+            ValueError: if different fields were picked from the datasets.
 
         >>> len(TensorClassDataset.concat([data, data]))
         20
@@ -281,7 +279,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         self, size: int, shuffle: bool = False, seed: int = 0, rank: int | None = None,
         world_size: int | None = None, drop_last: bool = False, pad_last: bool = False,
     ) -> Batches[T]:  # fmt: skip
-        """The rows in batches: `iter()` begins the next epoch. See `Batches`.
+        """The rows in batches. Each `iter()` begins the next epoch. See `Batches`.
 
         >>> [batch.label.tolist() for batch in data.batches(4)]
         [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
@@ -292,17 +290,17 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         self, batch_size: int, shuffle: bool = False, seed: int = 0, rank: int | None = None,
         world_size: int | None = None, drop_last: bool = False, pad_last: bool = False, **options: Any,
     ) -> BatchLoader[T]:  # fmt: skip
-        """The same batches by a `DataLoader`, whose workers read ahead.
+        """The same batches as `batches`, from a `DataLoader` whose workers read ahead.
 
         Args:
-            batch_size: of a batch.
-            shuffle: another order each epoch, which depends on the seed and the epoch.
+            batch_size: rows of a batch.
+            shuffle: use another order in each epoch, which depends on the seed and the epoch.
             seed: any whole number.
-            rank: this process, from 0; that of `torch.distributed`, or of torchrun, when omitted.
-            world_size: how many processes there are; given together with `rank`.
-            drop_last: every rank has the same number of full batches.
-            pad_last: every rank has the same number of full batches, and no row is left out.
-            options: as `DataLoader` takes them: `num_workers`, `pin_memory`, `prefetch_factor`, ...
+            rank: the rank of this process, from 0; by default that of `torch.distributed`, or of torchrun.
+            world_size: the number of processes; give it together with `rank`.
+            drop_last: leave out rows, so that every rank has the same number of full batches.
+            pad_last: repeat rows, so that every rank has the same number of full batches and no row is left out.
+            options: options of `DataLoader`: `num_workers`, `pin_memory`, `prefetch_factor`, ...
 
         >>> [batch.label.tolist() for batch in data.loader(4, drop_last=True)]
         [[0, 1, 2, 3], [4, 5, 6, 7]]
@@ -314,7 +312,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
     def compact(
         self, out: StrPath, rows_per_shard: int | None = None, *, checksums: bool = False, pbar: bool = False
     ) -> TensorClassDataset[T]:
-        """Write the rows again, in order, into shards of another size; gives the new dataset.
+        """Write the rows, in order, into shards of another size; returns the new dataset.
 
         Args:
             out: a folder without a dataset.
@@ -337,7 +335,7 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         return TensorClassDataset(out, self.cls, self._mmap)
 
     def _blocks(self) -> Iterator[Any]:
-        """All rows in order, in parts that lie in one shard each."""
+        """All rows in order, in blocks that each lie in one shard."""
         begin = 0
         for number, shard in enumerate(self.shards):
             for part in parts_of(self._shelf[number], BLOCK):
@@ -349,11 +347,11 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         cls, dataset: Iterable[Any], fn: Callable[[Any], T], out: StrPath, rows_per_shard: int | None = None, *,
         checksums: bool = False, pbar: bool = False,
     ) -> TensorClassDataset[T]:  # fmt: skip
-        """Write what a function makes of each item of another dataset.
+        """Convert each item of another dataset with a function, and write the results as a dataset.
 
         Args:
-            dataset: gives items: a `Dataset` of tuples, a list, a generator.
-            fn: makes an element or a batch of a tensorclass of an item.
+            dataset: any iterable of items: a `Dataset` of tuples, a list, a generator.
+            fn: converts an item to an instance of a typed class: one element, or a batch.
             out: a folder without a dataset.
             rows_per_shard: rows of a shard.
             checksums: write checksums, for `verify`.
@@ -361,8 +359,8 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
         Raises:
             FileExistsError: when there is a dataset.
-            TypeError: when `fn` gives anything else than instances of one tensorclass.
-            ValueError: when there are no items, so that nothing says the class.
+            TypeError: if `fn` returns anything but instances of one typed class.
+            ValueError: if there are no items, since then the class is unknown.
 
         >>> blank = lambda number: Digits(image=torch.zeros(8, 8), label=torch.tensor(number))
         >>> TensorClassDataset.from_map(range(5), blank, "blank")[3].label
@@ -378,10 +376,10 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
         return TensorClassDataset(out, type(first))
 
     def verify(self, pbar: bool = False) -> list[Exception]:
-        """Open every shard, and compare it with the manifest, its class, and its checksums where it has them.
+        """Open every shard, and compare it with the manifest, the class, and the checksums, if it has any.
 
         Returns:
-            What is wrong, an error for each shard; nothing is raised.
+            The errors that were found, one for each damaged shard. They are not raised.
 
         >>> data.verify()
         []
@@ -400,7 +398,8 @@ def _manifest_of(path: str) -> Manifest:
 
 
 def _items(dataset: Any) -> Iterator[Any]:
-    """The items of a dataset; one of torch may have a length and no end."""
+    """The items of a dataset. Iterating over a `Dataset` of torch may never end, so its length is used if it has one.
+    """
     count = len(dataset) if isinstance(dataset, Dataset) and isinstance(dataset, Sized) else None
     return iter(dataset) if count is None else (dataset[i] for i in range(count))
 
@@ -417,7 +416,7 @@ def _open(paths: Any, cls: Any, mmap: bool, verify: bool, fields: Sequence[Any])
 
 
 def _check_alike(paths: Sequence[str], manifests: Sequence[Manifest], cls: Any) -> None:
-    """Datasets that become one are of one class."""
+    """Refuse datasets of different classes."""
     first = manifests[0]
     for path, other in zip(paths[1:], manifests[1:], strict=True):
         if other.cls.digest != first.cls.digest:
@@ -432,7 +431,7 @@ def _is_whole(index: Any) -> bool:
 
 
 def _as_tensor(index: Any) -> Tensor:
-    """Numbers or a mask as a tensor of one dim."""
+    """Row numbers or a mask as a 1-d tensor."""
     if isinstance(index, range):
         index = list(index)
     if isinstance(index, list) and not index:

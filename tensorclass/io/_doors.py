@@ -1,4 +1,4 @@
-"""Which function reads a path that was given to another one: errors of a reader name it."""
+"""If a path is given to the wrong reader, its error names the function that reads it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ DOORS: tuple[tuple[str, str, tuple[str, ...], bytes], ...] = (
     ("a file of JSON lines", "`from_json(path=..., lines=True)`", (".jsonl", ".ndjson"), b""),
     ("a JSON file", "`from_json(path=...)`", (".json",), b""),
 )
-"""What this library writes and people bring: what reads it, the ends of its names or what its folders hold, how its
-files begin."""
+"""File formats: description, reader, suffixes of its names or files in its folders, and first bytes of its files."""
 
 
 def _door_of(path: str) -> tuple[str, str]:
-    """What a path is, and what reads it; empty for anything else."""
+    """What a path holds, and the function that reads it; two empty strings if unknown."""
     folder, head = os.path.isdir(path), b""
     with suppress(OSError):
         if not folder:
@@ -56,10 +55,10 @@ def _door_of(path: str) -> tuple[str, str]:
 
 @contextmanager
 def doors(path: StrPath, *mine: str) -> Iterator[None]:
-    """Have the errors of a reader name the path, and the function that reads it, where that is another one.
+    """Add to the errors of a reader the path, and the function that reads it if that is another one.
 
     Args:
-        path: of the user.
+        path: the path that the user gave.
         mine: the public names of the reader; without them the errors name the path only.
     """
     try:

@@ -1,4 +1,4 @@
-"""dtypes of torch and of the file format: which name a tensor is stored under, and in which shape."""
+"""dtypes of torch and of the file format: the stored dtype name and the stored shape of a tensor."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _NATIVE = {
     "C64": "complex64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz",
     "F8_E5M2FNUZ": "float8_e5m2fnuz", "F8_E8M0": "float8_e8m0fnu", "F4": "float4_e2m1fn_x2",
 }  # fmt: skip
-"""Names of the format that torch has a dtype for. An older torch may lack the newer ones."""
+"""dtype names of the format, and the dtypes of torch. An older torch may lack the newer ones."""
 _AS_BYTES = [f"{sign}int{bits}" for sign in ("u", "") for bits in range(1, 8)]
 _AS_BYTES += ["bits8", "bits1x8", "bits2x4", "bits4x2"]
 _CARRIERS = {"complex128": "F64", "complex32": "F16", "bits16": "U16", **dict.fromkeys(_AS_BYTES, "U8")}
-"""dtypes that the format lacks, and the name whose bytes carry them."""
+"""dtypes that the format lacks, and the dtype name that they are stored as."""
 
 TORCH: dict[str, torch.dtype] = {
     code: getattr(torch, name) for code, name in _NATIVE.items() if hasattr(torch, name)
@@ -28,7 +28,7 @@ CODES: dict[torch.dtype, str] = {dtype: code for code, dtype in TORCH.items()}
 CARRIED: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _CARRIERS if hasattr(torch, name)}
 """Name in the metadata -> dtype of torch, for dtypes that the format lacks."""
 UNREADABLE = ("F6_E2M3", "F6_E3M2")
-"""Names of the format without a dtype in torch."""
+"""dtype names of the format for which torch has no dtype."""
 BITS = {code: dtype.itemsize * 8 for code, dtype in TORCH.items()} | {"F4": 4}
 """Bits of one element, by name in the file."""
 
@@ -37,7 +37,7 @@ _PAIRED = TORCH.get("F4")
 
 
 class Form(NamedTuple):
-    """How a tensor is stored: name and shape in the file, and its true dtype where the name does not say it."""
+    """How a tensor is stored: dtype name and shape in the file, and its true dtype if the format lacks it."""
 
     code: str
     shape: list[int]

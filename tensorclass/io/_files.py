@@ -1,4 +1,4 @@
-"""`save` and `load`: what the functions and the methods of containers share."""
+"""`save` and `load`, as functions and as methods of containers."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from ._write import write
 
 
 class TensorDictFuture:
-    """A container that a thread is writing.
+    """The future result of a save that runs in a thread.
 
     Args:
-        work: what gives the container.
+        work: the function that the thread runs; it returns the container.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -50,7 +50,7 @@ class TensorDictFuture:
         pool.shutdown(wait=False)
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait for the container, and give it; an error of the thread is raised here."""
+        """Wait for the container and return it. An error of the thread is raised here."""
         return self.futures[0].result(timeout)
 
 
@@ -61,33 +61,34 @@ def save(
     archive: bool | None = None, compression: str | int | None = None, atomic: bool = False, checksums: bool = False,
     allow_pickle: bool = False,
 ) -> Any:  # fmt: skip
-    """Write a batch to a file, and give it back mapped from there.
+    """Save a batch to a file, and return it mapped from that file.
 
-    The file is written under a temporary name, brought to the disk and put where it belongs: a crash leaves the old
-    file or the new one. Any reader of safetensors files reads the tensors.
+    The file is written under a temporary name, flushed to disk and renamed: a crash leaves the old file or the new one.
+    Any reader of safetensors files reads the tensors.
 
     Args:
         data: any container.
-        prefix: a path that ends in `.safetensors` or `.tdz` is the file; any other is a folder that holds
-            `data.safetensors`, and is made. A URL that fsspec knows goes to a store.
-        copy_existing: accepted for compatibility; what is written is always a copy.
-        num_threads: with `return_early`, more than one asks for a future; one thread writes as fast as the disk.
-        return_early: give a `TensorDictFuture` while a thread writes. The batch must not be changed until then.
+        prefix: a path that ends in `.safetensors` or `.tdz` is the file. Any other path is a folder, which is created
+            and holds `data.safetensors`. A URL that fsspec knows is uploaded.
+        copy_existing: accepted for compatibility; the file always holds a copy.
+        num_threads: with `return_early=True`, a number above 1 returns a future. The file is written by one thread.
+        return_early: with `num_threads` above 1, return a `TensorDictFuture` while a thread writes. Don't change the
+            batch until its `result()` has returned.
         share_non_tensor: accepted for compatibility.
         robust_key: accepted for compatibility; every key round-trips.
-        archive: whether the path is the file itself; by default its end says so.
-        compression: "deflate", "bzip2" or "lzma" compress each tensor of a single file on its own, where that makes it
-            smaller; loading unpacks them into memory. "stored" and None leave them as they are.
+        archive: whether the path is the file itself; by default its suffix decides.
+        compression: "deflate", "bzip2" or "lzma" compress each tensor of a single file separately, if that makes it
+            smaller; loading unpacks them into memory. "stored" and None do not compress.
         atomic: accepted for compatibility; every write is atomic.
         checksums: write a checksum for each tensor, for `load(..., verify=True)`.
-        allow_pickle: pickle Python objects that JSON can't hold; loading them asks for the same.
+        allow_pickle: pickle Python objects that JSON can't hold; loading them needs `allow_pickle=True` too.
 
     Returns:
-        The batch as `load` gives it.
+        The batch, as `load` returns it.
 
     Raises:
-        UnsupportedOperationError: for an entry that can't be stored; names the field.
-        OSError: with the path; the old file is untouched.
+        UnsupportedOperationError: for an entry that can't be stored; names the field. OSError: with the path; the old
+            file is untouched.
 
     >>> import torch
     >>> from tensorclass import TensorDict, load, save
@@ -115,7 +116,7 @@ def save(
 def prepared(
     data: Any, prefix: StrPath, archive: bool | None, compression: Any, allow_pickle: bool = False
 ) -> tuple[Packed, str, str]:  # fmt: skip
-    """A packed container, the file that it goes to, and the folder to make for it, or ""."""
+    """A packed container, its file, and the folder to create for it, or ""."""
     codec = codec_of(compression)
     file, folder = to_write(prefix, archive)
     if codec and folder:
@@ -125,7 +126,7 @@ def prepared(
 
 
 def put(file: str, folder: str, packed: Packed, **options: Any) -> list[Tensor]:
-    """Write a packed container to a file, or in place of all that a folder holds; see `write`."""
+    """Write a packed container to a file, or replace the content of a folder with it; see `write`."""
     if is_url(file):
         return _uploaded(file, packed, options)
     if folder:
@@ -135,7 +136,7 @@ def put(file: str, folder: str, packed: Packed, **options: Any) -> list[Tensor]:
 
 
 def _uploaded(url: str, packed: Packed, options: dict[str, Any]) -> list[Tensor]:
-    """Write a packed container behind a URL; its tensors are mapped from the local copy, which is removed."""
+    """Upload a packed container to a URL. Its tensors are mapped from the local copy, whose name is removed."""
     if options.get("through") or (os.path.basename(url) == DATA and exists(f"{url}.index.json")):
         what = "a remote file can't be mapped" if options.get("through") else "several files make it up; remove them"
         raise UnsupportedOperationError(f"{url}: {what}")
@@ -147,13 +148,13 @@ def _uploaded(url: str, packed: Packed, options: dict[str, Any]) -> list[Tensor]
 
 
 def listed(packed: Packed) -> dict[str, Any]:
-    """A packed container as an index has it, whose tensors are all in the new file."""
+    """A packed container as the content of an index; all its tensors are in the new file."""
     names = {item.name: "" for item in packed.items}
     return {"weight_map": names, "classes": packed.classes, "root": packed.root}
 
 
 def over(data: Any, packed: Packed, tensors: Sequence[Tensor]) -> Any:
-    """The container that was packed, over the tensors of its file; Python objects stay those that it has."""
+    """The packed container with the tensors of its file; it keeps its Python objects."""
     table: dict[int, Any] = {id(i.tensor): tensor for i, tensor in zip(packed.items, tensors, strict=True)}
     leaves = []
     for leaf in data._leaves(STORAGE):
@@ -171,32 +172,32 @@ def load(
     robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
     allow_pickle: bool | None = False, mmap: bool = True, verify: bool = False, cls: Any = None,
 ) -> Any:  # fmt: skip
-    """Read a batch from a file: tensors are mapped, and writes to them stay in memory.
+    """Load a batch from a file. Its tensors are mapped, and writes to them stay in memory.
 
-    A typed batch comes back as an instance of its class when a class of that name is imported, and is held to what that
-    declares; otherwise as a `TensorDict`. Nothing is imported. `Digits.load(path)` gives a `Digits`, or raises;
-    `TensorDict.load(path)` gives the data also where the class has changed.
+    A typed batch is loaded as an instance of its class if a class of that name is imported, and is checked against its
+    declaration; otherwise as a `TensorDict`. Nothing is imported. `Digits.load(path)` returns a `Digits`, or raises;
+    `TensorDict.load(path)` returns the data even if the class has changed.
 
     Args:
-        prefix: a file, or the folder that holds `data.safetensors`; what follows is a key: `folder/0`. Of a URL that
-            fsspec knows only the bytes that are needed are read, and kept in a cache.
-        device: where the tensors go.
-        non_blocking: whether copies to `device` may be asynchronous.
-        out: a container to copy the values into, which is what is given back.
+        prefix: a file, or a folder that holds `data.safetensors`. A key may follow: `folder/0`. From a URL that fsspec
+            knows, only the needed bytes are read, and kept in a cache.
+        device: where the tensors go. non_blocking: whether copies to `device` may be asynchronous. out: a container
+            that the values are copied into; it is returned.
         robust_key: accepted for compatibility.
-        subpath: the key of the entry to read, also as a text with slashes (`"a/b"`); nothing else is read.
+        subpath: the key of the entry to read, or a string with slashes (`"a/b"`); nothing else is read.
         mode: "r" or None: writes stay in memory. "r+": writes reach the file.
         num_threads: accepted for compatibility.
-        allow_pickle: load pickled objects, which can run any code: only for files that you trust.
+        allow_pickle: load pickled objects, which can run any code. Use it only for files that you trust.
         mmap: map the tensors; False reads them into memory.
         verify: compare checksums; the file must have them.
-        cls: the class to read as, instead of the one that the file names.
+        cls: the class of the result, instead of the one that the file names.
 
     Raises:
-        FileFormatError: for a file that is damaged, foreign or newer; `ChecksumError` for bytes that have changed.
+        FileFormatError: for a damaged file, another format or a newer version; `ChecksumError` if the bytes have
+            changed.
         SchemaError: for data that does not fit its class; the message shows what changed.
-        MissingKeyError: when there is nothing under the key.
-        OSError: with the path, also for links, FIFOs and devices.
+        MissingKeyError: if there is no entry under the key.
+        OSError: names the path; also for links, FIFOs and devices.
 
     >>> import torch
     >>> from tensorclass import TensorDict, load
@@ -215,7 +216,7 @@ def load(
 
 
 def find(prefix: StrPath, subpath: Key | None, cls: Any, **options: Any) -> tuple[Any, Path]:
-    """The value at a path and a key, as a class when one is wanted, and its place: the file, and keys.
+    """The value at a path and a key, as an instance of `cls` if that is given; and its location: the file, and keys.
 
     The options are those of `read`.
     """
@@ -229,7 +230,7 @@ def find(prefix: StrPath, subpath: Key | None, cls: Any, **options: Any) -> tupl
 
 
 def _steadily(prefix: StrPath, below: Path, cls: Any, options: dict[str, Any]) -> tuple[Any, Path]:
-    """As `find`; a writer may remove files after the index that lists them was read, so it tries again."""
+    """As `find`, with retries: a writer may remove files after the index that lists them was read."""
     for last in (*[False] * 4, True):
         file, key = to_read(prefix)
         try:

@@ -1,9 +1,9 @@
-"""Our metadata: one JSON text in the header, which says what the tensors of a file make up. It is not trusted.
+"""Our metadata: one JSON text in the header that describes the container in a file. It is not trusted.
 
 The fields of each part are in the order in which they are written.
 
-A container is a `Node` of entries; an entry that is a plain tensor is the name under which that is stored. Keys
-are in the order of the container.
+A container is a `Node` of entries. A plain tensor is written as its stored name. Keys are in the order of the
+container.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from ..errors import FileFormatError
 from ._header import load_json
 
 KEY = "tensorclass"
-"""The one key of the metadata in the header that is ours."""
+"""Our key in the metadata of the header."""
 VERSION = 1
 BLANK = "00000000"
-"""What stands for the checksum of the header while that is computed."""
+"""The placeholder for the checksum of the header while it is computed."""
 START = f'{{"__metadata__":{{"{KEY}":"{{\\"version\\":{VERSION},\\"header_crc32\\":\\"'.encode()
-"""How the header of every file begins that we write; the checksum of the header follows."""
+"""The first bytes of every header that we write; the checksum of the header follows."""
 
 Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**62)]
 Wrap: TypeAlias = Literal["plain", "data", "meta"]
-"""Whether a Python object stands for itself, or in a `NonTensorData` or `MetaData`."""
+"""Whether a Python object is stored as it is, or wrapped in a `NonTensorData` or `MetaData`."""
 
 
 class Part(BaseModel):
-    """What all parts of the metadata share: no other fields, no conversion of types."""
+    """The base of all parts of the metadata: unknown fields are refused, and types are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
 
 class TensorPart(Part):
-    """A tensor about which there is more to say than its name."""
+    """A tensor that needs more than a name."""
 
     kind: Literal["tensor"] = "tensor"
     data: str
@@ -50,7 +50,7 @@ Stored: TypeAlias = Annotated[str | TensorPart, Field(union_mode="left_to_right"
 
 
 class RaggedPart(Part):
-    """One tensor for each element: all rows in batch order, and how many each element has."""
+    """A ragged tensor: the rows of all elements in batch order, and the number of rows of each element."""
 
     kind: Literal["ragged"] = "ragged"
     values: Stored
@@ -70,7 +70,7 @@ class NestedPart(Part):
 
 
 class ObjectsPart(Part):
-    """One Python object for each element: texts in a table, and which of them each element has."""
+    """One Python object for each element: a table of texts, and the index of each element in it."""
 
     kind: Literal["objects"] = "objects"
     coding: Literal["text", "json", "declared", "pickle"]
@@ -100,9 +100,9 @@ class Node(Part):
 
     kind: Literal["node"] = "node"
     params: Literal["convert", "keep"] | None = None
-    """Whether it is a `TensorDictParams`, and what becomes of tensors that are written to it."""
+    """Set for a `TensorDictParams`: whether tensors that are written to it are converted to parameters."""
     cls: Annotated[int, Field(ge=0)] | None = None
-    """The place of its class in the table of classes."""
+    """The index of its class in the table of classes."""
     locked: bool = False
     size: list[Count] = []
     names: list[str | None] | None = None
@@ -112,7 +112,7 @@ class Node(Part):
     dim_name: str | None = None
     members: list[Node] | None = None
     empty: Node | None = None
-    """What a stack without members remembers of those to come."""
+    """For a stack without members, the structure that its members will have."""
 
 
 Entry: TypeAlias = Annotated[
@@ -133,7 +133,10 @@ class CompressedPart(Part):
 
 
 class ClassPart(Part):
-    """A class by name, and what it declared when the file was written; one without a schema is a kind of TensorDict."""
+    """A class by name, and its declaration when the file was written.
+
+    A class without a schema is a subclass of TensorDict.
+    """
 
     module: str
     name: str
@@ -147,11 +150,11 @@ class Meta(Part):
     version: int
     header_crc32: str
     shard: str | None = None
-    """The id that the manifest of a dataset has for this file."""
+    """The id of this file in the manifest of its dataset."""
     crc32: dict[str, str] | None = None
     """The checksum of each stored tensor, eight hex digits."""
     compressed: dict[str, CompressedPart] = {}
-    """The tensors that are stored compressed."""
+    """The tensors that are stored compressed, by name."""
     classes: list[ClassPart] = []
     root: Node
 
@@ -160,7 +163,7 @@ def dump(
     classes: list[dict[str, Any]], root: dict[str, Any], crc: list[str] | dict[str, str] | None, shard: str = "",
     compressed: dict[str, Any] | None = None,
 ) -> str:  # fmt: skip
-    """The metadata as text, version first; with the checksums of tensors, blank ones for a list of names."""
+    """The metadata as text, version first. `crc` holds the checksums of tensors, or names to write placeholders for."""
     whole: dict[str, Any] = {"version": VERSION, "header_crc32": BLANK}
     if shard:
         whole["shard"] = shard
@@ -180,7 +183,7 @@ def seal(header: bytes) -> bytes:
 
 
 def is_sealed(raw: bytes, digits: str) -> bool:
-    """Whether a header, without the length in front of it, is the one that was written; `digits` are its checksum."""
+    """Whether a header, without its length prefix, matches its checksum `digits`."""
     begin = len(START)
     if raw[:begin] != START or raw[begin : begin + len(BLANK)] != digits.encode("ascii", "replace"):
         return False
@@ -192,7 +195,7 @@ def read(text: str, path: str) -> Meta:
     """The metadata of a file.
 
     Raises:
-        FileFormatError: for another version, and for something that is not such metadata.
+        FileFormatError: for another version, and for anything that is not this metadata.
     """
     found = load_json(text, path, "its metadata", 8)
     version = found.get("version") if type(found) is dict else None
@@ -207,7 +210,7 @@ def read(text: str, path: str) -> Meta:
         return Meta.model_validate(found)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-        first = max(found, key=lambda one: len(one["loc"]))  # the others are of forms that it does not have
+        first = max(found, key=lambda one: len(one["loc"]))  # the deepest error belongs to the form that was meant
         where = ".".join(map(str, first["loc"])) or "root"
         raise FileFormatError(f"its metadata is wrong at `{where:.200}`: {first['msg']:.200}", path, 8) from None
     except RecursionError:

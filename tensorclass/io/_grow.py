@@ -1,4 +1,4 @@
-"""Folders that grow: entries that are added to a mapped container, and rows that are added to a saved one."""
+"""Growing folders: add entries to a mapped container, or rows to a saved one."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from ._write import header_of
 
 
 class _Changed(Exception):
-    """Another writer has changed the folder since it was read."""
+    """Raised if another writer has changed the folder since it was read."""
 
 
 # ---- entries -----------------------------------------------------------------------------------------------------
 
 
 def make_memmap(data: Any, key: Key, value: Tensor, copy: bool, existsok: bool = False) -> MemoryMappedTensor:
-    """Add an entry to a mapped container, which stays locked, and to the folder that it is in.
+    """Add an entry to a mapped container, which stays locked, and to its folder.
 
     Args:
-        data: a container that `memmap`, `memmap_` or `memmap_like` gave.
-        key: of the new entry; nested containers on the way are made.
-        value: shape and dtype of the entry, and its values with `copy`; otherwise it is zero.
+        data: a container that `memmap`, `memmap_` or `memmap_like` returned.
+        key: of the new entry; missing nested containers are created.
+        value: gives the shape and dtype of the entry, and with `copy` its values; otherwise the entry is zero.
         copy: see `value`.
-        existsok: replace an entry of the folder that another process has added.
+        existsok: replace an entry that another process has added to the folder.
     """
     node, rest = _holder(data, unravel_key_to_tuple(key))
-    _nested(node, rest, value)  # what does not fit is an error before a file is written
+    _nested(node, rest, value)  # a value that doesn't fit raises before a file is written
     leaves = [(leaf, depth) for leaf, depth in mapped_leaves(data, 0) if leaf._source is not None]
     where = next((leaf._key[:-depth] for leaf, depth in leaves if leaf._key), None)
     if where is None and leaves:
@@ -70,7 +70,7 @@ def make_memmap(data: Any, key: Key, value: Tensor, copy: bool, existsok: bool =
 
 
 def _holder(data: Any, path: Sequence[str]) -> tuple[Any, Sequence[str]]:
-    """The container that gets a new entry, and the keys that lead on from there."""
+    """The existing container on the path of a new entry, and the remaining keys."""
     if not is_memmap(data):
         raise StructureError("make_memmap: the batch is not mapped; `batch.memmap_(folder)` maps it")
     node: Any = data
@@ -87,7 +87,7 @@ def _holder(data: Any, path: Sequence[str]) -> tuple[Any, Sequence[str]]:
 
 
 def _nested(node: Any, rest: Sequence[str], value: Any) -> Any:
-    """What a container stores under the first of some keys so that a value is under all of them."""
+    """Nest a value in containers, so that it can be stored under the first of some keys."""
     if len(rest) > 1:
         inner = node._bare(node._batch_size)
         inner.set((*rest[1:],), value)
@@ -96,7 +96,7 @@ def _nested(node: Any, rest: Sequence[str], value: Any) -> Any:
 
 
 def _state(index: str | None, folder: str) -> Index:
-    """What a folder holds."""
+    """The index of a folder."""
     if index is not None:
         return read_index(index)
     found = find_tensors(os.path.join(folder, DATA))
@@ -106,7 +106,7 @@ def _state(index: str | None, folder: str) -> Index:
 
 
 def _added(where: Path, path: Path, value: Tensor, copy: bool, existsok: bool) -> MemoryMappedTensor:
-    """A new file in a folder with one tensor, which is mapped."""
+    """Write a new file with one tensor to a folder; returns the mapped tensor."""
     folder, *above = where
     file = os.path.join(folder, DATA)
     while True:
@@ -139,7 +139,7 @@ def _unless_changed(
 def _with_entry(
     state: Index, path: Sequence[str], value: Tensor, existsok: bool, folder: str
 ) -> tuple[Packed, dict[str, Any]]:
-    """One tensor packed for a folder, and the index of the folder with it."""
+    """One tensor packed for a folder, and the index of the folder that includes it."""
     root = state.root.model_copy(deep=True)
     here: Any = root
     rest = path
@@ -170,7 +170,7 @@ def _with_entry(
 
 
 def blank_of(shape: Any, dtype: torch.dtype | None) -> Tensor:
-    """A tensor of some shape and dtype, which takes no memory."""
+    """A tensor of a shape and dtype that takes no memory."""
     return torch.zeros((), dtype=dtype, device="cpu").expand(shape_from(shape))
 
 
@@ -180,10 +180,10 @@ def values_of(tensor: Any) -> Tensor:
 
 
 def tensor_in(storage: Any, shape: Any, dtype: torch.dtype | None) -> Tensor:
-    """The values of a storage, which they fill.
+    """A tensor over a whole storage.
 
     Raises:
-        StructureError: for another length, and for a storage over a file.
+        StructureError: if the storage has another length, or is over a file.
     """
     dtype = dtype or torch.get_default_dtype()
     found = MemoryMappedTensor.from_storage(storage, shape=shape, dtype=dtype)
@@ -199,20 +199,19 @@ def tensor_in(storage: Any, shape: Any, dtype: torch.dtype | None) -> Tensor:
 
 @flags
 def append_memmap(prefix: StrPath, rows: TensorCollection, *, allow_pickle: bool | None = None) -> None:
-    """Add rows to a batch that is saved in a folder, along its first batch dim.
+    """Append rows to a batch that is saved in a folder, along its first batch dim.
 
-    The folder is written anew, and holds the old rows or all of them whatever happens; a batch that is mapped from it
-    keeps the old ones until `memmap_refresh_`. Tensors are copied in the files, not through memory. Each call takes as
-    long as a save of the whole: a program that goes on appending writes a dataset (`TensorClassDataset.create`).
+    The folder is rewritten. After a crash it holds the old rows, or the old and the new ones. A batch that is mapped
+    from it keeps the old rows until `memmap_refresh_`. Tensors are copied from file to file, not through memory. Each
+    call takes as long as saving the whole batch: to append often, write a dataset (`TensorClassDataset.create`).
 
     Args:
         prefix: a folder that `save` or `memmap` wrote.
-        rows: of the same class, with the same keys, dtypes and trailing shapes; Python values that are not per element
-            are equal.
+        rows: a batch of the same class, with the same keys, dtypes, trailing shapes and shared Python values.
         allow_pickle: load and save pickled objects.
 
     Raises:
-        StructureError: for rows that do not fit, and for something that is not such a folder; the folder is untouched.
+        StructureError: for rows that don't fit, and for a path that is not such a folder; the folder is untouched.
         OSError: with the path.
 
     >>> import torch
@@ -256,7 +255,7 @@ def _rows_of(folder: str, home: str, allow_pickle: bool) -> Any:
 
 
 def _joined(old: Any, rows: Any, allow_pickle: bool) -> tuple[Packed, Callable[[list[Tensor]], None] | None]:
-    """Rows behind rows: packed, and where everything is tensors, what copies them into the new file."""
+    """The joined rows, packed; if all entries are tensors, also a function that copies them into the new file."""
     if type(old) is not type(rows):
         raise StructureError(f"append_memmap: the folder holds a {type(old).__name__}, got a {type(rows).__name__}")
     if not old.batch_dims or old.batch_size[1:] != rows.batch_size[1:] or rows.batch_dims != old.batch_dims:
@@ -289,7 +288,7 @@ def _joined(old: Any, rows: Any, allow_pickle: bool) -> tuple[Packed, Callable[[
 
 
 def _dtypes(data: Any, path: Path) -> Iterator[tuple[Path, torch.dtype]]:
-    """The dtypes of the entries by path; those of the members of a stack have one."""
+    """The dtypes of the entries, by path; the members of a stack share a path."""
     for key, value in children(data):
         below = path if data._stacked else (*path, key)
         if isinstance(value, TensorCollection):
@@ -299,7 +298,7 @@ def _dtypes(data: Any, path: Path) -> Iterator[tuple[Path, torch.dtype]]:
 
 
 def _require_dtypes(old: dict[Path, torch.dtype], new: dict[Path, torch.dtype]) -> None:
-    """A join may promote dtypes; what is saved keeps its own."""
+    """Refuse rows of other dtypes: a join would promote them, and the saved rows keep their dtypes."""
     for path, dtype in old.items():
         if new.get(path, dtype) is not dtype:
             what = f"field `{join_path((*path,))}` is saved as {dtype}, got rows of {new[path]}; convert them"

@@ -1,4 +1,4 @@
-"""The header of a file: eight bytes of length, JSON, then the payload without holes. Files are not trusted."""
+"""The header of a file: eight bytes of length, then JSON; the payload follows without gaps. Files are not trusted."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ._names import RESERVED
 ALIGNMENT = 64
 """Bytes: a cache line, and more than any vector load needs. The payload starts at a multiple of it."""
 PAGE = 4096
-"""Bytes: what a system reads at once. A large payload starts at a multiple of it."""
+"""Bytes that a system reads at once. A large payload starts at a multiple of it."""
 _LARGE = 1 << 20
 MAX_HEADER = 100_000_000
-"""Bytes, as in the safetensors package."""
+"""The longest header in bytes, as in the safetensors package."""
 MAX_RANK = 64
 _HUGE = 2**62
 _OPENING = f'{{"{RESERVED}":{{"'
@@ -27,7 +27,7 @@ KEYS = {"dtype", "shape", "data_offsets"}
 
 
 class Slot(NamedTuple):
-    """Where a tensor is stored: name of its dtype, shape, first byte and end, counted from the start of the file."""
+    """Where a tensor is stored: dtype name, shape, first byte and end, counted from the start of the file."""
 
     code: str
     shape: list[int]
@@ -36,7 +36,7 @@ class Slot(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a header says: the texts of its metadata, and the tensors in the order of the payload."""
+    """The content of a header: its metadata, and the tensors in the order of the payload."""
 
     metadata: dict[str, str]
     tensors: dict[str, Slot]
@@ -45,15 +45,17 @@ class Header(NamedTuple):
 
 
 def alignment_class(size: int) -> int:
-    """The largest power of two that divides a size in bytes, up to `PAGE`: tensors are ordered by it, falling.
+    """The largest power of two that divides a size in bytes, up to `PAGE`.
 
-    So each starts at a multiple of its own class, which is at least the size of its elements, without any holes.
+    Tensors are sorted by it, in descending order.
+
+    Each tensor then starts at a multiple of its class, which is at least the size of its elements, without gaps.
     """
     return min(size & -size, PAGE) if size else PAGE
 
 
 def encode(metadata: dict[str, str], rows: Iterable[tuple[str, str, Sequence[int], int]]) -> bytes:
-    """The header of tensors that follow each other: name, dtype, shape and size in bytes of each."""
+    """The header of consecutive tensors, each given by name, dtype, shape and size in bytes."""
     parts = []
     if metadata:
         texts = ",".join(f"{quoted(key)}:{quoted(text)}" for key, text in metadata.items())
@@ -85,10 +87,10 @@ def length(raw: bytes, size: int, path: str) -> int:
 
 
 def load_json(raw: bytes | str, path: str, what: str, offset: int) -> Any:
-    """JSON without repeated keys.
+    """Parse JSON without repeated keys.
 
     Raises:
-        FileFormatError: for anything else, also for text that is nested too deeply.
+        FileFormatError: for anything else, and for text that is nested too deeply.
     """
     try:
         text = raw if isinstance(raw, str) else raw.decode("utf-8")
@@ -117,15 +119,15 @@ def _refuse_constant(text: str) -> Any:
 
 
 def parse(raw: bytes, size: int, path: str) -> Header:
-    """The header of a file of `size` bytes, checked: all tensors lie in the payload, side by side.
+    """Parse and check the header of a file of `size` bytes: the tensors fill the payload without gaps.
 
     Args:
-        raw: The JSON, without the length in front of it.
-        size: Of the whole file.
+        raw: The JSON, without its length prefix.
+        size: The size of the file in bytes.
         path: For messages.
 
     Raises:
-        FileFormatError: for the first thing that is wrong.
+        FileFormatError: for the first fault that is found.
     """
     found = _quickly(raw)
     if found is None:
@@ -140,9 +142,10 @@ def parse(raw: bytes, size: int, path: str) -> Header:
 
 
 def _quickly(raw: bytes) -> dict[str, Any] | None:
-    """A header in the usual spelling; None leaves it to `load_json`, which takes twice as long over thousands of keys.
+    """Parse a header in the usual spelling, twice as fast as `load_json` for thousands of keys; None if it is spelled
+    otherwise.
 
-    A description of a tensor has ten quotes. Where there are no more, and nothing is escaped, no key is given twice.
+    The description of a tensor has ten quotes. If there are no more, and nothing is escaped, no key is repeated.
     """
     try:
         text = raw.decode("ascii")
@@ -164,7 +167,7 @@ def _quickly(raw: bytes) -> dict[str, Any] | None:
 
 
 def _slots(found: dict[str, Any], start: int, size: int, path: str) -> dict[str, Slot]:
-    """The tensors, each checked; what is unusual is looked at once more, for its message."""
+    """The tensors, each checked. An unusual one is checked again, to find the message."""
     tensors: dict[str, Slot] = {}
     bits, new = BITS, tuple.__new__  # thousands of tensors: this loop is what opening a file takes
     end, in_order = start, True
@@ -195,7 +198,7 @@ def _slots(found: dict[str, Any], start: int, size: int, path: str) -> dict[str,
 
 
 def _wrong_row(entry: Any) -> str:
-    """What is wrong with the description of a tensor."""
+    """The fault in the description of a tensor, in words."""
     if type(entry) is not dict or entry.keys() != KEYS:
         given = f"the keys {[*entry]!r:.80}" if type(entry) is dict else _kind(entry)
         return f"a tensor is described by dtype, shape and data_offsets, got {given}"
@@ -219,7 +222,7 @@ def _sizes(given: Any) -> bool:
 
 
 def _check_cover(rows: Sequence[tuple[str, Slot]], start: int, size: int, path: str) -> None:
-    """The tensors fill the payload, without holes and overlaps."""
+    """Refuse tensors that leave gaps in the payload, or overlap."""
     end, before = start, ""
     for name, slot in rows:
         if slot.begin != end:

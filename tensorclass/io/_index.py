@@ -1,7 +1,7 @@
-"""The index of a folder that several files make up: what they hold together, and which file has which tensor.
+"""The index of a folder with several files: the container that they hold, and the file of each tensor.
 
-Files come first, then the index that names them, then the removal of those that nothing names: whatever happens in
-between, the folder holds what it held before or what it holds now.
+New files are written first, then the index that names them; then files that nothing names are removed. After a crash in
+between, the folder holds the old container or the new one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Index(Part):
     root: Node
 
     def files(self, part: Any) -> dict[str, list[tuple[str, str | None]]]:
-        """The files that a part of the tree is in, each with its tensors as `references` names them."""
+        """The files of a part of the tree, each with the names of its tensors, as `references` returns them."""
         found: dict[str, list[tuple[str, str | None]]] = {}
         for name, true in references(part):
             found.setdefault(self.weight_map[name], []).append((name, true))
@@ -37,10 +37,7 @@ class Index(Part):
 
 
 def read_index(path: str) -> Index:
-    """An index, checked.
-
-    Raises:
-        FileFormatError: for what is damaged, newer, or names other tensors than it describes.
+    """An index, checked. Raises: FileFormatError: for what is damaged, newer, or names other tensors than it describes.
         OSError: with the path.
     """
     found = parse_sealed(read_small(path), path, "index", Index)
@@ -50,7 +47,7 @@ def read_index(path: str) -> Index:
 
 
 def write_index(path: str, index: Index) -> None:
-    """Put an index in place of the one that is there, atomically."""
+    """Replace the index of a folder atomically."""
     with replacing(path) as target:
         target.write([sealed(index.model_dump_json(exclude_unset=True))])
 
@@ -59,19 +56,19 @@ class Settle:
     """Puts a new file into a folder that may have an index; for `replacing`.
 
     Args:
-        make: gets the path of the index, or None where there is none, and gives the new index without `version`: the
-            file itself is called "" in it. None where the file is all that the folder holds. It may raise.
-        name: how the file is called in a folder without an index.
+        make: gets the path of the index, or None if there is none. Returns the new index without `version`, in which
+            the new file is named ""; or None if the folder holds only that file. It may raise.
+        name: the name of the file in a folder without an index.
     """
 
     def __init__(self, make: Callable[[str | None], Mapping[str, Any] | None], name: str) -> None:
         self.make = make
         self.name = name
         self.path = ""
-        """Where the file is, once it is there."""
+        """The path of the file, after the rename."""
 
     def __call__(self, target: Target) -> None:
-        """Put the file where it belongs, then the index; files that it does not name are removed."""
+        """Rename the file, then write the index; files that it doesn't name are removed."""
         with target.alone():
             path = os.path.join(target.folder, INDEX)
             found = self.make(path if os.path.lexists(path) else None)

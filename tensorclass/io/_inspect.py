@@ -17,17 +17,17 @@ from ._unpack import UNTYPED, references
 
 
 def is_stored(path: str) -> bool:
-    """Whether a path is that of a file or a dataset, rather than of a module."""
+    """Whether a path is a file or a dataset, rather than a Python module."""
     return path.endswith(SUFFIXES) or any([os.path.lexists(os.path.join(path, name)) for name in (NAME, DATA, INDEX)])
 
 
 def is_dataset(path: str) -> bool:
-    """Whether a path is that of a dataset."""
+    """Whether a path is a dataset."""
     return os.path.lexists(os.path.join(path, NAME))
 
 
 def verify(path: str, pbar: bool = False) -> list[Exception]:
-    """The faults of a file or a dataset, checksums included where there are some; nothing is raised.
+    """The faults of a file or a dataset. Checksums are compared if there are any. Nothing is raised.
 
     Args:
         path: a file, its folder, or a dataset.
@@ -48,10 +48,10 @@ def verify(path: str, pbar: bool = False) -> list[Exception]:
 
 
 def describe(path: str) -> str:
-    """What a file or a dataset holds, as text; the tensors are not read.
+    """Describe the content of a file or a dataset as text, without reading the tensors.
 
     Raises:
-        FileFormatError: for what is damaged.
+        FileFormatError: for damaged files.
         OSError: with the path.
     """
     return "\n".join(_dataset_lines(path) if is_dataset(path) else _file_lines(to_read(path)[0]))
@@ -67,7 +67,7 @@ def _dataset_lines(path: str) -> Iterator[str]:
 
 
 def _heads(file: str) -> list[Opened]:
-    """The file, or those that an index lists."""
+    """The headers of the file, or of the files that an index lists."""
     if os.path.basename(file) != INDEX:
         return [head_of(file)]
     index = read_index(file)

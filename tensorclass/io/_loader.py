@@ -1,4 +1,4 @@
-"""A DataLoader of typed batches, whose state counts what was delivered."""
+"""A DataLoader of typed batches; its state counts the batches that were delivered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class _Remaining(Sampler[Any]):
-    """The rows of each batch that is still to come in the epoch, as arrays: a tensor would go through shared memory."""
+    """The rows of each remaining batch of the epoch, as arrays, since tensors would be sent through shared memory."""
 
     def __init__(self, order: Order) -> None:
         self.order = order
@@ -32,14 +32,14 @@ def _as_it_is(batch: T) -> T:
 
 
 class BatchLoader(DataLoader[T]):
-    """A `DataLoader` over a dataset that gives a whole batch for the rows of one; `TensorClassDataset.loader` makes it.
+    """A `DataLoader` that loads whole batches of a dataset at once; `TensorClassDataset.loader` returns one.
 
-    Each `iter()` begins the next epoch. Batches that workers have read ahead do not count in the state.
+    Each `iter()` begins the next epoch. The state doesn't count batches that workers have read ahead.
 
     Args:
-        dataset: gives the rows of a batch for an int64 tensor of their numbers.
-        order: which rows each batch has.
-        options: as `DataLoader` takes them: `num_workers`, `pin_memory`, `prefetch_factor`, ...
+        dataset: returns a batch for an int64 tensor of row numbers.
+        order: the rows of each batch.
+        options: options of `DataLoader`: `num_workers`, `pin_memory`, `prefetch_factor`, ...
     """
 
     def __init__(self, dataset: Dataset[T], order: Order, **options: Any) -> None:
@@ -49,7 +49,7 @@ class BatchLoader(DataLoader[T]):
         self._order = order
         super().__init__(dataset, batch_size=None, sampler=_Remaining(order), collate_fn=_as_it_is, **options)
 
-    def __iter__(self) -> Iterator[T]:  # type: ignore[override]  # an iterator that counts
+    def __iter__(self) -> Iterator[T]:  # type: ignore[override]  # a generator, to count batches
         order = self._order
         order.begin()
         epoch = order.epoch
@@ -61,17 +61,17 @@ class BatchLoader(DataLoader[T]):
 
     @property
     def epoch(self) -> int:
-        """The epoch that runs, from 0."""
+        """The current epoch, from 0."""
         return self._order.epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it is, in JSON types: what was delivered counts."""
+        """The position in the epoch, in JSON types. Only delivered batches count."""
         return self._order.state()
 
     def load_state_dict(self, state: Mapping[str, Any], reshard: bool = False) -> None:
-        """Go on where a state was taken, with the next `iter()`; see `Batches.load_state_dict`.
+        """Make the next `iter()` continue where a state was taken; see `Batches.load_state_dict`.
 
         Raises:
-            ValueError: for the state of another order; names what differs.
+            ValueError: for a state with other options, such as another seed; names the difference.
         """
         self._order.load(state, reshard)

@@ -1,4 +1,4 @@
-"""Locks between processes: one dies with the process that holds it, and its forked children do not hold it."""
+"""Locks between processes. A lock ends with the process that holds it; forked children don't hold it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_
 
 
 class FileLock:
-    """A lock on a file, which is made; another process, or another lock of this one, does not get it.
+    """An exclusive or shared lock on a file, which is created. It also excludes other locks of this process.
 
     Args:
         path: the file.
-        shared: others may hold it as well, when they share it too.
-        wait: wait for it; otherwise one that is held is an error.
+        shared: take a shared lock, which other shared locks don't exclude.
+        wait: wait for the lock; otherwise a held lock is an error.
 
     Raises:
-        BlockingIOError: when another holds it.
+        BlockingIOError: if the lock is held elsewhere.
         OSError: with the path.
     """
 
@@ -45,14 +45,14 @@ class FileLock:
         _HELD.add(self)
 
     def release(self) -> None:
-        """Give the lock back; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._fd >= 0 and fcntl is not None:  # a child that was just forked may not have closed its own yet
-            with suppress(OSError):  # closing gives it back all the same
+            with suppress(OSError):  # closing the file releases it too
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
         self.forget()
 
     def forget(self) -> None:
-        """Close the descriptor; the lock is another's."""
+        """Close the descriptor without a release; another process holds the lock."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -71,7 +71,7 @@ _HELD: WeakSet[FileLock] = WeakSet()
 
 
 def _forget() -> None:
-    """In a forked child: close the descriptors, so that the lock ends with the parent."""
+    """Close the descriptors in a forked child, so that the locks end with the parent."""
     for lock in list(_HELD):
         lock.forget()
 

@@ -1,4 +1,4 @@
-"""The manifest of a dataset: which shards there are. What it does not list does not exist."""
+"""The manifest of a dataset lists its shards. A file that it doesn't list isn't part of the dataset."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ P = TypeVar("P", bound=Part)
 NAME = "manifest.json"
 VERSION = 1
 SHARD = re.compile(r"(?:(?P<writer>[A-Za-z0-9_]{1,64})-)?(?P<number>\d{6,})-(?P<id>[0-9a-f]{16})\.safetensors")
-"""How shards are called: the writer where it has an id, a number, and the random id."""
+"""File names of shards: the writer's id, if it has one; a number; a random id."""
 _START = '{"crc32":"'
 _MANY = 1 << 30
-"""A manifest of more bytes is not read."""
+"""The largest manifest that is read, in bytes."""
 
 
 class ShardEntry(Part):
-    """One shard: a plain file name beside the manifest, and what the file must be."""
+    """One shard: its file name, without a folder, and the facts that the file must match."""
 
     file: Annotated[str, Field(pattern=rf"^{SHARD.pattern}$")]
     rows: Annotated[int, Field(ge=1, lt=2**62)]
@@ -50,7 +50,7 @@ class Manifest(Part):
 
 
 def class_part(cls: Any) -> ClassPart:
-    """What a manifest says about a class."""
+    """The description of a class in a manifest."""
     schema = schema_of(cls)
     assert schema is not None  # checked where the class was given
     return ClassPart(module=cls.__module__, name=cls.__qualname__, digest=schema.digest, fields=schema.to_dict())
@@ -62,7 +62,7 @@ def stored_schema(manifest: Manifest) -> Schema:
 
 
 def write_manifest(folder: str, manifest: Manifest) -> None:
-    """Put a manifest in place of the one that is there, atomically.
+    """Replace the manifest of a folder atomically.
 
     Raises:
         OSError: with the path.
@@ -72,7 +72,7 @@ def write_manifest(folder: str, manifest: Manifest) -> None:
 
 
 def sealed(body: str) -> bytes:
-    """A JSON object with its checksum in front."""
+    """A JSON object with its checksum as the first key."""
     return f'{_START}{crc32(body.encode()):08x}",{body[1:]}'.encode()
 
 
@@ -81,7 +81,7 @@ def read_manifest(folder: str) -> Manifest:
 
     Raises:
         FileFormatError: for a damaged or newer manifest.
-        OSError: with the path, also when there is none.
+        OSError: names the path; also if there is no manifest.
     """
     path = os.path.join(folder, NAME)
     return parse_manifest(read_small(path), path)
@@ -91,7 +91,7 @@ def read_small(path: str) -> bytes:
     """The bytes of a manifest or an index.
 
     Raises:
-        FileFormatError: for one that is too long.
+        FileFormatError: if the file is too long.
         OSError: with the path.
     """
     fd, size = open_file(path)
@@ -104,16 +104,16 @@ def read_small(path: str) -> bytes:
 
 
 def parse_manifest(raw: bytes, path: str) -> Manifest:
-    """A manifest from its text.
+    """Parse the text of a manifest.
 
     Raises:
-        FileFormatError: with the path and what is wrong.
+        FileFormatError: names the path and the fault.
     """
     return parse_sealed(raw, path, "manifest", Manifest)
 
 
 def parse_sealed(raw: bytes, path: str, what: str, model: type[P]) -> P:
-    """What `sealed` wrote, as the model of it; errors call it `what`."""
+    """Parse what `sealed` wrote as an instance of a model; errors call it `what`."""
     head = len(_START)
     if not raw.startswith(_START.encode()) or raw[head + 8 : head + 10] != b'",':
         raise FileFormatError(f"it is not {what}, or is cut off", path, 0)

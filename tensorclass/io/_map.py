@@ -1,4 +1,7 @@
-"""Parts of a file as tensors: mapped copy-on-write, write-through, or read into memory. No descriptor is kept."""
+"""Parts of a file as tensors: mapped copy-on-write, mapped write-through, or read into memory.
+
+No descriptor stays open.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _NORESERVE = 0x4000 if sys.platform == "linux" else 0
 
 
 class Place(NamedTuple):
-    """Where a tensor lies in a file, and what it is there."""
+    """Where a tensor is in a file, with its dtype and shape."""
 
     begin: int
     end: int
@@ -31,13 +34,13 @@ class Place(NamedTuple):
 
 
 def map_file(fd: int, size: int, path: str, write: bool = False) -> Any:
-    """A whole file as a buffer, mapped until nothing uses it any more.
+    """A whole file as a buffer. It stays mapped as long as something refers to the buffer.
 
     Args:
         fd: may be closed afterwards.
-        size: of the file; it must have that many bytes.
+        size: of the file in bytes.
         path: for messages.
-        write: write through to the file, which needs a descriptor for writing; otherwise writes stay in memory.
+        write: writes reach the file, which needs a descriptor for writing; otherwise writes stay in memory.
 
     Raises:
         OSError: with the path.
@@ -61,7 +64,7 @@ def mapped(fd: int, size: int, path: str, places: Sequence[Place], write: bool =
 
 
 def in_memory(fd: int, path: str, places: Sequence[Place]) -> list[Tensor]:
-    """Tensors with memory of their own, read from a file; neighbours are read together."""
+    """Tensors read from a file into memory; neighbours are read together."""
     found = [blank(place.dtype, place.shape) for place in places]
     order = sorted(range(len(places)), key=lambda i: places[i].begin)
     run: list[Any] = []

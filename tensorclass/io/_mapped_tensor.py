@@ -1,4 +1,7 @@
-"""`MemoryMappedTensor`: a tensor over a file or over shared memory; processes send each other where it lies."""
+"""`MemoryMappedTensor`: a tensor over a file or over shared memory.
+
+Processes send each other its location, not its values.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from ._write import ready
 
 
 class Source(NamedTuple):
-    """Where the bytes of a tensor are: all views of it share this."""
+    """The location of the bytes of a tensor; all its views share it."""
 
     path: str
     mode: str
@@ -32,19 +35,19 @@ class Source(NamedTuple):
 
 
 _MAPS: WeakValueDictionary[Any, Any] = WeakValueDictionary()
-"""Maps that handles have made in this process, so that many handles of one file are one map."""
+"""Maps that handles have opened in this process, so that many handles of one file share one map."""
 
 
 @flags
 class MemoryMappedTensor(Tensor):
-    """A tensor on the CPU whose memory is a file, or shared memory where no file is named.
+    """A tensor on the CPU whose memory is a file, or shared memory if no file is given.
 
-    In operations it is a plain tensor, and so are their results. Indexing, `unbind`, `split` and `chunk` give mapped
-    tensors over the same memory. A process that it is sent to, or that unpickles it, gets a handle (path, offset,
-    dtype, shape and strides) and maps the file itself; deep copies are plain tensors.
+    Operations treat it as a plain tensor, and return plain tensors. Indexing with a view, `unbind`, `split` and `chunk`
+    return mapped tensors over the same memory. Pickles, and tensors that are sent to another process, hold only a
+    handle (path, offset, dtype, shape and strides); the receiver maps the file itself. Deep copies are plain tensors.
 
     Args:
-        source: a tensor, which is copied when a file is named, and otherwise shares its memory; the path of a file
+        source: a tensor, which is copied if `filename` is given and otherwise shares its memory; the path of a file
             with raw values, which needs `dtype` and `shape`; or a storage.
         dtype: of the values in the file or the storage.
         shape: of the result.
@@ -64,14 +67,14 @@ class MemoryMappedTensor(Tensor):
 
     _source: Source | None = None
     _key: Path = ()
-    """The file or folder that holds its container, and the keys that lead to it there."""
+    """The file or folder of its container, and its key there."""
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as of parameters
 
     def __new__(
         cls, source: Any, *, dtype: torch.dtype | None = None, shape: Any = None, index: Any = None,
         device: Any = None, filename: StrPath | None = None,
     ) -> Self:  # fmt: skip
-        """Map, copy or wrap; see the class."""
+        """Map, copy or wrap a source; see the class."""
         _require_cpu(device)
         if isinstance(source, (str, os.PathLike)):
             if dtype is None or shape is None:
@@ -99,16 +102,16 @@ class MemoryMappedTensor(Tensor):
         """Copy a tensor to a file of raw values, or to shared memory.
 
         Args:
-            input: the tensor. A mapped one is given back as it is where it lies there already.
-            filename: the file; shared memory when omitted.
+            input: the tensor. A tensor that is already mapped from this file is returned as it is.
+            filename: the file; shared memory if omitted.
             existsok: replace a file; maps of the old one keep the old values.
-            copy_existing: whether a tensor in one file may be copied to another.
-            copy_data: False makes zeros of that shape and dtype.
+            copy_existing: allow copying a tensor that is mapped from another file.
+            copy_data: False fills the new tensor with zeros.
             shape: expand to this shape first.
 
         Raises:
             StructureError: for a tensor that requires grad, a file that exists, a copy between files.
-            OSError: with the path, also when the disk is full.
+            OSError: names the path; also if the disk is full.
         """
         input = storable(input)
         path = None if filename is None else os.path.abspath(text_of(filename))
@@ -138,11 +141,11 @@ class MemoryMappedTensor(Tensor):
             dtype: of the values.
             shape: of the tensor.
             index: an index applied to the result.
-            mode: "r": writes stay in memory. "r+": writes reach the file. None: as "r+" where the file can be written.
+            mode: "r": writes stay in memory. "r+": writes reach the file. None: "r+" if the file is writable, else "r".
 
         Raises:
-            FileFormatError: when the file is shorter than dtype and shape ask for.
-            OSError: for something that is not a file, or can't be opened.
+            FileFormatError: if the file is too short for the dtype and shape.
+            OSError: for a path that is not a file, or can't be opened.
         """
         size = shape_from(shape)
         strides = torch.empty(size, device="meta").stride()
@@ -153,11 +156,11 @@ class MemoryMappedTensor(Tensor):
         cls, storage: Any, *, shape: Any = None, dtype: torch.dtype | None = None, device: Any = None,
         index: Any = None, filename: StrPath | None = None,
     ) -> MemoryMappedTensor:  # fmt: skip
-        """A tensor over a storage that exists; one that `UntypedStorage.from_file` has mapped keeps its file.
+        """A tensor over an existing storage. A storage that `UntypedStorage.from_file` has mapped keeps its file.
 
         Raises:
-            StructureError: when `filename` is not the file of the storage.
-            FileFormatError: when the storage is shorter than dtype and shape ask for.
+            StructureError: if `filename` is not the file of the storage.
+            FileFormatError: if the storage is too short for the dtype and shape.
         """
         _require_cpu(device)
         if isinstance(storage, torch.TypedStorage):
@@ -180,7 +183,7 @@ class MemoryMappedTensor(Tensor):
         """A tensor over a buffer of bytes, such as an `mmap.mmap` or a `SharedMemory().buf`; nothing is copied.
 
         Raises:
-            FileFormatError: when the buffer is shorter than dtype and shape ask for.
+            FileFormatError: if the buffer is too short for the dtype and shape.
         """
         size = torch.Size(shape_from(shape))
         count, view = size.numel() * dtype.itemsize, memoryview(handler)
@@ -249,7 +252,7 @@ class MemoryMappedTensor(Tensor):
         return self._source.path
 
     def __getitem__(self, index: Any) -> Tensor:
-        """A mapped tensor where the index gives a view, else a plain one."""
+        """A mapped tensor if the index returns a view, else a plain tensor."""
         return self._over(super().__getitem__(index))
 
     def unbind(self, dim: Any = 0) -> Any:
@@ -274,12 +277,12 @@ class MemoryMappedTensor(Tensor):
         return wrap(self.as_subclass(Tensor), self._source)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        """A plain tensor with memory of its own."""
+        """A plain tensor in its own memory."""
         memo[id(self)] = found = self.detach().clone()
         return found
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """A handle where there is a file; shared memory is shared between processes, and pickled by its values."""
+        """A handle if there is a file. Shared memory is shared between processes, and pickled by value."""
         if self._source is None:
             return _from_plain, (self.as_subclass(Tensor),)
         path, mode, base = self._source
@@ -291,7 +294,7 @@ PLAIN.add(MemoryMappedTensor)
 
 
 def wrap(tensor: Tensor, source: Source | None) -> MemoryMappedTensor:
-    """A plain tensor as a mapped one."""
+    """Wrap a plain tensor as a mapped one."""
     found = tensor.as_subclass(MemoryMappedTensor)
     found._source = source
     return found
@@ -300,7 +303,7 @@ def wrap(tensor: Tensor, source: Source | None) -> MemoryMappedTensor:
 def wrap_all(
     tensors: Mapping[str, Tensor], places: Mapping[str, Place], path: str, mode: str
 ) -> dict[str, Tensor]:  # fmt: skip
-    """The tensors of a file as mapped ones; one at an odd address is a copy, and stays a plain tensor."""
+    """The tensors of a file as mapped tensors. A tensor at an unaligned address is a copy, and stays a plain tensor."""
     found: dict[str, Tensor] = {}
     source = Source(os.path.abspath(path), mode, 0)
     for name, tensor in tensors.items():
@@ -315,11 +318,11 @@ def wrap_all(
 def from_handle(
     path: str, offset: int, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int], mode: str | None
 ) -> MemoryMappedTensor:
-    """The tensor that a handle stands for.
+    """The tensor of a handle.
 
     Raises:
-        FileFormatError: when the file is too short.
-        OSError: for something that is not a file, or can't be opened.
+        FileFormatError: if the file is too short.
+        OSError: for a path that is not a file, or can't be opened.
     """
     if mode not in (None, "r", "r+"):
         raise ArgumentError(f'mode is "r" (writes stay in memory) or "r+" (writes reach the file), got {mode!r:.40}')
@@ -349,7 +352,7 @@ def from_handle(
 
 
 def open_mode(path: str, mode: str | None) -> tuple[int, int, str]:
-    """Open a file: for writing too where the mode is None and that is possible. Gives descriptor, size and mode."""
+    """Open a file; for mode None with write access, if possible. Returns descriptor, size and mode."""
     if mode != "r":
         try:
             return *open_file(path, True), "r+"
@@ -370,7 +373,7 @@ def _shared(dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
 
 
 def _written(path: str, input: Tensor, existsok: bool, copy_data: bool) -> MemoryMappedTensor:
-    """Raw values in a new file, mapped; a file that was there is replaced."""
+    """Write raw values to a new file and map it; an existing file is replaced."""
     if not existsok and os.path.lexists(path):
         raise StructureError(f"the file {path} exists already; pass existsok=True to replace it")
     size = input.numel() * input.dtype.itemsize
@@ -403,7 +406,7 @@ def _filled(tensor: MemoryMappedTensor, value: Any) -> MemoryMappedTensor:
 
 
 def shape_from(shape: Any) -> tuple[int, ...]:
-    """A shape as a user gives it."""
+    """The shape argument of a user as a tuple."""
     if isinstance(shape, Tensor):
         raise UnsupportedOperationError("a mapped tensor has one shape; nested tensors can be saved in a container")
     try:
@@ -416,7 +419,7 @@ def shape_from(shape: Any) -> tuple[int, ...]:
 
 
 def storable(input: Any) -> Tensor:
-    """A tensor that can be mapped; others are errors."""
+    """Return a tensor that can be mapped, or raise."""
     if not isinstance(input, Tensor):
         raise ArgumentError(f"expected a tensor, got a {type(input).__name__}; `torch.as_tensor` converts")
     if input.requires_grad:

@@ -1,4 +1,4 @@
-"""Containers whose tensors are mapped write-through: `memmap`, `memmap_like`, `load_memmap` and what goes with them."""
+"""Containers whose tensors are mapped write-through: `memmap`, `memmap_like`, `load_memmap` and related functions."""
 
 from __future__ import annotations
 
@@ -35,23 +35,25 @@ def memmap(
     return_early: bool = False, share_non_tensor: bool = False, existsok: bool = True, robust_key: bool | None = True,
     archive: bool | None = None, compression: str | int | None = None, atomic: bool = False,
 ) -> Any:  # fmt: skip
-    """Write a batch to a file, and give a locked batch around its memory: writes in place reach the file.
+    """Write a batch to a file, and return a locked batch mapped from it: writes in place reach the file.
 
     Args:
         data: any container; it is not changed.
         prefix: as for `save`; None puts the tensors into shared memory.
-        copy_existing: whether tensors that lie in another file may be copied.
-        num_threads: with `return_early`, more than one asks for a future; one thread writes as fast as the disk.
-        return_early: give a `TensorDictFuture` while a thread writes. The batch must not be changed until then.
+        copy_existing: allow copying tensors that are mapped from another file.
+        num_threads: with `return_early=True`, a number above 1 returns a future. The file is written by one thread.
+        return_early: with `num_threads` above 1, return a `TensorDictFuture` while a thread writes. Don't change the
+            batch until its `result()` has returned.
         share_non_tensor: accepted for compatibility.
-        existsok: replace a file that is there; those who map it keep the old one.
+        existsok: replace an existing file. Batches that are mapped from it keep the old file.
         robust_key: accepted for compatibility; every key round-trips.
-        archive: whether the path is the file itself; by default its end says so.
-        compression: as for `save`; tensors that are compressed are in memory, and writes to them stay there.
+        archive: whether the path is the file itself; by default its suffix decides.
+        compression: as for `save`. Compressed tensors are in memory, and writes to them don't reach the file.
         atomic: accepted for compatibility; every write is atomic.
 
     Raises:
-        StructureError: for tensors of another file, or a file that exists, unless that is allowed.
+        StructureError: for tensors of another file without `copy_existing`, and for an existing file without
+            `existsok`.
         UnsupportedOperationError: for an entry that can't be stored; names the field.
         OSError: with the path; the old file is untouched.
 
@@ -70,12 +72,13 @@ def memmap_like(
     num_threads: int = 0, return_early: bool = False, share_non_tensor: bool = False, robust_key: bool | None = True,
     archive: bool | None = None,
 ) -> Any:  # fmt: skip
-    """A mapped batch of the same structure, without the values: new files are zero; a file of this structure is kept.
+    """A mapped batch of the same structure without its values: a new file is filled with zeros, an existing file of
+    this structure is opened.
 
     Python objects, and the lengths of ragged entries, are those of `data`.
 
     Raises:
-        StructureError: when the file that is there has another structure.
+        StructureError: if the existing file has another structure.
         OSError: with the path, also when the disk is full.
     """
     return _made(data, prefix, archive, existsok, True, return_early and num_threads > 1, True)
@@ -105,7 +108,7 @@ def _made(
 
 
 def _lies_in(path: str, folder: str) -> bool:
-    """Whether a file is one of those that make up a folder."""
+    """Whether a file belongs to a folder."""
     return os.path.dirname(path) == folder and PART.fullmatch(os.path.basename(path)) is not None
 
 
@@ -122,7 +125,7 @@ def _written(data: Any, packed: Packed, file: str, folder: str, like: bool) -> A
 
 
 def wrapped(tensors: list[Tensor], packed: Packed, file: str, begin: int) -> list[MemoryMappedTensor]:
-    """The tensors that were written, as mapped ones. The first of the payload lies behind the header."""
+    """The written tensors as mapped tensors; `begin` is the first byte after the header."""
     sized = [tensor.data_ptr() for tensor in tensors if tensor.numel()]
     source = Source(file, "r+", min(sized, default=begin) - begin)
     return [wrap(tensor, source) for tensor in tensors]
@@ -145,7 +148,7 @@ def _require_same(file: str, packed: Packed) -> None:
 
 
 def _tensor_names(node: dict[str, Any]) -> Iterator[str]:
-    """The stored names of tensors that are entries of their own, not parts of one."""
+    """The stored names of tensors that are entries, not parts of an entry."""
     for part in node.get("entries", {}).values():
         if isinstance(part, str):
             yield part
@@ -197,22 +200,20 @@ def load_memmap(
     robust_key: bool | None = True, subpath: Key | None = None, mode: str | None = None, num_threads: int = 0,
     allow_pickle: bool | None = None, cls: Any = None,
 ) -> Any:  # fmt: skip
-    """Map a batch from its file; writes in place reach the file. `load` gives one whose writes stay in memory.
+    """Map a batch from its file; writes in place reach the file. With `load`, writes stay in memory.
 
     Args:
         prefix: as for `load`; tensors of a URL are plain ones.
         device: where the tensors go; they are mapped tensors on the CPU only.
         non_blocking: whether copies to `device` may be asynchronous.
-        out: a container that takes the tensors over; its own are dropped.
+        out: a container that gets the tensors in place of its own.
         robust_key: accepted for compatibility.
         subpath: the key of the entry to read.
-        mode: "r+": writes reach the file. "r": they stay in memory. None: "r+" where the file can be written.
+        mode: "r+": writes reach the file. "r": writes stay in memory. None: "r+" if the file is writable, else "r".
         num_threads: accepted for compatibility.
-        allow_pickle: load pickled objects, which can run any code: only for files that you trust.
-        cls: the class to read as.
-
-    Raises:
-        FileFormatError: for a file that is damaged, foreign or newer.
+        allow_pickle: load pickled objects, which can run any code. Use it only for files that you trust.
+        cls: the class of the result. Raises:
+        FileFormatError: for a damaged file, another format or a newer version.
         OSError: with the path.
 
     >>> import torch
@@ -240,7 +241,7 @@ def load_memmap(
 
 
 def refresh(data: Any, allow_pickle: bool | None = None) -> Any:
-    """Map the file of a batch again, which another process has replaced; the batch takes the new tensors over."""
+    """Map the file of a batch again, after another process has replaced it; the batch gets the new tensors."""
     if not is_memmap(data):
         raise StructureError("memmap_refresh_: the batch is not mapped from a file; `load_memmap_(path)` reads one")
     try:
@@ -259,7 +260,7 @@ def is_memmap(data: Any) -> bool:
 
 
 def _tensors(data: Any) -> Iterator[Tensor]:
-    """The entries that are tensors; what other entries are made of is not mapped."""
+    """The entries that are tensors; the tensors inside other entries are not mapped."""
     for _, value in children(data):
         if isinstance(value, Tensor):
             yield value
@@ -268,7 +269,7 @@ def _tensors(data: Any) -> Iterator[Tensor]:
 
 
 def saved_path(data: Any) -> FilePath:
-    """Where a mapped batch is stored, as `load_memmap` takes it."""
+    """The path of a mapped batch, as `load_memmap` accepts it."""
     if not is_memmap(data):
         raise UnknownFieldError("the batch has no saved path: it is not mapped, or was unlocked")
     for leaf, depth in mapped_leaves(data, 0):
@@ -286,7 +287,7 @@ def mapped_leaves(data: Any, depth: int) -> Iterator[tuple[MemoryMappedTensor, i
 
 
 def mark(data: Any, path: Path) -> None:
-    """Tell each tensor where it is: a file or folder, and keys."""
+    """Store in each tensor its location: a file or folder, and its keys."""
     for key, value in children(data):
         if isinstance(value, MemoryMappedTensor):
             value._key = (*path, key)
@@ -304,7 +305,7 @@ def children(data: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _take_over(data: Any, found: Any) -> Any:
-    """Put the tensors of one batch into another in place, which is unlocked for it where it is mapped."""
+    """Replace the tensors of one batch by those of another. A mapped batch is unlocked for this."""
     mapped = is_memmap(data)
     if mapped:
         data.unlock_()
@@ -331,7 +332,7 @@ def _take_over(data: Any, found: Any) -> Any:
 def consolidated(
     data: Any, filename: StrPath, device: Device, inplace: bool, use_buffer: bool, pin_memory: bool
 ) -> Any:
-    """Write a batch to one file and give it as views into a map of that; see the method of containers."""
+    """Write a batch to one file and return it as views into a map of that file; see the method of containers."""
     if pin_memory or (device is not None and torch.device(device).type != "cpu"):
         raise ArgumentError("consolidate: a file is mapped on the CPU, and not pinned; leave out device and pin_memory")
     path = os.path.abspath(text_of(filename))
@@ -346,18 +347,20 @@ def consolidated(
 
 
 def consolidated_later(data: Any, filename: StrPath | None, how: dict[str, Any]) -> TensorDictFuture:
-    """A future of `consolidate`, with its other arguments."""
+    """A future of `consolidated`, which gets the other arguments."""
     if how["use_buffer"] or how["non_blocking"]:
         raise ArgumentError("consolidate: return_early goes with neither use_buffer nor non_blocking")
     return TensorDictFuture(lambda: type(data).consolidate(data, filename, **how))
 
 
 def from_consolidated(filename: StrPath, cls: Any = None) -> Any:
-    """Open a file that `consolidate` wrote: views into one map of it, whose writes stay in memory.
+    """Open a file that `consolidate` wrote.
+
+    The tensors are views into one map of the file; writes to them stay in memory.
 
     Args:
-        filename: the file, also one of `tensordict`.
-        cls: the class to read as; by default the one that was written, where it is imported, else a `TensorDict`.
+        filename: the file; `tensordict` may have written it.
+        cls: the class of the result; by default the class that was written, if it is imported, else `TensorDict`.
 
     Raises:
         FileFormatError: for a damaged file.
@@ -373,7 +376,7 @@ def from_consolidated(filename: StrPath, cls: Any = None) -> Any:
 
 
 def in_one_file(data: Any, path: str | None = None) -> bool:
-    """Whether the tensors of a batch are those of one file, which is `path` where that is given."""
+    """Whether all tensors of a batch are mapped from one file, and from `path` if that is given."""
     found: set[str] = set()
     for value in _tensors(data):
         source = value._source if isinstance(value, MemoryMappedTensor) else None

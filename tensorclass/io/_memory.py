@@ -1,4 +1,4 @@
-"""The memory of tensors as buffers that the system reads from and writes to, and tensors over buffers; no copies."""
+"""The memory of tensors as buffers for system calls, and tensors over buffers, without copies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._dtypes import CARRIED
 LINUX = sys.platform == "linux"
 _BYTE = ctypes.c_ubyte
 _ODD = frozenset(CARRIED.values())
-"""dtypes that torch makes no tensor over a buffer of, at once."""
+"""dtypes for which torch can't make a tensor over a buffer directly."""
 
 
 def buffer_of(tensor: Tensor) -> Any:
@@ -27,13 +27,13 @@ def buffer_of(tensor: Tensor) -> Any:
 
 
 def buffer_at(address: int, size: int) -> Any:
-    """Bytes at an address, which whoever asked keeps alive."""
+    """Bytes at an address; the caller keeps them alive."""
     return (_BYTE * size).from_address(address)
 
 
 @functools.cache
 def libc() -> Any:
-    """What maps memory: Python's own maps keep a descriptor each."""
+    """The C library, whose `mmap` keeps no descriptor open, unlike that of Python."""
     found = ctypes.CDLL(None, use_errno=True)
     address, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     found.mmap.restype = address
@@ -46,26 +46,26 @@ def libc() -> Any:
 
 
 def exchange(one: str, other: str) -> bool:
-    """Give two files or folders each other's name in one step; False where the system can't."""
+    """Exchange the names of two files or folders in one step; False if the system can't."""
     here = -100  # AT_FDCWD: paths are from the working directory
     swap = getattr(libc(), "renameat2", None) if LINUX else None
     return swap is not None and swap(here, os.fsencode(one), here, os.fsencode(other), 2) == 0  # RENAME_EXCHANGE
 
 
 class _Span:
-    """Memory as numpy takes it."""
+    """Memory with the array interface of numpy."""
 
     def __init__(self, address: int, size: int) -> None:
         self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
 
 
 def over_address(address: int, size: int) -> Tensor:
-    """Bytes at an address, uint8 `[size]`. Whoever asked keeps those alive that are looked at."""
+    """Bytes at an address, uint8 `[size]`. The caller keeps alive the bytes that are read."""
     return torch.from_numpy(np.asarray(_Span(address, size)))
 
 
 def blank(dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
-    """A tensor whose values are to be read; torch warns where it makes one of a dtype that it calls experimental."""
+    """An uninitialized tensor, without the warning of torch for experimental dtypes."""
     if dtype not in _ODD:
         return torch.empty(shape, dtype=dtype, device="cpu")
     raw = torch.empty(torch.Size(shape).numel() * dtype.itemsize, dtype=torch.uint8, device="cpu")
@@ -73,7 +73,7 @@ def blank(dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
 
 
 def tensor_over(buffer: Any, begin: int, end: int, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
-    """A tensor over a part of a buffer, which it keeps alive; one at an odd address is a copy."""
+    """A tensor over a part of a buffer, which it keeps alive; a copy if the address is not aligned."""
     size = dtype.itemsize
     if begin == end:
         return blank(dtype, shape)
@@ -86,7 +86,7 @@ def tensor_over(buffer: Any, begin: int, end: int, dtype: torch.dtype, shape: Se
 
 
 def scatter(count: int, buffers: Sequence[Any]) -> list[Any]:
-    """The rest of buffers after `count` bytes of them were read or written."""
+    """The remaining buffers after `count` bytes of them were read or written."""
     done = 0
     for buffer in buffers:
         if count < len(buffer):

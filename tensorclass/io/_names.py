@@ -8,17 +8,17 @@ from ..core import Path
 
 RESERVED = "__metadata__"
 MAX_DEPTH = 100
-"""How deep containers may be nested in a file."""
+"""The largest nesting depth of containers in a file."""
 
 
 class Names:
-    """Gives each tensor of one file a name of its own."""
+    """Gives each tensor of one file a unique name."""
 
     def __init__(self, used: Iterable[str] = ()) -> None:
         self._used: set[str] = {RESERVED, *used}
 
     def take(self, path: Path) -> str:
-        """A name that no other tensor has: the dotted path where that is possible, else with a number behind it.
+        """A name that no other tensor has: the dotted path if it is free, else with a number appended.
 
         >>> names = Names()
         >>> names.take(("a", "b")), names.take(("a.b",)), names.take(("__metadata__",))
@@ -36,7 +36,7 @@ class Names:
 
 
 def nested_paths(names: Iterable[str]) -> dict[str, Path]:
-    """The key path of each name in a file without our metadata: dots nest, where that loses nothing.
+    """The key path of each name in a file without our metadata: dots nest, unless names would collide.
 
     >>> nested_paths(["w", "a.b", "a", "x..y"])
     {'w': ('w',), 'a.b': ('a.b',), 'a': ('a',), 'x..y': ('x..y',)}

@@ -1,4 +1,4 @@
-"""The one door to packages that may be missing."""
+"""Imports optional packages, in one place."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ..errors import MissingExtraError
 
 
 def optional(module: str, feature: str, extra: str) -> Any:
-    """A package that one feature needs.
+    """Import a package that a feature needs.
 
     Args:
         module: what to import.
-        feature: what the user asked for, as the start of a sentence: "An HDF5 file".
-        extra: the extra of this library that brings the package.
+        feature: the feature as the start of a sentence: "An HDF5 file".
+        extra: the extra of this library that installs the package.
 
     Raises:
-        MissingExtraError: when it is not installed; the message says how to.
+        MissingExtraError: if it is not installed; the message shows the command that installs it.
     """
     try:
         return import_module(module)
