@@ -398,8 +398,7 @@ def _manifest_of(path: str) -> Manifest:
 
 
 def _items(dataset: Any) -> Iterator[Any]:
-    """The items of a dataset. Iterating over a `Dataset` of torch may never end, so its length is used if it has one.
-    """
+    """The items of a dataset. A loop over a `Dataset` of torch may never end, so its length is used if it has one."""
     count = len(dataset) if isinstance(dataset, Dataset) and isinstance(dataset, Sized) else None
     return iter(dataset) if count is None else (dataset[i] for i in range(count))
 

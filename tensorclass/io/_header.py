@@ -142,8 +142,7 @@ def parse(raw: bytes, size: int, path: str) -> Header:
 
 
 def _quickly(raw: bytes) -> dict[str, Any] | None:
-    """Parse a header in the usual spelling, twice as fast as `load_json` for thousands of keys; None if it is spelled
-    otherwise.
+    """Parse a header in the usual spelling, twice as fast as `load_json`; None for any other spelling.
 
     The description of a tensor has ten quotes. If there are no more, and nothing is escaped, no key is repeated.
     """

@@ -72,8 +72,9 @@ def memmap_like(
     num_threads: int = 0, return_early: bool = False, share_non_tensor: bool = False, robust_key: bool | None = True,
     archive: bool | None = None,
 ) -> Any:  # fmt: skip
-    """A mapped batch of the same structure without its values: a new file is filled with zeros, an existing file of
-    this structure is opened.
+    """A mapped batch of the same structure, without its values.
+
+    A new file is filled with zeros; an existing file of this structure is opened and keeps its values.
 
     Python objects, and the lengths of ragged entries, are those of `data`.
 

@@ -1,4 +1,4 @@
-"""Containers to entries: the tensors that a file stores under names, and the tree that says what they make up."""
+"""Containers to stored entries: the tensors that a file stores by name, and the tree that describes the container."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from ._names import MAX_DEPTH, Names
 from ._values import Unstorable, encode, to_text
 
 INLINE = 1 << 16
-"""The longest JSON text of one value that is in the metadata; longer ones are stored as bytes."""
+"""The longest JSON text of one value in the metadata; longer texts are stored as a tensor of bytes."""
 PLAIN: set[type] = {Tensor, Parameter, UnbatchedTensor}
-"""Classes of tensors that are stored by their values. A subclass that is a tensor like any other may be added."""
+"""Classes of tensors that are stored by their values. A subclass without state of its own may be added."""
 _WHOLE = frozenset(CODES) - {TORCH.get("F4")}
-"""dtypes that the file names as they are."""
+"""dtypes that the format has."""
 _ROLES: dict[type, str] = {Parameter: "parameter", UnbatchedTensor: "unbatched"}
 
 
@@ -48,7 +48,7 @@ class Item(NamedTuple):
     tensor: Tensor
     size: int
     pieces: Sequence[Tensor] = ()
-    """Where the rows lie, one piece after the other; none where `tensor` has them."""
+    """The rows as consecutive pieces; empty if `tensor` holds them."""
 
 
 class Packed(NamedTuple):
@@ -58,9 +58,9 @@ class Packed(NamedTuple):
     classes: list[dict[str, Any]]
     items: list[Item]
     simple: bool
-    """Whether a twin around other tensors is all that the file gives back: no parameters, no locks inside."""
+    """Whether loading returns the same container with other tensors: it has no parameters and no locks inside."""
     shard: str = ""
-    """The id of a shard of a dataset."""
+    """The id, for a shard of a dataset."""
     compressed: dict[str, Any] = {}
     """The descriptions of the items that are compressed bytes."""
 
@@ -73,8 +73,8 @@ def pack(
     Args:
         container: any container.
         allow_pickle: pickle Python objects that JSON can't hold.
-        path: where it is, when it is a part of one.
-        names: gives the stored names.
+        path: its key path, if it is part of another container.
+        names: makes the stored names.
 
     Raises:
         UnsupportedOperationError: for an entry that can't be stored; names the field.
@@ -90,7 +90,7 @@ def refuse(path: Path, why: str) -> UnsupportedOperationError:
 
 
 class _Packer:
-    """Walks one container."""
+    """Packs one container."""
 
     def __init__(self, allow_pickle: bool, names: Names) -> None:
         self.allow_pickle = allow_pickle
@@ -104,7 +104,7 @@ class _Packer:
     # ---- containers ----------------------------------------------------------------------------------------------
 
     def node(self, batch: Any, path: Path, locked: bool) -> dict[str, Any]:
-        """A container; `locked` says whether the one above is."""
+        """Pack a container; `locked` is whether its parent is locked."""
         if len(path) > MAX_DEPTH:
             raise refuse(path[:3], f"containers are nested more than {MAX_DEPTH} levels deep")
         found: dict[str, Any] = {"kind": "node"}
@@ -151,7 +151,7 @@ class _Packer:
             found |= {"members": [], "empty": self.node(stack._template, path, True)}
 
     def _class(self, cls: type) -> int:
-        """The place of a class in the table of classes."""
+        """The index of a class in the table of classes."""
         if cls not in self._places:
             schema = schema_of(cls)
             about: dict[str, Any] = {"module": cls.__module__, "name": cls.__qualname__}
@@ -184,11 +184,11 @@ class _Packer:
         return self._value(value, path, spec)
 
     def _tensor(self, value: Tensor, path: Path, role: str | None = None) -> Any:
-        """A tensor about which there may be more to say than its name."""
+        """Pack a tensor: its name, or a part if there is more to store."""
         role = role or ("buffer" if getattr(value, "_is_buffer", False) else _ROLES.get(type(value)))
         name = self._tied.get(id(value)) or self._add(path, value)
         self.simple = self.simple and role in (None, "shared")
-        if role in ("parameter", "buffer"):  # one of a module under two keys stays one
+        if role in ("parameter", "buffer"):  # a parameter under two keys is stored once
             self._tied[id(value)] = name
         form = None if value.dtype in _WHOLE else form_of(value.dtype, value.shape)
         if role is None and form is None and not value.requires_grad:
@@ -198,7 +198,7 @@ class _Packer:
         return {"kind": "tensor", "data": name, **about} if about else name
 
     def _add(self, path: Path, tensor: Tensor) -> str:
-        """Store a tensor; gives its name."""
+        """Add a tensor to the file; returns its name."""
         if type(tensor) not in PLAIN:
             raise refuse(path, f"a {type(tensor).__name__} is more than its values; convert it to a plain tensor first")
         shape: Sequence[int] = tensor.shape
@@ -258,7 +258,7 @@ class _Packer:
         return {**found, "value": form}
 
     def _coded(self, value: Any, path: Path, spec: FieldSpec | None) -> tuple[str, Any]:
-        """How an object is written down, and its JSON types or its bytes."""
+        """The coding of an object, and its JSON types or its bytes."""
         try:
             return "json", encode(value)
         except Unstorable as error:
@@ -272,7 +272,7 @@ class _Packer:
         raise refuse(path, f"{why}; leave it out, or pass `allow_pickle=True` to save and load")
 
     def _objects(self, stack: NonTensorStack[Any], path: Path, spec: FieldSpec | None) -> dict[str, Any]:
-        """One object for each element: equal objects are stored once, in the order of the elements."""
+        """Pack one object for each element: equal objects are stored once, in the order of the elements."""
         table, index = stack._held
         places = index.reshape(-1).tolist()
         coding, forms = self._coded_table([table[i] for i in dict.fromkeys(places)], path, spec)
@@ -311,7 +311,7 @@ class _Packer:
 
 
 def _declared_form(spec: FieldSpec, value: Any) -> Any:
-    """A value as JSON in the way of its declared type, where it comes back equal; else None."""
+    """A value as JSON of its declared type, if that restores an equal value; else None."""
     try:
         form = spec.adapter.dump_python(value, mode="json")
         back = spec.adapter.validate_json(json.dumps(form, allow_nan=False))

@@ -1,4 +1,4 @@
-"""How many rows go through memory together: some thousand, and fewer where they are large."""
+"""How many rows are in memory at a time: a few thousand, and fewer if they are large."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ T = TypeVar("T")
 BLOCK = 4096
 """Rows at most."""
 BYTES = 1 << 24
-"""Bytes at most, unless a row has more."""
+"""The most bytes of a part, unless one row has more."""
 
 
 def spans(count: int, rows: int, weigh: Callable[[int, int], int]) -> Iterator[slice]:
-    """Rows in parts that follow each other; of none one empty part.
+    """Consecutive parts of rows; for no rows, one empty part.
 
     Args:
         count: how many there are.
-        rows: of a part, at most.
+        rows: the most rows of a part.
         weigh: the bytes of the rows from one number up to another.
     """
     begin = 0
@@ -32,12 +32,12 @@ def spans(count: int, rows: int, weigh: Callable[[int, int], int]) -> Iterator[s
 
 
 def fitting(count: int, size: int, rows: int) -> int:
-    """How many of so many rows with so many bytes are a part; a power of two, or the limit."""
+    """The rows of a part, if `count` rows have `size` bytes: a power of two, or the limit `rows`."""
     return min(rows, 1 << max((BYTES * count // max(size, 1)).bit_length() - 1, 0))
 
 
 def blocks(given: Iterable[T], rows: int | None, weigh: Callable[[T], int]) -> Iterator[list[T]]:
-    """Rows that come one by one, in the same parts; all at once without a limit."""
+    """Rows from an iterator, in the same parts; without a limit all in one."""
     block, size, some = list[T](), 0, False
     for row in given:
         block.append(row)
@@ -50,7 +50,7 @@ def blocks(given: Iterable[T], rows: int | None, weigh: Callable[[T], int]) -> I
 
 
 def parts_of(batch: Any, rows: int) -> Iterator[slice]:
-    """The same of a container; what it has mapped is not read."""
+    """The parts of a container; mapped tensors are not read."""
     return spans(len(batch), rows, lambda a, b: sum([leaf.nbytes for leaf in batch[a:b]._leaves(STORAGE)]))
 
 

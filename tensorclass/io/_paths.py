@@ -1,4 +1,4 @@
-"""Where a batch is on disk: a file, or a folder that holds `data.safetensors`; what a path goes on with is a key."""
+"""Where a batch is on disk: a file, or a folder that holds `data.safetensors`. A key may follow in the path."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ StrPath: TypeAlias = "str | os.PathLike[str]"
 DATA = "data.safetensors"
 """The file in a folder."""
 INDEX = "data.safetensors.index.json"
-"""Where a folder has it, this says which files make it up."""
+"""The index of a folder: the files that belong to it."""
 PART = re.compile(r"data(?:-([1-9]\d{0,8}))?\.safetensors")
-"""How files of a folder are called."""
+"""The names of files in a folder."""
 META = "meta.json"
 """The file in a folder that `tensordict` wrote."""
 SUFFIXES = (".safetensors", ".tdz")
-"""A path that ends so is the file itself."""
+"""A path with one of these suffixes is the file itself."""
 
 
 def text_of(path: StrPath) -> str:
@@ -38,20 +38,20 @@ def text_of(path: StrPath) -> str:
 
 
 def is_file_path(text: str) -> bool:
-    """Whether a path is that of the file itself."""
+    """Whether a path is the file itself."""
     return text.endswith(SUFFIXES)
 
 
 def to_write(path: StrPath, single: bool | None = None) -> tuple[str, str]:
-    """The file to write for a path, and the folder to make for it, or "".
+    """The file to write for a path, and the folder to create for it, or "".
 
     Args:
-        path: of the user.
-        single: whether it is the file itself; by default its end says so.
+        path: the path that the user gave.
+        single: whether it is the file itself; by default its suffix decides.
 
     Raises:
-        NotADirectoryError: for a file in place of the folder.
-        StructureError: for one of several files that make up a folder.
+        NotADirectoryError: if the folder is a file.
+        StructureError: for one of several files that belong to a folder.
     """
     text = text_of(path)
     if is_url(text):
@@ -75,12 +75,12 @@ def to_write(path: StrPath, single: bool | None = None) -> tuple[str, str]:
 
 
 def is_folder(file: str) -> bool:
-    """Whether what `to_read` gives is a folder that `tensordict` wrote."""
+    """Whether a result of `to_read` is a folder that `tensordict` wrote."""
     return file.endswith("/") if is_url(file) else os.path.isdir(file)
 
 
 def home_of(file: str, folder: str) -> str:
-    """What to read after a file was written to a folder: the index, where the folder has one."""
+    """The file to read after a write to a folder: the index if the folder has one, else the written file."""
     index = os.path.join(folder, INDEX)
     return index if folder and os.path.lexists(index) else file
 
@@ -89,7 +89,7 @@ def to_read(path: StrPath) -> tuple[str, Path]:
     """The file to read for a path, and the key that the path ends with: `folder/0` is the entry `0` of `folder`.
 
     Raises:
-        FileNotFoundError: when there is no such file.
+        FileNotFoundError: if there is no such file.
     """
     text = text_of(path)
     if is_url(text):
@@ -104,7 +104,7 @@ def to_read(path: StrPath) -> tuple[str, Path]:
             kind = os.stat(here or ".").st_mode
         except (FileNotFoundError, NotADirectoryError):
             if os.path.islink(here):
-                return here, ()  # it leads nowhere, and is refused as a link
+                return here, ()  # a broken link; opening it refuses it as a link
             above, name = os.path.split(here)
             if is_file_path(here) or not (name or above) or above == here:
                 raise _nothing(text) from None

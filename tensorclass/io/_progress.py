@@ -1,4 +1,4 @@
-"""Progress bars, where they are asked for."""
+"""Progress bars, if a user requests them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ._optional import optional
 
 @contextmanager
 def progress(wanted: bool, total: int | None, what: str, unit: str = "rows") -> Iterator[Any]:
-    """A function to call with the number of steps that were done.
+    """A block with a progress bar; gives a function to call with the number of finished steps.
 
     Raises:
-        MissingExtraError: when a bar is wanted and `tqdm` is not installed.
+        MissingExtraError: if a bar is requested and `tqdm` is not installed.
     """
     if not wanted:
         yield _ignore

@@ -1,4 +1,4 @@
-"""A file as containers: header and metadata are checked before anything is mapped or allocated."""
+"""Reads containers from a file. Header and metadata are checked before anything is mapped or allocated."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _STALE = "they were damaged, or written to in place, which leaves checksums as t
 
 
 class Opened(NamedTuple):
-    """A file whose header was read and checked; the descriptor is open."""
+    """An open file whose header was read and checked."""
 
     path: str
     fd: int
@@ -74,7 +74,7 @@ def read_head(fd: int, size: int, path: str) -> Opened:
 
 
 def head_of(path: str) -> Opened:
-    """Header and metadata of a file, checked; its descriptor is closed."""
+    """Header and metadata of a file, checked. Closes the descriptor."""
     fd, size = open_file(path)
     try:
         return read_head(fd, size, path)
@@ -83,7 +83,7 @@ def head_of(path: str) -> Opened:
 
 
 def _unpacked(slot: Slot | None, about: CompressedPart, path: str, name: str) -> Slot:
-    """Where a compressed tensor lies, and what it is once it is unpacked."""
+    """The slot of a compressed tensor, with the dtype and shape that it has after it is unpacked."""
     if slot is None or slot.code != "U8" or len(slot.shape) != 1 or about.dtype not in BITS:
         raise FileFormatError("a compressed tensor is stored as bytes, with its dtype and shape", path, 8, name)
     stored, bits = slot.end - slot.begin, prod(about.shape) * BITS[about.dtype]
@@ -94,7 +94,7 @@ def _unpacked(slot: Slot | None, about: CompressedPart, path: str, name: str) ->
 
 
 def _check_names(header: Header, meta: Meta, path: str) -> None:
-    """The metadata speaks of the tensors that there are."""
+    """Refuse metadata that names other tensors than the header."""
     spoken = {name for name, _ in references(meta.root)}
     if spoken != header.tensors.keys():
         absent, more = sorted(spoken - header.tensors.keys()), sorted(header.tensors.keys() - spoken)
@@ -119,11 +119,11 @@ def _foreign(header: Header, path: str) -> Meta:
 
 
 def places_of(header: Header, wanted: Iterable[tuple[str, str | None]], path: str) -> dict[str, Place]:
-    """Where tensors lie, and what they are there.
+    """The places of tensors, with their dtypes and shapes.
 
     Args:
         header: of the file.
-        wanted: stored names, each with the dtype that it carries, when it carries one that the format lacks.
+        wanted: stored names, each with its true dtype if the format lacks that, else None.
         path: for messages.
 
     Raises:
@@ -150,7 +150,10 @@ def _place(slot: Slot, true: str | None, path: str, name: str) -> Place:
 def tensors_of(
     opened: Opened, places: dict[str, Place], mmap: bool, write: bool, verify: bool, later: Collection[str] = ()
 ) -> dict[str, Tensor]:  # fmt: skip
-    """The tensors at some places, mapped or read; those of a remote file that come `later` have no values yet."""
+    """The tensors at some places, mapped or read.
+
+    In a remote file, the values of the names in `later` are not fetched yet.
+    """
     path, rows = opened.path, list(places.values())
     if is_url(path):
         fetch(path, [(place.begin, place.end) for name, place in places.items() if name not in later])
@@ -169,7 +172,7 @@ def tensors_of(
 
 
 def _unpacked_tensors(opened: Opened, places: dict[str, Place], write: bool, verify: bool) -> dict[str, Tensor]:
-    """The tensors of a file in which some are compressed, in memory."""
+    """Read the tensors of a file with compressed tensors into memory."""
     path, packed = opened.path, opened.meta.compressed
     if write:
         what = "it is compressed, and can't be written through; use mode='r', or unpack it"
@@ -198,7 +201,7 @@ def _verify(opened: Opened, places: dict[str, Place], tensors: dict[str, Tensor]
 
 
 class Found(NamedTuple):
-    """What a path and a key lead to, before it is put together."""
+    """What a path and a key refer to, before the container is built."""
 
     meta: Any
     """The `Meta` of the file, or the `Index`."""
@@ -214,7 +217,7 @@ def find_tensors(
 ) -> Found:  # fmt: skip
     """The tensors under a key of a file, or of the files that an index lists; see `read`.
 
-    `write` may be None: write-through where the tensors are not compressed.
+    `write` may be None: write-through if the tensors are not compressed.
     """
     index = read_index(path) if os.path.basename(path) == INDEX else None
     files: dict[str, Any] = {path: None} if index is None else index.files(find(index.root, key, path))
@@ -255,23 +258,23 @@ def read(
     path: str, key: Path = (), want: Any = None, *, mmap: bool = True, write: bool | None = False,
     verify: bool = False, allow_pickle: bool = False, lenient: bool = False, wrap: bool = False,
 ) -> Any:  # fmt: skip
-    """What is under a key of a file; only the tensors below it are mapped or read.
+    """Read the entry under a key of a file; only its tensors are mapped or read.
 
     Args:
         path: the file, or the index of several.
         key: the path of keys; () is all of it.
-        want: a class that the result has to be an instance of, or `UNTYPED`.
+        want: the class that the result must be an instance of, or `UNTYPED`.
         mmap: map the tensors; otherwise they are read into memory.
-        write: map write-through; None where that is possible.
+        write: map write-through; None for write-through if possible.
         verify: compare the checksums of the tensors.
         allow_pickle: load pickled objects.
-        lenient: give untyped containers where classes have changed.
-        wrap: give mapped tensors as `MemoryMappedTensor`.
+        lenient: return untyped containers for classes that have changed.
+        wrap: return mapped tensors as `MemoryMappedTensor`.
 
     Raises:
         FileFormatError: for a damaged file.
-        OSError: for something that is not a file, or can't be read.
-        SchemaError: for data that does not fit its class.
+        OSError: for a path that is not a file, or can't be read.
+        SchemaError: for data that doesn't fit its class.
     """
     found = find_tensors(path, key, mmap=mmap, write=write, verify=verify, wrap=wrap)
     infer = any([not head.ours and THEIRS not in head.header.metadata for head in found.heads])

@@ -1,6 +1,6 @@
-"""Files behind a URL: only the blocks that are asked for are read, into a local file with holes that is mapped as any.
+"""Files at a URL: only the blocks that are needed are read, into a local sparse file that is mapped like any other.
 
-That file is the cache: its name stands for URL, size and version, and a table beside it has the checksum of each block
+That file is the cache. Its name depends on URL, size and version; a table next to it holds the checksum of each block
 that has arrived. Processes may share it. A file that a process has open is not removed.
 """
 
@@ -35,17 +35,17 @@ except ImportError:  # no such module on Windows
 
 T = TypeVar("T")
 BLOCK = 1 << 16
-"""Bytes that are read and kept together."""
+"""Bytes of a block, which is read and cached as a whole."""
 _RUN = 128
-"""Blocks that one request asks for, at most."""
+"""The most blocks of one request."""
 TRIES = 4
 PAUSE = 0.05
-"""Seconds before the second try; each further pause is twice as long."""
+"""Seconds before the second try; each following pause is twice as long."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(?:::[A-Za-z0-9+.\-]*)*://")
 _TAGS = ("etag", "mtime", "last-modified", "last_modified", "lastmodified", "updated", "created", "md5", "sha256")
-"""What stores say about the version of a file."""
+"""Keys under which stores report the version of a file."""
 _ATOMIC = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "az", "adl", "oss", "oci", "hf"}
-"""Stores in which a file is there when it is complete; elsewhere it gets a temporary name first."""
+"""Stores in which a file appears only when it is complete; in others it gets a temporary name first."""
 _RECENT: deque[Any] = deque(maxlen=16)
 _OPEN: WeakValueDictionary[str, Remote] = WeakValueDictionary()
 
@@ -56,14 +56,14 @@ def is_url(path: str) -> bool:
 
 
 def _cache() -> tuple[str, int]:
-    """The folder of the cache, and how many bytes it keeps."""
+    """The folder of the cache, and its size limit in bytes."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = os.environ.get("TENSORCLASS_CACHE") or os.path.join(home, "tensorclass")
     return folder, int(os.environ.get("TENSORCLASS_CACHE_BYTES") or 10 << 30)
 
 
 def _store(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and the path in it."""
+    """The file system of a URL, and the path in that file system."""
     fsspec = optional("fsspec", f"The URL {url:.200}", "remote")
     kind, options = url.partition("://")[0], dict[str, Any]()
     if kind in ("http", "https"):
@@ -77,7 +77,7 @@ def _store(url: str) -> tuple[Any, str]:
 
 @functools.cache
 def _trace() -> Any:
-    """Compares the range that a server sends with the one that it was asked for; fsspec takes any."""
+    """A trace that compares the range that a server sends with the requested one; fsspec doesn't check it."""
     trace = optional("aiohttp", "An http URL", "remote").TraceConfig()
 
     async def check(session: Any, context: Any, params: Any) -> None:
@@ -91,7 +91,7 @@ def _trace() -> Any:
 
 
 def _retried(url: str, doing: str, call: Callable[[], T]) -> T:
-    """What a call gives; tried again when it fails, unless there is no such file or no right to it."""
+    """The result of a call. A failed call is repeated, unless the file doesn't exist or access is denied."""
     for number in range(TRIES):
         try:
             return call()
@@ -108,24 +108,24 @@ def _retried(url: str, doing: str, call: Callable[[], T]) -> T:
 
 
 class Remote:
-    """One version of a remote file, and what is here of it.
+    """One version of a remote file, and its local part.
 
     Args:
         url: of the file.
 
     Raises:
-        OSError: with the URL.
+        OSError: names the URL.
     """
 
     _written: ClassVar[int | None] = None
-    """Bytes that this process has put into the cache since it looked how large that is."""
+    """Bytes that this process has added to the cache since it last measured the size of the cache."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.version = self._look()
         self.size: int = self.version[0]
         key = sha256(json.dumps([url, *self.version]).encode()).hexdigest()
-        if not any(self.version[1:]):  # nothing tells one version from the next
+        if not any(self.version[1:]):  # versions can't be distinguished
             key = token_hex(32)
         folder, limit = _cache()
         os.makedirs(folder, 0o700, exist_ok=True)
@@ -138,7 +138,7 @@ class Remote:
         self._here = np.zeros(-(-self.size // BLOCK), bool)
         self._lock = forked(Lock())
         self.rows: list[tuple[int, int]] = []
-        """First byte and bytes of a row, of the tensors that are read row by row."""
+        """For each tensor that is read row by row: its first byte, and the bytes of a row."""
         if Remote._written is None or Remote._written > limit // 16:
             Remote._written = 0
             _evict(folder, limit)
@@ -157,14 +157,14 @@ class Remote:
         return _retried(self.url, "looking it up", look)
 
     def need(self, ranges: Iterable[tuple[int, int]], check: bool = True) -> None:
-        """Have some bytes here: what is missing is read, neighbours together and runs side by side.
+        """Make some bytes available locally. Missing blocks are read: neighbours in one request, runs in parallel.
 
         Args:
             ranges: first byte and end of each.
             check: whether the file must still be the version that was opened; a shard of a dataset never changes.
 
         Raises:
-            OSError: with the URL.
+            OSError: names the URL.
         """
         spans = [np.arange(begin // BLOCK, -(-min(end, self.size) // BLOCK)) for begin, end in ranges if end > begin]
         if not spans:
@@ -182,14 +182,14 @@ class Remote:
             raise OSError(errno.ESTALE, "the file was replaced while it was read; read it again", self.url)
 
     def need_rows(self, rows: Any) -> None:
-        """Have rows of the tensors in `rows` here."""
+        """Make rows of the tensors in `self.rows` available locally."""
         whole = sorted(rows.tolist())
         self.need(
             [(begin + i * stride, begin + (i + 1) * stride) for begin, stride in self.rows for i in whole], check=False
         )
 
     def _kept(self, block: int) -> bool:
-        """Whether a block is in the cache, with the bytes that were written there."""
+        """Whether a block is in the cache and its checksum is right."""
         known = int.from_bytes(os.pread(self._table, 8, 8 * block), "little")
         if known >> 32 == 1:
             data = os.pread(self.fd, BLOCK, block * BLOCK)
@@ -207,7 +207,7 @@ class Remote:
         Remote._written = (Remote._written or 0) + len(data)
 
     def _fetched(self, runs: Sequence[Any]) -> list[bytes]:
-        """The bytes of runs of blocks; those that fail are asked for again."""
+        """The bytes of runs of blocks; failed requests are repeated."""
         spans = [(int(run[0]) * BLOCK, min((int(run[-1]) + 1) * BLOCK, self.size)) for run in runs]
         found: dict[int, bytes] = {}
 
@@ -236,7 +236,7 @@ def _split(run: Any) -> list[Any]:
 
 
 def _opened(path: str) -> int:
-    """A file of the cache, which is made, held against removal."""
+    """Open or create a file of the cache, and lock it against removal."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     while True:
         fd = os.open(path, flags, 0o600)
@@ -254,7 +254,7 @@ def _closed(*fds: int) -> None:
 
 
 def _evict(folder: str, limit: int) -> None:
-    """Remove the files that were not opened for longest, until the rest keeps the limit; not those in use."""
+    """Remove the least recently opened files until the rest is within the limit; files in use stay."""
     found: list[tuple[float, int, str]] = []
     for name in os.listdir(folder):
         with suppress(FileNotFoundError):
@@ -284,7 +284,7 @@ def _removed(path: str) -> bool:
 
 
 def remote(url: str, again: bool = False) -> Remote:
-    """A remote file that is open, or is opened; `again` looks whether there is another version."""
+    """The remote file at a URL, opened if it isn't open; `again` checks for a new version."""
     found = None if again else _OPEN.get(url)
     if found is None:
         found = _OPEN[url] = Remote(url)
@@ -297,7 +297,7 @@ def open_remote(url: str, write: bool) -> tuple[int, int]:
 
     Raises:
         UnsupportedOperationError: for writing.
-        OSError: with the URL.
+        OSError: names the URL.
     """
     if write:
         raise UnsupportedOperationError(f"{url}: a remote file can't be written through; `load` maps it for reading")
@@ -306,22 +306,22 @@ def open_remote(url: str, write: bool) -> tuple[int, int]:
 
 
 def fetch(path: str, ranges: Iterable[tuple[int, int]]) -> None:
-    """Have some bytes of a file here, where it is a remote one."""
+    """Make some bytes of a file available locally; does nothing for a local file."""
     if is_url(path):
         remote(path).need(ranges)
 
 
 def exists(url: str) -> bool:
-    """Whether there is a file behind a URL."""
+    """Whether there is a file at a URL."""
     store, path = _store(url)
     return bool(_retried(url, "looking it up", lambda: store.exists(path)))
 
 
 def names_in(url: str) -> list[str]:
-    """The names of what a remote folder holds.
+    """The names in a remote folder.
 
     Raises:
-        OSError: with the URL; also for a server that lists no folders.
+        OSError: names the URL; also if the server can't list folders.
     """
     store, path = _store(f"{url.rstrip('/')}/")
     found = _retried(url, "listing it", lambda: store.ls(path, detail=False))
@@ -329,11 +329,11 @@ def names_in(url: str) -> list[str]:
 
 
 def upload(local: str, url: str) -> None:
-    """Put a file behind a URL, whole or not at all.
+    """Upload a file to a URL, as a whole or not at all.
 
     Raises:
         UnsupportedOperationError: for http.
-        OSError: with the URL.
+        OSError: names the URL.
     """
     store, path = _store(url)
     kind = url.partition("://")[0]
@@ -346,7 +346,7 @@ def upload(local: str, url: str) -> None:
     try:
         _retried(url, "uploading", lambda: store.put_file(local, temporary))
         _retried(url, "renaming", lambda: store.mv(temporary, path))
-    except BaseException:  # whatever ends it, nothing is left behind
+    except BaseException:  # also on an interrupt, so that nothing is left behind
         with suppress(Exception):  # it may not be there
             store.rm_file(temporary)
         raise

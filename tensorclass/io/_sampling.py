@@ -1,4 +1,4 @@
-"""The order of rows: every row once an epoch over all ranks, and a state that goes on at the exact row."""
+"""The order of rows: over all ranks, every row comes once per epoch. A saved state continues at the exact batch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Rows(Protocol[T_co]):
-    """What has rows."""
+    """Anything with rows."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: Any, /) -> T_co: ...
 
 
 def _place(rank: Any, world_size: Any) -> tuple[Any, Any]:
-    """This process among others: what was given, else what `torch.distributed` or torchrun says, else a single rank."""
+    """Rank and world size: as given, else from `torch.distributed` or torchrun, else those of a single process."""
     if (rank is None) != (world_size is None):
         raise ArgumentError(f"rank and world_size are given together, got {rank!r:.40} and {world_size!r:.40}")
     if rank is not None:
@@ -43,7 +43,7 @@ def _place(rank: Any, world_size: Any) -> tuple[Any, Any]:
 
 
 class Order:
-    """Which rows each batch has.
+    """The rows of each batch.
 
     An epoch is one order of all rows, cut into batches of `size`; the batches go to the ranks in turn. The order
     depends on the seed and the epoch, not on ranks.
@@ -51,12 +51,12 @@ class Order:
     Args:
         rows: how many there are.
         size: of a batch.
-        shuffle: another order each epoch; otherwise that of the dataset.
+        shuffle: use another order in each epoch; otherwise that of the dataset.
         seed: any whole number.
-        rank: this process, from 0; that of `torch.distributed`, or of torchrun, when omitted.
-        world_size: how many processes there are; given together with `rank`.
-        drop_last: every rank has the same number of full batches.
-        pad_last: every rank has the same number of full batches, and none is left out: some rows come again.
+        rank: the rank of this process, from 0; by default that of `torch.distributed`, or of torchrun.
+        world_size: the number of processes; give it together with `rank`.
+        drop_last: leave out rows, so that every rank has the same number of full batches.
+        pad_last: repeat rows, so that every rank has the same number of full batches and no row is left out.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class Order:
         }  # fmt: skip
         self.epoch = 0
         self.base = 0
-        """Batches of all ranks that were done before the world size changed."""
+        """Batches of all ranks that were finished before the world size changed."""
         self.step = 0
-        """Batches of this rank that were delivered since."""
+        """Batches of this rank that were delivered since then."""
         self._begun = False
 
     def count(self, base: int = 0) -> int:
-        """How many batches this rank has in an epoch, after the first `base` of all ranks."""
+        """The number of batches of this rank in an epoch, after the first `base` batches of all ranks."""
         rows, size, world = self.facts["rows"], self.facts["size"], self.facts["world_size"]
         batches = (rows // size if self.facts["drop_last"] else -(-rows // size)) - base
         if batches <= 0:
@@ -97,13 +97,13 @@ class Order:
         return int(max(0, -(-(batches - self.facts["rank"]) // world)))
 
     def begin(self) -> None:
-        """Begin the next epoch, or go on in the one of a state that was loaded."""
+        """Begin the next epoch, or continue the epoch of a loaded state."""
         if self._begun or (self.step and self.step >= self.count(self.base)):
             self.epoch, self.base, self.step = self.epoch + 1, 0, 0
         self._begun = True
 
     def remaining(self) -> Iterator[Tensor]:
-        """The rows of each batch that is still to come in this epoch: int64 `[n]`."""
+        """The rows of each remaining batch of this epoch: int64 `[n]`."""
         base, first = self.base, self.step
         size, rank, world = self.facts["size"], self.facts["rank"], self.facts["world_size"]
         order = self._order()
@@ -123,7 +123,7 @@ class Order:
         return places if order is None else order[places]
 
     def _order(self) -> Tensor | None:
-        """The order of this epoch; None for that of the dataset."""
+        """The order of this epoch; None for the order of the dataset."""
         if not self.facts["shuffle"]:
             return None
         digest = hashlib.sha256(f"{self.facts['seed']}:{self.epoch}".encode()).digest()
@@ -131,14 +131,14 @@ class Order:
         return torch.randperm(self.facts["rows"], generator=generator, device="cpu")
 
     def state(self) -> dict[str, Any]:
-        """Where it is, in JSON types."""
+        """The position in the epoch, in JSON types."""
         return {"version": 1, **self.facts, "epoch": self.epoch, "base": self.base, "step": self.step}
 
     def load(self, state: Mapping[str, Any], reshard: bool) -> None:
-        """Go on where a state was taken.
+        """Continue where a state was taken.
 
         Raises:
-            ValueError: for the state of another order; names what differs.
+            ValueError: for a state with other options, such as another seed; names the difference.
         """
         known = {"version", "epoch", "base", "step", *self.facts}
         if not isinstance(state, Mapping) or set(state) != known or state["version"] != 1:
@@ -163,22 +163,22 @@ class Order:
 class Batches(Generic[T]):
     """The rows of a dataset in batches, as instances of its class.
 
-    Each `iter()` begins the next epoch. `state_dict()` says which batches were delivered, `load_state_dict` makes the
-    next `iter()` go on behind them. Every row comes once an epoch over all ranks; ranks differ by one batch at most,
-    unless `drop_last` leaves rows out or `pad_last` gives some rows again.
+    Each `iter()` begins the next epoch. `state_dict()` records which batches were delivered; after `load_state_dict`,
+    the next `iter()` continues after them. Over all ranks, every row comes once per epoch, and ranks differ by at most
+    one batch, unless `drop_last` leaves rows out or `pad_last` repeats some.
 
     Args:
-        data: what has rows.
-        size: of a batch.
-        shuffle: another order each epoch, which depends on the seed and the epoch.
+        data: the dataset.
+        size: rows of a batch.
+        shuffle: use another order in each epoch, which depends on the seed and the epoch.
         seed: any whole number.
-        rank: this process, from 0; that of `torch.distributed`, or of torchrun, when omitted.
-        world_size: how many processes there are; given together with `rank`.
-        drop_last: every rank has the same number of full batches.
-        pad_last: every rank has the same number of full batches, and no row is left out.
+        rank: the rank of this process, from 0; by default that of `torch.distributed`, or of torchrun.
+        world_size: the number of processes; give it together with `rank`.
+        drop_last: leave out rows, so that every rank has the same number of full batches.
+        pad_last: repeat rows, so that every rank has the same number of full batches and no row is left out.
 
     Raises:
-        ValueError: for arguments that make no sense.
+        ValueError: for a size below 1, a rank outside the world size, and arguments that exclude each other.
 
     >>> import torch
     >>> from tensorclass.io import Batches
@@ -200,7 +200,7 @@ class Batches(Generic[T]):
 
     @property
     def epoch(self) -> int:
-        """The epoch that runs, from 0."""
+        """The current epoch, from 0."""
         return self._order.epoch
 
     def __iter__(self) -> Iterator[T]:
@@ -215,17 +215,17 @@ class Batches(Generic[T]):
             yield batch
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it is, in JSON types: what was delivered counts."""
+        """The position in the epoch, in JSON types. Only delivered batches count."""
         return self._order.state()
 
     def load_state_dict(self, state: Mapping[str, Any], reshard: bool = False) -> None:
-        """Go on where a state was taken, with the next `iter()`.
+        """Make the next `iter()` continue where a state was taken.
 
         Args:
-            state: what `state_dict` gave.
-            reshard: go on with another number of ranks; every rank loads a state of the same step.
+            state: a result of `state_dict`.
+            reshard: continue with another number of ranks. Every rank must load a state of the same step.
 
         Raises:
-            ValueError: for the state of another order; names what differs.
+            ValueError: for a state with other options, such as another seed; names the difference.
         """
         self._order.load(state, reshard)
