@@ -65,7 +65,7 @@ def unpack_memmap(archive_path: StrPath, prefix: StrPath) -> FilePath:
 
     Raises:
         FileFormatError: for something that is not an archive, and for a damaged archive.
-        OSError: with the path.
+        OSError: names the path.
 
     >>> import torch
     >>> from tensorclass import TensorDict, load, unpack_memmap

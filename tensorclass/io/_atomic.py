@@ -64,7 +64,7 @@ def require_file(path: str) -> None:
     Links are followed.
 
     Raises:
-        OSError: with the path.
+        OSError: names the path.
     """
     with naming(path):
         refuse_special(os.stat(path).st_mode, path)
@@ -74,7 +74,7 @@ def open_file(path: str, write: bool = False) -> tuple[int, int]:
     """A descriptor of a regular file, and its size. Anything else is refused, and links are not followed.
 
     Raises:
-        OSError: with the path.
+        OSError: names the path.
     """
     if is_url(path):
         return open_remote(path, write)
@@ -246,7 +246,7 @@ def replacing(path: str, sweep: bool = True, settle: Callable[[Target], None] = 
         settle: moves the file to its final name.
 
     Raises:
-        OSError: with the path; the old file is untouched, and nothing else is left behind.
+        OSError: names the path; the old file is untouched, and nothing else is left behind.
     """
     target = Target(os.path.abspath(path), sweep)
     try:
@@ -262,7 +262,7 @@ def replacing_folder(path: str) -> Iterator[str]:
     """Write a folder in a block, under a temporary name; at the end of the block it replaces the path as a whole.
 
     Raises:
-        OSError: with the path; the old folder is untouched, and nothing else is left behind.
+        OSError: names the path; the old folder is untouched, and nothing else is left behind.
     """
     path = os.path.abspath(path)
     with naming(path), suppress(FileNotFoundError):
@@ -329,7 +329,7 @@ def make_folder(path: str) -> None:
     """Create a folder and its missing parents, and flush each to disk.
 
     Raises:
-        OSError: with the path.
+        OSError: names the path.
     """
     if os.path.isdir(path):
         return
@@ -349,7 +349,7 @@ def reserve(fd: int, size: int, path: str) -> None:
     A full disk then raises here; later it would kill the process.
 
     Raises:
-        OSError: with the path and the number of bytes.
+        OSError: names the path and the number of bytes.
     """
     with naming(path, f"while reserving {size} bytes"):
         try:

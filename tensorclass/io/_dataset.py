@@ -137,7 +137,10 @@ class TensorClassDataset(Scaled, Exchange, Dataset[T], Generic[T]):
 
     @property
     def path(self) -> str:
-        """The folder. Raises: UnsupportedOperationError: for several; `paths` has them.
+        """The folder of the dataset.
+
+        Raises:
+            UnsupportedOperationError: for several; `paths` has them.
 
         >>> data.path.endswith("digits")
         True

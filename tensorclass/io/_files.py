@@ -87,8 +87,8 @@ def save(
         The batch, as `load` returns it.
 
     Raises:
-        UnsupportedOperationError: for an entry that can't be stored; names the field. OSError: with the path; the old
-            file is untouched.
+        UnsupportedOperationError: for an entry that can't be stored; names the field.
+        OSError: names the path; the old file is untouched.
 
     >>> import torch
     >>> from tensorclass import TensorDict, load, save
@@ -181,8 +181,9 @@ def load(
     Args:
         prefix: a file, or a folder that holds `data.safetensors`. A key may follow: `folder/0`. From a URL that fsspec
             knows, only the needed bytes are read, and kept in a cache.
-        device: where the tensors go. non_blocking: whether copies to `device` may be asynchronous. out: a container
-            that the values are copied into; it is returned.
+        device: where the tensors go.
+        non_blocking: whether copies to `device` may be asynchronous.
+        out: a container that the values are copied into; it is returned.
         robust_key: accepted for compatibility.
         subpath: the key of the entry to read, or a string with slashes (`"a/b"`); nothing else is read.
         mode: "r" or None: writes stay in memory. "r+": writes reach the file.

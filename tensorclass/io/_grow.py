@@ -212,7 +212,7 @@ def append_memmap(prefix: StrPath, rows: TensorCollection, *, allow_pickle: bool
 
     Raises:
         StructureError: for rows that don't fit, and for a path that is not such a folder; the folder is untouched.
-        OSError: with the path.
+        OSError: names the path.
 
     >>> import torch
     >>> from tensorclass import TensorDict, append_memmap, load

@@ -37,8 +37,11 @@ class Index(Part):
 
 
 def read_index(path: str) -> Index:
-    """An index, checked. Raises: FileFormatError: for what is damaged, newer, or names other tensors than it describes.
-        OSError: with the path.
+    """Read and check an index.
+
+    Raises:
+        FileFormatError: for a damaged index, a newer one, and one that names other tensors than it describes.
+        OSError: names the path.
     """
     found = parse_sealed(read_small(path), path, "index", Index)
     if {name for name, _ in references(found.root)} != found.weight_map.keys():

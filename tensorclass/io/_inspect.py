@@ -52,7 +52,7 @@ def describe(path: str) -> str:
 
     Raises:
         FileFormatError: for damaged files.
-        OSError: with the path.
+        OSError: names the path.
     """
     return "\n".join(_dataset_lines(path) if is_dataset(path) else _file_lines(to_read(path)[0]))
 

@@ -27,7 +27,7 @@ class FileLock:
 
     Raises:
         BlockingIOError: if the lock is held elsewhere.
-        OSError: with the path.
+        OSError: names the path.
     """
 
     def __init__(self, path: str, shared: bool = False, wait: bool = False) -> None:

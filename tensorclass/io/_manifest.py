@@ -65,7 +65,7 @@ def write_manifest(folder: str, manifest: Manifest) -> None:
     """Replace the manifest of a folder atomically.
 
     Raises:
-        OSError: with the path.
+        OSError: names the path.
     """
     with replacing(os.path.join(folder, NAME)) as target:
         target.write([sealed(manifest.model_dump_json(exclude_none=True))])
@@ -92,7 +92,7 @@ def read_small(path: str) -> bytes:
 
     Raises:
         FileFormatError: if the file is too long.
-        OSError: with the path.
+        OSError: names the path.
     """
     fd, size = open_file(path)
     try:

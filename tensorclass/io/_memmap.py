@@ -55,7 +55,7 @@ def memmap(
         StructureError: for tensors of another file without `copy_existing`, and for an existing file without
             `existsok`.
         UnsupportedOperationError: for an entry that can't be stored; names the field.
-        OSError: with the path; the old file is untouched.
+        OSError: names the path; the old file is untouched.
 
     >>> import torch
     >>> from tensorclass import TensorDict, load, memmap
@@ -80,7 +80,7 @@ def memmap_like(
 
     Raises:
         StructureError: if the existing file has another structure.
-        OSError: with the path, also when the disk is full.
+        OSError: names the path, also when the disk is full.
     """
     return _made(data, prefix, archive, existsok, True, return_early and num_threads > 1, True)
 
@@ -213,9 +213,11 @@ def load_memmap(
         mode: "r+": writes reach the file. "r": writes stay in memory. None: "r+" if the file is writable, else "r".
         num_threads: accepted for compatibility.
         allow_pickle: load pickled objects, which can run any code. Use it only for files that you trust.
-        cls: the class of the result. Raises:
+        cls: the class of the result.
+
+    Raises:
         FileFormatError: for a damaged file, another format or a newer version.
-        OSError: with the path.
+        OSError: names the path.
 
     >>> import torch
     >>> from tensorclass import TensorDict, load_memmap
@@ -365,7 +367,7 @@ def from_consolidated(filename: StrPath, cls: Any = None) -> Any:
 
     Raises:
         FileFormatError: for a damaged file.
-        OSError: with the path.
+        OSError: names the path.
 
     >>> import torch
     >>> from tensorclass import TensorDict, from_consolidated

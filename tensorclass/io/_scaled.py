@@ -1,4 +1,4 @@
-"""What a dataset has for many workers; the work lies in `parallel`."""
+"""Methods of datasets that run in many workers; `parallel` implements them."""
 
 from __future__ import annotations
 
@@ -12,41 +12,43 @@ from ._paths import StrPath
 
 @flags
 class Scaled:
-    """Datasets of datasets, made by workers."""
+    """Methods that make a new dataset from a dataset, in workers."""
 
     def map(
         self, fn: Callable[[Any], Any], *, out: StrPath, cls: Any = None, engine: Any = None,
         num_workers: int | None = None, batch_size: int = 1024, rows_per_shard: int | None = None, seed: int = 0,
         errors: str = "raise", resume: bool = False, pbar: bool = False, checksums: bool = False,
     ) -> Any:  # fmt: skip
-        """Write what a function makes of each batch of rows as another dataset.
+        """Apply a function to each batch of rows, and write the results as another dataset.
 
-        Every row of the result is there once, in the order of the source, whatever is killed meanwhile: workers write
-        shards, and this process lists them in order. A call that was ended goes on with `resume=True`; what is
-        committed is not computed again.
+        The result has every row exactly once, in the order of the source, even if workers are killed: workers write
+        shards, and this process lists them in order. `resume=True` continues an interrupted call; committed rows are
+        not computed again.
 
         Args:
-            fn: takes a batch of the class of the rows, and gives one of as many rows; a function, module or pipeline.
+            fn: a function, module or pipeline. It gets a batch of the class of the rows, and returns a batch of the
+                same size.
             out: a folder without a dataset.
-            cls: the tensorclass of the new rows; that of the first result when omitted. Results are checked, not cast.
-            engine: "processes", "threads", "ray", "dask", or an instance; processes when omitted.
-            num_workers: how many; the cores of this machine when omitted. 0 works in this thread.
-            batch_size: rows that the function is called with; the last batch of a shard may be smaller.
-            rows_per_shard: rows of a new shard, which one task makes.
-            seed: random numbers of a batch depend on it and on where the batch begins.
-            errors: "raise", or "skip": rows that the function raises for are left out, and written to `out/failed`
-                with their numbers and errors. Batches that raise are halved to find them.
-            resume: go on with the same map where it was ended, or begin it; do nothing where it is complete.
+            cls: the class of the new rows; by default that of the first result. Results are checked, not cast.
+            engine: "processes" (the default), "threads", "ray", "dask", or an instance of `Engine`.
+            num_workers: the number of workers; by default the cores of this machine. 0 runs in this thread.
+            batch_size: rows of a batch; the last batch of a shard may be smaller.
+            rows_per_shard: rows of a new shard. One task writes one shard.
+            seed: the random numbers of a batch depend on it and on the first row of the batch.
+            errors: "raise", or "skip": rows for which the function raises are left out, and written to `out/failed`
+                with their numbers and errors. A batch that raises is halved until these rows are found.
+            resume: continue the same map where it was interrupted, or begin it; do nothing if it is complete.
             pbar: show the progress.
             checksums: write checksums, for `verify`.
 
         Raises:
-            FileExistsError: when there is a dataset, without `resume=True`.
-            BlockingIOError: when another map or writer has `out` open.
-            ArgumentError: for another number of rows, another class, and to go on with another map.
-            SchemaError: for results that do not fit `cls`.
-            WorkerError: when the workers of a task died time after time; names the rows.
-            Exception: what the function raised, with the rows. Committed rows stay.
+            FileExistsError: if `out` holds a dataset and `resume` is False.
+            BlockingIOError: if another map or writer has `out` open.
+            ArgumentError: for results with another number of rows or another class, and for `resume` of a different
+                map.
+            SchemaError: for results that don't fit `cls`.
+            WorkerError: if the workers of a task died repeatedly; names the rows.
+            Exception: the exception of the function, with the rows added. Committed rows stay.
 
         >>> import torch
         >>> from torch import Tensor
@@ -66,18 +68,18 @@ class Scaled:
         )  # fmt: skip
 
     def filter(self, fn: Callable[[Any], Any], *, out: StrPath, errors: str = "raise", **options: Any) -> Any:
-        """Write the rows for which a function gives True.
+        """Write the rows for which a function returns True.
 
         Args:
-            fn: takes a batch, and gives True or False for each row: bool `[n]`.
+            fn: gets a batch, and returns True or False for each row: bool `[n]`.
             out: a folder without a dataset.
-            errors: as for `map`: "skip" writes the rows that the function raises for to `out/failed`.
+            errors: as for `map`: "skip" writes the rows for which the function raises to `out/failed`.
             options: `engine`, `num_workers`, `batch_size`, `rows_per_shard`, `resume`, `pbar`, `checksums` of `map`.
         """
         return scaling().filter_rows(self, fn, errors, out=out, **options)
 
     def shuffle(self, seed: int = 0, *, out: StrPath, **options: Any) -> Any:
-        """Write the rows in a random order that depends on the seed; the order itself takes no memory.
+        """Write the rows in a random order that depends on the seed. The order itself takes no memory.
 
         Args:
             seed: any whole number.
@@ -97,11 +99,11 @@ class Scaled:
         return scaling().repartition_rows(self, rows_per_shard=rows_per_shard, out=out, **options)
 
     def sort_by(self, field: Any, descending: bool = False, *, out: StrPath, **options: Any) -> Any:
-        """Write the rows in the order of one field; equal ones stay in their order. Only the field is held in memory.
+        """Write the rows sorted by one field, with a stable sort. Only that field is held in memory.
 
         Args:
-            field: a name, path or reference of a field that has one number or object for each row.
-            descending: the largest first.
+            field: the name, path or reference of a field with one number or object for each row.
+            descending: sort from largest to smallest.
             out: a folder without a dataset.
             options: as for `filter`.
         """
@@ -112,23 +114,23 @@ class Scaled:
 
         Args:
             field: as for `sort_by`.
-            out: a folder; the groups have folders in it, by number.
+            out: a folder; each group gets a numbered folder in it.
             options: as for `filter`.
 
         Returns:
-            The sorted values (a tensor, or a list of objects), and a dataset for each.
+            The sorted distinct values (a tensor, or a list of objects), and a dataset for each value.
         """
         return scaling().group_rows_by(self, field, out=out, **options)
 
     def to_ray(self, rows_per_block: int = 4096) -> Any:
-        """The rows as a dataset of Ray Data, whose `map_batches` gives and takes typed batches; see `RayBatches`.
+        """The rows as a dataset of Ray Data. Its `map_batches` works on typed batches; see `RayBatches`.
 
         Args:
-            rows_per_block: rows that are read by one task.
+            rows_per_block: rows that one task reads.
 
         Raises:
-            MissingExtraError: when Ray is not installed.
-            UnsupportedOperationError: for a dataset whose class is not imported.
+            MissingExtraError: if Ray is not installed.
+            UnsupportedOperationError: if the class of the dataset is not imported.
         """
         return scaling().to_ray(self, rows_per_block)
 
@@ -139,35 +141,35 @@ class Scaled:
         """Write the rows of a dataset of Ray Data.
 
         Args:
-            dataset: a `ray.data.Dataset`, or what `to_ray` and its `map_batches` give.
+            dataset: a `ray.data.Dataset`, or a result of `to_ray` or its `map_batches`.
             out: a folder without a dataset.
-            row_cls: the class of the rows; that of a typed one when omitted.
+            row_cls: the class of the rows; by default that of the typed batches.
             rows_per_shard: rows of a shard.
             pbar: show the progress.
 
         Raises:
-            ArgumentError: without a class.
-            SchemaError: for columns that do not fit the class.
+            ArgumentError: if the class is unknown.
+            SchemaError: for columns that don't fit the class.
         """
         return scaling().from_ray(cls, dataset, out, row_cls, rows_per_shard, pbar)
 
     def to_dask(self, rows_per_batch: int = 4096) -> Any:
-        """The rows as a `dask.bag.Bag` of typed batches, which its tasks read.
+        """The rows as a `dask.bag.Bag` of typed batches. The tasks of the bag read them.
 
         Args:
             rows_per_batch: rows of each batch.
 
         Raises:
-            MissingExtraError: when Dask is not installed.
+            MissingExtraError: if Dask is not installed.
         """
         return scaling().to_dask(self, rows_per_batch)
 
     def sample(self, size: Any, seed: int = 0, *, out: StrPath, **options: Any) -> Any:
-        """Write some of the rows, in their order, each at most once.
+        """Write a random sample of the rows without replacement, in their order.
 
         Args:
-            size: how many, or a float for a part of them.
-            seed: which; any whole number.
+            size: the number of rows, or a float for a fraction of them.
+            seed: selects the sample; any whole number.
             out: a folder without a dataset.
             options: as for `filter`.
         """

@@ -1,4 +1,4 @@
-"""The shards of a dataset: each is opened when a row of it is asked for, and some stay open."""
+"""The shards of a dataset: each is opened when one of its rows is read, and some stay open."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from ._remote import Remote, is_url, remote
 from ._unpack import Unpacker, references
 
 MAPPED = 8192
-"""Shards that stay mapped. A map holds no descriptor; its pages are the system's, which allows 65,530 maps."""
+"""The most shards that stay mapped. A map holds no descriptor. Linux allows a process 65,530 maps by default."""
 REMOTE = 256
-"""Remote shards that stay mapped."""
+"""The most remote shards that stay mapped."""
 LOADED = 4
-"""Shards that stay in memory where they are not mapped."""
+"""The most shards that stay in memory if they are not mapped."""
 
 
 class Shard(NamedTuple):
-    """One shard of a dataset: its folder, and what the manifest says about it."""
+    """One shard of a dataset: its folder, and its entry in the manifest."""
 
     folder: str
     entry: ShardEntry
@@ -52,7 +52,7 @@ class How(NamedTuple):
     """How shards are read."""
 
     want: Any
-    """The class that the rows are of, `UNTYPED`, or None for the class that the file names."""
+    """The class of the rows, `UNTYPED`, or None for the class that the file names."""
     picked: bool
     """Whether `want` has only some of the fields."""
     mmap: bool
@@ -60,19 +60,19 @@ class How(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What was learned from the header of a shard: a shard that differs in its id is opened without reading it again.
+    """Facts from the header of a shard. Another shard whose header differs only in its id is opened without parsing it.
 
-    Its rows depend only on the tensors of the columns, and the class looks at no values.
+    Only used if the rows depend on nothing but the tensors of the columns, and the class doesn't validate values.
     """
 
     raw: bytes
     """The whole header."""
     size: int
-    """Of the file."""
+    """The size of the file in bytes."""
     mark: int
-    """Where the id begins."""
+    """The position of the id in the header."""
     places: list[Place]
-    """Of the columns, in the order of the form."""
+    """The places of the columns, in the order of the form."""
     form: Form
 
 
@@ -82,20 +82,20 @@ def open_shard(shard: Shard, how: How) -> Any:
 
 
 def open_parts(shard: Shard, how: How, known: Known | None = None) -> tuple[Any, Parts, Known | None]:
-    """The rows of a shard as one container; no more is mapped or read than is asked for.
+    """The rows of a shard as one container; only the requested fields are mapped or read.
 
     Args:
         shard: the shard.
         how: how it is read.
-        known: what was learned from another one.
+        known: the facts from another shard.
 
     Returns:
-        The container, None where a form gives it; its columns; what can be learned from it.
+        The container, or None if its form can build it; its columns; facts for the next shard, or None.
 
     Raises:
-        FileFormatError: for a shard that is missing, cut off, damaged, or another than the manifest lists.
-        SchemaError: when it does not fit the class.
-        OSError: for a file that can't be read.
+        FileFormatError: for a shard that is missing, truncated, damaged, or doesn't match the manifest.
+        SchemaError: if it doesn't fit the class.
+        OSError: if a file can't be read.
     """
     path, entry = shard.path, shard.entry
     try:
@@ -135,7 +135,7 @@ def open_parts(shard: Shard, how: How, known: Known | None = None) -> tuple[Any,
 
 
 def _plain(node: Node) -> bool:
-    """Whether a container is made of plain tensors and of values that the header has."""
+    """Whether a container consists of plain tensors and of values in the header."""
     return node.members is None and node.params is None and all([
         _plain(part) if isinstance(part, Node) else isinstance(part, (str, NonePart))
         or (isinstance(part, ValuePart) and part.data is None) for part in node.entries.values()
@@ -145,7 +145,7 @@ def _plain(node: Node) -> bool:
 def _learned(
     shard: Shard, raw: bytes, size: int, places: dict[str, Place], named: dict[str, Tensor], parts: Parts
 ) -> Known | None:  # fmt: skip
-    """The facts learned from a shard whose columns are the tensors of its file."""
+    """The facts from a shard, if its columns are the tensors of its file."""
     form, at = parts.form, {tensor.data_ptr(): (places[name], tensor.shape) for name, tensor in named.items()}
     found = [at.get(tensor.data_ptr()) for tensor in parts.tensors if tensor.numel()]
     whole = [one[0] for one, tensor in zip(found, parts.tensors, strict=False) if one and one[1] == tensor.shape]
@@ -156,7 +156,7 @@ def _learned(
 
 
 def _alike(fd: int, size: int, shard: Shard, known: Known) -> list[Tensor] | None:
-    """The columns of a shard whose header is a known one but for the id; None for any other."""
+    """The columns of a shard whose header differs from a known one only in the id; None for any other."""
     mark, key, begin = known.mark, shard.entry.id.encode(), 8 + len(START)
     if size != known.size:
         return None
@@ -165,14 +165,14 @@ def _alike(fd: int, size: int, shard: Shard, known: Known) -> list[Tensor] | Non
     other, end = known.raw, mark + len(key)
     same = raw[:begin] == other[:begin] and raw[behind:mark] == other[behind:mark] and raw[end:] == other[end:]
     if not same or raw[mark:end] != key or not is_sealed(raw[8:], digits.decode("ascii", "replace")):
-        return None  # whatever is wrong with it comes with the long way
+        return None  # the general path finds the fault and raises it
     tensors = mapped(fd, size, shard.path, known.places)
     _expect_random(known.places, tensors, size)
     return tensors
 
 
 def _expect_random(places: Iterable[Place], tensors: Iterable[Tensor], size: int) -> None:
-    """Tell the system that rows of the map are read in any order."""
+    """Tell the system that rows of the map are read in random order."""
     for place, tensor in zip(places, tensors, strict=True):
         start = tensor.data_ptr() - place.begin
         if place.end > place.begin and start % PAGE == 0:  # else it is a copy
@@ -181,7 +181,7 @@ def _expect_random(places: Iterable[Place], tensors: Iterable[Tensor], size: int
 
 
 def _of_rows(node: Node) -> Iterator[str]:
-    """The names of tensors with a row for each element, which may be read row by row."""
+    """The names of tensors with one row per element; they can be read row by row."""
     for part in node.entries.values():
         if isinstance(part, str):
             yield part
@@ -192,7 +192,7 @@ def _of_rows(node: Node) -> Iterator[str]:
 
 
 def check_shard(shard: Shard, how: How) -> list[Exception]:
-    """The faults of a shard, with its checksums where it has them."""
+    """The faults of a shard. Checksums are compared if it has them."""
     try:
         fd, size = open_file(shard.path)
         try:
@@ -208,7 +208,7 @@ def check_shard(shard: Shard, how: How) -> list[Exception]:
 
 
 def _narrow(node: Node, cls: Any) -> Node:
-    """The part of a tree that a class declares, by names of today and former ones."""
+    """The part of a tree that a class declares, under current and former names."""
     schema = schema_of(cls)
     assert schema is not None  # a picked class has one
     kept: dict[str, Any] = {}
@@ -220,7 +220,7 @@ def _narrow(node: Node, cls: Any) -> Node:
 
 
 class Shelf:
-    """The shards that are open, those that were used last.
+    """The open shards: the most recently used ones.
 
     Args:
         shards: all shards.
@@ -231,14 +231,14 @@ class Shelf:
         self.shards = shards
         self.how = how
         self.ends = np.cumsum([shard.rows for shard in shards], dtype=np.int64)
-        """For each shard the number of the row behind its last."""
+        """For each shard, the number of its last row plus one."""
         firsts = self.ends - [shard.rows for shard in shards]
         self._remotes: dict[int, Remote] | None = {} if shards and is_url(shards[0].folder) else None
-        """The remote files of the shards that are open; each holds a descriptor."""
+        """The remote files of the open shards; each holds a descriptor."""
         self._limit = LOADED if not how.mmap else MAPPED if self._remotes is None else REMOTE
         self._table = Table(firsts.astype(np.int64), how.mmap)
         self._used = np.zeros(len(shards), np.int64)
-        """When each shard was used last, as the number of the call."""
+        """The number of the call that used each shard last."""
         self._now = 0
         self._known: Known | None = None
 
@@ -248,7 +248,7 @@ class Shelf:
         return form.over(iter(parts.tensors), [], self.shards[number].rows) if batch is None else batch
 
     def _having(self, numbers: Sequence[int]) -> Table:
-        """The open shards, these among them; those that were not used for long are closed when there are too many."""
+        """A table with these shards open; if there are too many, the least recently used ones are closed."""
         table = self._table
         opened: dict[int, tuple[Any, Parts]] = {}
         new = [number for number in numbers if number not in table.held]
@@ -264,22 +264,22 @@ class Shelf:
             here = np.array([number for number in table.held if number not in numbers], np.int64)
             here = here[np.argsort(self._used[here], kind="stable")]
             over = max(0, len(table.held) + len(opened) - self._limit)
-            # Other threads replace the table too: this call goes on with the one that it made.
+            # Other threads replace the table too, so this call continues with the table that it made.
             self._table = table = table.having(opened, here[:over].tolist())
             if self._remotes is not None:
                 self._remotes = {number: one for number, one in self._remotes.items() if number in table.held}
         return table
 
     def _fetch(self, numbers: IntArray, rows: IntArray) -> None:
-        """Read rows of open shards that are remote."""
+        """Fetch rows of open remote shards."""
         for number in np.unique(numbers).tolist() if self._remotes is not None else ():
             self._remotes[number].need_rows(rows[numbers == number])  # type: ignore[index]  # as above
 
     def gather(self, rows: IntArray) -> Any:
-        """Rows as one container with memory of its own.
+        """Copy rows into one new container.
 
         Args:
-            rows: int64 `[n]`, their numbers; n >= 1.
+            rows: int64 `[n]`, row numbers; n >= 1.
         """
         table = self._table
         numbers = np.searchsorted(self.ends, rows, side="right")
@@ -291,10 +291,10 @@ class Shelf:
                 return self._joined(numbers, rows - table.firsts[numbers])
         self._used[numbers] = self._now
         self._fetch(numbers, rows - table.firsts[numbers])
-        return table.form.take(Rows(table, numbers, rows))  # type: ignore[union-attr]  # shards that are ready have it
+        return table.form.take(Rows(table, numbers, rows))  # type: ignore[union-attr]  # ready shards have one
 
     def _joined(self, numbers: IntArray, rows: IntArray) -> Any:
-        """Rows of shards that are not alike, or too many to be open at once: one shard after the other."""
+        """Rows of shards of different forms, or of more shards than may be open at once: one shard after the other."""
         order = np.argsort(numbers, kind="stable")
         cuts = np.flatnonzero(np.diff(numbers[order])) + 1
         parts = []
@@ -302,5 +302,5 @@ class Shelf:
             shard = self[int(numbers[at[0]])]
             self._fetch(numbers[at], rows[at])
             parts.append(shard[torch.from_numpy(rows[at])].clone())
-        whole = parts[0] if len(parts) == 1 else cat(parts)  # names the field that differs
+        whole = parts[0] if len(parts) == 1 else cat(parts)  # raises an error that names the field
         return whole[torch.from_numpy(np.argsort(order))] if len(parts) > 1 else whole

@@ -1,4 +1,4 @@
-"""Entries to containers: what `_pack` took apart, from tensors that were read or mapped. The tree is not trusted."""
+"""Stored entries to containers: the inverse of `_pack`, over read or mapped tensors. The tree is not trusted."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from ._format import ClassPart, Meta, NestedPart, Node, NonePart, ObjectsPart, R
 from ._values import decode
 
 UNTYPED: Any = object()
-"""In the place of a class: give an untyped container."""
+"""Instead of a class: build an untyped container."""
 
 
 def references(part: Any) -> Iterator[tuple[str, str | None]]:
-    """The names of the stored tensors that an entry is made of, each with its true dtype where that is said."""
+    """The names of the stored tensors of an entry, each with its true dtype if the entry states one."""
     if isinstance(part, str):
         yield part, None
     elif isinstance(part, Node):
@@ -65,7 +65,7 @@ def find(root: Node, key: Path, path: str) -> Any:
     """The part of a tree under a key; members of a lazy stack have their position as a key.
 
     Raises:
-        MissingKeyError: when there is none.
+        MissingKeyError: if there is none.
     """
     here: Any = root
     for depth, name in enumerate(key):
@@ -87,8 +87,8 @@ class Unpacker:
         tensors: the tensors by stored name.
         path: for messages.
         allow_pickle: load pickled objects, which may run any code.
-        lenient: where a class is not as it was when the file was written, give an untyped container.
-        infer: let a class find its batch size, as the file says none.
+        lenient: if a class has changed since the file was written, build an untyped container.
+        infer: let a class find its batch size, for files without one.
     """
 
     def __init__(
@@ -104,17 +104,17 @@ class Unpacker:
         self._made: dict[str, Tensor] = {}
 
     def wrong(self, key: Path, what: str) -> FileFormatError:
-        """The error about one entry."""
+        """The error for one entry."""
         return FileFormatError(what, self.path, None, join_path(key) or "(root)")
 
     def build(self, part: Any, key: Path = (), want: Any = None, outer: torch.Size | None = None) -> Any:
-        """What a part of the tree stands for.
+        """Build the value of a part of the tree.
 
         Args:
             part: the part.
             key: where it is.
-            want: the class that it has to be an instance of, when it is a container.
-            outer: the batch size of the container that holds it; None where the holder is not read.
+            want: the class that a container must be an instance of.
+            outer: the batch size of its parent; None if the parent is not read.
         """
         if isinstance(part, Node):
             return self._node(part, key, want, outer or torch.Size([]))
@@ -151,7 +151,7 @@ class Unpacker:
         return self.meta.classes[node.cls]
 
     def _class(self, part: ClassPart | None, want: Any) -> Any:
-        """The class of a container: the one that is wanted, or a child of it that the file names."""
+        """The class of a container: the requested one, or a subclass of it that the file names."""
         if want is UNTYPED:
             return None
         found = None if part is None else find_class(part)
@@ -212,7 +212,7 @@ class Unpacker:
     # ---- entries -------------------------------------------------------------------------------------------------
 
     def _entry(self, part: Any, key: Path, size: torch.Size | None, spec: FieldSpec | None) -> Any:
-        """An entry that is not a container; `size` is the batch size around it, when that is read."""
+        """Build an entry that is not a container. `size` is the batch size of its parent, if the parent is read."""
         if isinstance(part, (str, TensorPart)):
             return self._tensor(part, key, size)
         if isinstance(part, RaggedPart):
@@ -342,7 +342,7 @@ class Unpacker:
             if coding == "json":
                 return decode(value)
             if spec is None or spec.kind not in ("value", "per_element"):
-                return value  # its class is not there: as JSON has it
+                return value  # its class is not imported: the plain JSON value
             return spec.adapter.validate_json(json.dumps(value))
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]

@@ -1,4 +1,4 @@
-"""Python objects as JSON and back, exactly: what JSON has no form for is an object whose one key begins with `$`."""
+"""Python objects as JSON and back, exactly. A type that JSON lacks is an object whose only key begins with `$`."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _PLAIN = (str, bool, type(None))
 
 
 class Unstorable(Exception):
-    """A Python object that has no exact form in a file; the text says which."""
+    """Raised for a Python object that has no exact form in a file; the message says which."""
 
 
 def dumps(value: Any) -> str:
     """A Python object as JSON text.
 
     Raises:
-        Unstorable: for an object of any other type than those that come back as they are.
+        Unstorable: for an object of a type that JSON can't restore exactly.
     """
     return to_text(encode(value))
 
 
 def to_text(value: Any) -> str:
-    """What JSON has a form for as text; equal values give equal texts."""
+    """JSON types as text; equal values give equal texts."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
@@ -128,10 +128,10 @@ def _exactly(read: Callable[[str], Any], text: str, value: Any) -> str:
 
 
 def decode(value: Any) -> Any:
-    """The Python object that JSON types stand for.
+    """The Python object that JSON types encode.
 
     Raises:
-        ValueError: for an unknown or wrong form.
+        ValueError: for an unknown or malformed encoding.
     """
     kind = type(value)
     if kind is list:

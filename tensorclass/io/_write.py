@@ -1,4 +1,4 @@
-"""One file from tensors, in one pass and without a copy of the payload."""
+"""Writes tensors to one file, in one pass and without copying the payload."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._memory import buffer_at, buffer_of
 from ._pack import Item, Packed
 
 _HELD = 1 << 20
-"""Bytes of copies (of tensors with strides, or on another device) that are held before they are written."""
+"""The most bytes of copies (of strided tensors, or from another device) that are held before they are written."""
 
 
 def write(
@@ -29,19 +29,19 @@ def write(
 
     Args:
         path: the file.
-        packed: what `pack` gave.
-        checksums: with a checksum for each tensor.
-        sweep: remove temporary files that dead processes have left.
+        packed: a result of `pack`.
+        checksums: write a checksum for each tensor.
+        sweep: remove temporary files of dead processes.
         through: map write-through; otherwise writes stay in memory.
-        zeros: names of tensors whose values are not written; their space is reserved.
-        settle: what puts the file where it belongs.
-        fill: gets the tensors, mapped write-through, before the file is put where it belongs.
+        zeros: names of tensors whose values are not written; their space is allocated.
+        settle: moves the file to its final name.
+        fill: gets the tensors, mapped write-through, before the file is renamed.
 
     Returns:
         The tensors of `packed.items`, mapped from the new file.
 
     Raises:
-        OSError: with the path; the old file is untouched.
+        OSError: names the path; the old file is untouched.
     """
     with replacing(path, sweep, settle) as target:
         order = _reserve_in(target, packed, zeros) if zeros else write_to(target, packed, checksums)
@@ -57,7 +57,7 @@ def write(
 
 
 def write_to(target: Target, packed: Packed, checksums: bool) -> list[Item]:
-    """Write header and payload to a file that is open; gives the tensors in the order of the payload."""
+    """Write header and payload to an open file; returns the tensors in the order of the payload."""
     items = _ordered(packed)
     names = [item.name for item in items] if checksums else None
     header = _header(packed, items, names)
@@ -72,12 +72,12 @@ def _ordered(packed: Packed) -> list[Item]:
 
 
 def header_of(packed: Packed) -> bytes:
-    """The header of the file that a packed container makes without checksums: equal structure, equal bytes."""
+    """The header of a packed container without checksums: equal structures give equal bytes."""
     return _header(packed, _ordered(packed), None)
 
 
 def _reserve_in(target: Target, packed: Packed, zeros: Collection[str]) -> list[Item]:
-    """Write the header and the tensors that are not left zero; gives the tensors in the order of the payload."""
+    """Write the header, and the tensors that are not in `zeros`; returns the tensors in the order of the payload."""
     header, items = header_of(packed), _ordered(packed)
     begin = len(header)
     target.size = begin + sum([item.size for item in items])
@@ -97,7 +97,7 @@ def _header(packed: Packed, items: Sequence[Item], crc: list[str] | dict[str, st
 
 
 def _payload(target: Target, header: bytes, items: Sequence[Item], checksums: bool) -> dict[str, str]:
-    """Write the tensors behind the header; gives their checksums."""
+    """Write the tensors after the header; returns their checksums."""
     found: dict[str, str] = {}
     waiting: list[Any] = [header]
     alive: list[Tensor] = []
@@ -122,10 +122,10 @@ def _payload(target: Target, header: bytes, items: Sequence[Item], checksums: bo
 
 
 def ready(tensor: Tensor, name: str) -> Tensor:
-    """A tensor as its bytes are stored: on the CPU, contiguous, with conjugation and sign worked out.
+    """A tensor in its stored form: on the CPU, contiguous, with conjugation and negation resolved.
 
     Raises:
-        UnsupportedOperationError: for a tensor without memory, as those inside of function transforms are.
+        UnsupportedOperationError: for a tensor without memory, such as one inside a function transform.
     """
     try:
         if not tensor.is_cpu:

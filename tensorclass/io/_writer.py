@@ -1,4 +1,4 @@
-"""Writing a dataset: rows become shards, and a shard that the manifest lists stays whatever happens afterwards."""
+"""Writes a dataset: rows are collected into shards. A shard that the manifest lists survives any later crash."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from ._write import write_to
 
 T = TypeVar("T")
 _SHARD_BYTES = 64 << 20
-"""About how large a shard becomes when nobody says how many rows it has."""
+"""The approximate size of a shard if the number of rows is not given."""
 _SINGLES = 1024
-"""Small batches that are joined at once."""
+"""The number of small batches that are joined at a time."""
 LOCK = ".lock"
 _UNFINISHED = re.compile(rf"\.{SHARD.pattern}\.\d+-\d+\.tmp")
-"""The name of a shard while it is written."""
+"""The temporary name of a shard while it is written."""
 
 
 @flags
 class DatasetWriter(Generic[T]):
-    """Appends rows to a dataset; `TensorClassDataset.create` gives one.
+    """Appends rows to a dataset; `TensorClassDataset.create` returns one.
 
-    Rows are committed by whole shards: when one is full, on `commit()`, and at the end of the `with` block. A full
-    shard is brought to the disk by a thread while the next one fills; an error of it comes with the next call. A block
-    that ends by an exception keeps the shards that are full. A row that is not committed is held in memory: the
-    rows of one shard at most, and the batch that was given last.
+    Rows are committed in whole shards: when a shard is full, on `commit()`, and at the end of the `with` block. A
+    thread flushes a full shard to disk while the next one fills; if that fails, the next call raises the error. If the
+    block ends with an exception, full shards are kept. Uncommitted rows are in memory: at most the rows of one shard
+    and the last batch.
 
     >>> import torch
     >>> from torch import Tensor
@@ -85,7 +85,7 @@ class DatasetWriter(Generic[T]):
             self._sweep()
             self._bar = progress(pbar, None, f"writing {os.path.basename(self.path)}")
             self._count = self._bar.__enter__()
-        except BaseException:  # whatever it is, others may write
+        except BaseException:  # also on an interrupt, so that others may write
             self._release()
             raise
 
@@ -117,7 +117,7 @@ class DatasetWriter(Generic[T]):
         return found
 
     def _updating(self) -> FileLock:
-        """Held while the manifest is read and replaced."""
+        """The lock that is held while the manifest is read and replaced."""
         return FileLock(os.path.join(self.path, f"{LOCK}-manifest-update"), wait=True)
 
     def _start(self, resume: bool) -> Manifest:
@@ -142,31 +142,31 @@ class DatasetWriter(Generic[T]):
         return found
 
     def _own(self, manifest: Manifest) -> list[ShardEntry]:
-        """The shards that are this writer's; a single writer goes on with all of them."""
+        """The shards of this writer; a writer without an id continues all of them."""
         mine = self._writer_id
         return [shard for shard in manifest.shards if mine is None or shard.writer == mine]
 
     def _sweep(self) -> None:
-        """Remove what writers of this id have left and not committed."""
+        """Remove uncommitted shards of writers with this id."""
         sweep(self.path, self._manifest, self._writer_id)
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
     @property
     def rows(self) -> int:
-        """How many rows were given so far, those of earlier runs included: where to go on.
+        """The number of rows appended so far, including earlier runs: the position at which to continue.
 
-        With a `writer_id` only those of this writer count.
+        With a `writer_id`, only rows of this writer count.
 
         >>> writer.rows
         3
         """
-        behind = self._behind  # once it is listed, it is in the manifest, and here no more
+        behind = self._behind  # its rows are not in `self._manifest` until `_settle`
         return self._listed() + (behind[1].rows if behind is not None else 0) + self._pending
 
     @property
     def committed(self) -> int:
-        """How many of these rows are on disk, and stay there; waits for the shard that is on its way.
+        """The number of these rows that are committed to disk. Waits for a shard that is being written.
 
         >>> with TensorClassDataset.create("rows", Row, resume=True) as writer:
         ...     writer.append(Row(number=torch.arange(2)))
@@ -182,7 +182,7 @@ class DatasetWriter(Generic[T]):
         return sum([shard.rows for shard in self._own(self._manifest)])
 
     def append(self, batch: T) -> None:
-        """Add one element, or a batch of them.
+        """Append one row, or a batch of rows.
 
         Args:
             batch: an instance of the class, of batch size `[]` or `[n]`. Its values are copied.
@@ -190,10 +190,10 @@ class DatasetWriter(Generic[T]):
         Raises:
             TypeError: for an instance of another class.
             SchemaError: for values that no longer fit the class.
-            StructureError: for a batch that can't be joined with the rows before: another event shape, another shared
-                value; names the field. Nothing was added.
-            OSError: with the path, of this shard or the one before; the writer takes no more. `create(...,
-                resume=True)` goes on behind what is committed.
+            StructureError: for a batch that can't be joined with the rows before, because an event shape or a shared
+                value differs; names the field. Nothing is added.
+            OSError: names the path of this shard or the one before. The writer then refuses more rows; `create(...,
+                resume=True)` continues after the committed rows.
 
         >>> with TensorClassDataset.create("rows", Row, resume=True) as writer:
         ...     writer.append(Row(number=torch.arange(2)))
@@ -221,7 +221,7 @@ class DatasetWriter(Generic[T]):
         return given.detach()
 
     def _join_check(self, given: Any) -> None:
-        """Refuse rows that could not be joined with those before."""
+        """Refuse rows that can't be joined with the rows before."""
         if self._head is None:
             self._learn(given)
             return
@@ -233,7 +233,7 @@ class DatasetWriter(Generic[T]):
             raise StructureError(f"the batch does not go with the rows before: {error}") from error
 
     def _learn(self, batch: Any) -> None:
-        """Remember the first row, and how many rows make a shard."""
+        """Store the first row, and find the number of rows of a shard."""
         self._head, self._plain = batch[:1].clone(), _signature(batch)
         if self._capacity is None:
             size = sum([leaf.nbytes for leaf in batch._leaves(STORAGE)]) // len(batch)
@@ -259,16 +259,16 @@ class DatasetWriter(Generic[T]):
             self._singles = []
 
     def _flush(self, more: list[Any]) -> None:
-        """Write what is held, and more, as a shard; it is brought to the disk and listed while rows go on coming."""
+        """Write the held rows, and more, as a shard. A thread flushes and lists it, while more rows are appended."""
         parts = [*self._blocks, *self._singles, *more]
         target, entry = self._write(parts)
         future: Future[Manifest] = Future()
-        # A thread of its own: those of a pool would be missing in a process that was forked.
+        # A new thread for each shard: the threads of a pool would be missing in a forked process.
         thread = threading.Thread(target=self._bring, args=(future, target, entry), name=f"writing {entry.file}")
         try:
             self._settle()
             thread.start()
-        except BaseException:  # whatever it is, the file that nobody lists is removed
+        except BaseException:  # also on an interrupt: a file that isn't listed is removed
             target.end()
             raise
         self._behind = future, entry
@@ -277,11 +277,11 @@ class DatasetWriter(Generic[T]):
     def _bring(self, future: Future[Manifest], target: Target, entry: ShardEntry) -> None:
         try:
             future.set_result(self._list(target, entry))
-        except BaseException as error:  # whatever it is, the writer raises it
+        except BaseException as error:  # the writer raises it in the next call
             future.set_exception(error)
 
     def _list(self, target: Target, entry: ShardEntry) -> Manifest:
-        """Bring a shard to the disk, then the manifest that names it."""
+        """Flush a shard to disk, then the manifest that lists it."""
         _finish(target)
         with self._updating():
             now = read_manifest(self.path) if self._writer_id is not None else self._manifest
@@ -290,13 +290,13 @@ class DatasetWriter(Generic[T]):
         return following
 
     def _settle(self) -> None:
-        """Wait until the shard that was written last is listed."""
+        """Wait until the last shard is listed."""
         if self._behind is None:
             return
         future = self._behind[0]
         mine = os.getpid() == self._owner  # a forked child has no such thread
         if mine:
-            wait([future])  # an interrupt leaves it there: nobody else may write before the thread has listed its shard
+            wait([future])  # if interrupted, `_behind` stays set: nobody may write before the shard is listed
         self._behind = None
         if mine:
             self._manifest = future.result()
@@ -306,7 +306,7 @@ class DatasetWriter(Generic[T]):
         return start_shard(self.path, number, self._packed(parts), rows, self._checksums, self._writer_id)
 
     def _packed(self, parts: list[Any]) -> Packed:
-        """Batches as one; plain tensors are not joined in memory but written one after the other."""
+        """Pack batches as one. Plain tensors are not joined in memory, but written one after the other."""
         if len(parts) == 1 or self._plain is None or not all([_signature(part) == self._plain for part in parts]):
             return pack(parts[0] if len(parts) == 1 else cat(parts))
         like = self._head.expand(sum(map(len, parts)))
@@ -316,10 +316,10 @@ class DatasetWriter(Generic[T]):
         return packed._replace(items=[item._replace(pieces=pieces[id(item.tensor)]) for item in packed.items])
 
     def commit(self) -> None:
-        """Write the rows that are held as a shard of their own, although it is not full.
+        """Write the held rows as a shard, even if it is not full.
 
         Raises:
-            OSError: with the path; as for `append`.
+            OSError: names the path; as for `append`.
 
         >>> with TensorClassDataset.create("rows", Row, resume=True) as writer:
         ...     writer.append(Row(number=torch.arange(2)))
@@ -334,7 +334,7 @@ class DatasetWriter(Generic[T]):
             self._settle()
 
     def close(self) -> None:
-        """Commit, and let others write; a second call does nothing.
+        """Commit, and release the dataset for other writers; a second call does nothing.
 
         >>> writer = TensorClassDataset.create("rows", Row, resume=True)
         >>> writer.append(Row(number=torch.arange(2)))
@@ -350,7 +350,7 @@ class DatasetWriter(Generic[T]):
 
     def _release(self) -> None:
         try:
-            with suppress(Exception), _Guard(self):  # another error is on its way, which led here
+            with suppress(Exception), _Guard(self):  # the error that led here is raised instead
                 self._settle()
         finally:
             if hasattr(self, "_bar"):
@@ -386,21 +386,21 @@ class DatasetWriter(Generic[T]):
 def start_shard(
     folder: str, number: int, packed: Packed, rows: int, checksums: bool = False, writer: str | None = None
 ) -> tuple[Target, ShardEntry]:  # fmt: skip
-    """Write rows as a shard under a temporary name; whoever asked commits the file, and ends it."""
+    """Write rows as a shard under a temporary name; the caller commits and ends the returned file."""
     key = token_hex(8)
     name = f"{'' if writer is None else f'{writer}-'}{number:06d}-{key}.safetensors"
     target = Target(os.path.join(folder, name), sweep=False)
     try:
         target.start()
         write_to(target, packed._replace(shard=key), checksums)
-    except BaseException:  # whatever it is, the file is removed
+    except BaseException:  # also on an interrupt, the file is removed
         target.end()
         raise
     return target, ShardEntry(file=name, rows=rows, bytes=target.size, id=key, writer=writer)
 
 
 def write_shard(folder: str, number: int, packed: Packed, rows: int, checksums: bool = False) -> ShardEntry:
-    """Write rows as a shard, which is not part of the dataset until a manifest lists it."""
+    """Write rows as a shard. It is not part of the dataset until a manifest lists it."""
     target, entry = start_shard(folder, number, packed, rows, checksums)
     _finish(target)
     return entry
@@ -414,18 +414,18 @@ def _finish(target: Target) -> None:
 
 
 def sweep(folder: str, manifest: Manifest | None, writer: str | None = None) -> None:
-    """Remove shards that the manifest does not list; those of one writer where it has an id."""
+    """Remove shards that the manifest does not list; with an id, only those of that writer."""
     known = {shard.file for shard in manifest.shards} if manifest is not None else set[str]()
     for name in os.listdir(folder):
         found = SHARD.fullmatch(name) or _UNFINISHED.fullmatch(name)
         mine = found is not None and (writer is None or found["writer"] == writer)
         if mine and name not in known:
-            with suppress(FileNotFoundError):  # whoever wrote it has just removed it
+            with suppress(FileNotFoundError):  # its writer has just removed it
                 os.unlink(os.path.join(folder, name))
 
 
 class _Guard:
-    """After an error inside of the block nobody knows what is on disk: the writer takes no more."""
+    """After an error in this block, the state on disk is unknown, so the writer refuses more rows."""
 
     def __init__(self, writer: DatasetWriter[Any]) -> None:
         self._writer = writer
@@ -439,10 +439,10 @@ class _Guard:
 
 
 def _tensors(batch: Any) -> list[Tensor]:
-    """All entries, where these are plain tensors; none otherwise."""
+    """All entries if they are plain tensors; else an empty list."""
     return tensors_alone(batch) or []
 
 
 def _signature(batch: Any) -> Any:
-    """Dtype and event shape of each tensor, where all entries are plain tensors; None otherwise."""
+    """Dtype and event shape of each tensor, if all entries are plain tensors; else None."""
     return [(leaf.dtype, leaf.shape[1:]) for leaf in _tensors(batch)] or None

@@ -1,14 +1,15 @@
-"""Many workers and many ranks.
+"""Work in many processes: maps over workers, and transfers between ranks.
 
-- `_engines`, `_processes`, `_clusters`, `_choose`: what runs tasks: threads, processes, Ray, Dask, or an instance.
-- `_seeds`: random numbers of a task. `_wire`: objects on their way to another process.
+- `_engines`, `_processes`, `_clusters`, `_choose`: engines that run tasks: threads, processes, Ray, Dask, or an
+  instance.
+- `_seeds`: random numbers of a task. `_wire`: objects as bytes for another process.
 - `_chunks`: `map` and `map_iter` of containers.
-- `_datasets`: from dataset to dataset; `_rows`, what a worker does for a part of it; `_order`, which rows a part has;
-  `_commit`, how parts become a dataset.
-- `_transfer`, `_collectives`: containers between ranks; `_structure`, what they compare; `_blocks`, `_links`, how
-  bytes move.
+- `_datasets`: from dataset to dataset; `_rows`, the work for one part; `_order`, the rows of a part; `_commit`, how
+  parts become a dataset.
+- `_transfer`, `_collectives`: containers between ranks; `_structure`, what ranks compare first; `_blocks`, `_links`,
+  how bytes move.
 - `_frames`: datasets of Ray Data, bags of Dask.
-- `_share`: shared memory. `_methods`: what methods of containers and datasets call.
+- `_share`: shared memory. `_methods`: the functions behind methods of containers and datasets.
 """
 
 from ._clusters import DaskEngine as DaskEngine

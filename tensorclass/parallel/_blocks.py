@@ -1,4 +1,4 @@
-"""Leaves as one block of bytes, those of one dtype beside each other, and back."""
+"""Leaves as one block of bytes, grouped by dtype, and back."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Run(NamedTuple):
 
     @property
     def numel(self) -> int:
-        """Their elements."""
+        """The number of their elements."""
         return sum(self.sizes)
 
     @property
     def room(self) -> int:
-        """Their bytes, rounded up."""
+        """The number of their bytes, rounded up."""
         return -(-self.numel * self.dtype.itemsize // _ALIGN) * _ALIGN
 
 
@@ -49,7 +49,7 @@ def joined(leaves: Sequence[Tensor], run: Run, device: torch.device) -> Tensor:
 
 
 def parted(block: Tensor, leaves: Sequence[Tensor], runs: Sequence[Run]) -> list[Tensor]:
-    """Room for the values of leaves, as views of a block."""
+    """Views of a block with the dtypes and shapes of leaves."""
     found: list[Tensor] = [block] * len(leaves)
     begin = 0
     for run in runs:
@@ -61,10 +61,10 @@ def parted(block: Tensor, leaves: Sequence[Tensor], runs: Sequence[Run]) -> list
 
 
 def check_writable(leaves: Sequence[Tensor], names: Sequence[str]) -> None:
-    """Refuse leaves that torch can't write in place, before anything is received.
+    """Refuse leaves that torch can't write in place, before data is received.
 
     Raises:
-        UnsupportedOperationError: with the name.
+        UnsupportedOperationError: names the leaf.
     """
     if all(map(Tensor.is_contiguous, leaves)) and not any(map(Tensor.is_inference, leaves)):
         return

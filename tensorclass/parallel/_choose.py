@@ -1,4 +1,4 @@
-"""Which engine a map runs on: a name, an instance, a pool, or options that speak of processes."""
+"""Chooses the engine of a map from a name, an instance, a pool, or options that only processes have."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def choose(engine: Any, workers: Any, pool: Any = None, **of_processes: Any) -> 
     Args:
         engine: a name, an instance, or None for processes.
         workers: `num_workers`; 0 runs the tasks in this thread.
-        pool: a pool of processes that is running.
-        of_processes: what only the engine of processes takes: `mp_start_method`, `worker_threads`,
-            `max_tasks_per_child`, each None where it was not given.
+        pool: a running pool of processes.
+        of_processes: the options of the process engine: `mp_start_method`, `worker_threads`, `max_tasks_per_child`;
+            None if not given.
 
     Raises:
-        ArgumentError: for something that is not an engine, and for options of another one.
+        ArgumentError: for something that is not an engine, and for options of another engine.
     """
     at_least(0, num_workers=workers)
     count: int | None = workers
@@ -33,7 +33,7 @@ def choose(engine: Any, workers: Any, pool: Any = None, **of_processes: Any) -> 
             raise ArgumentError("map takes a pool or an engine, got both")
         return PoolEngine(pool), None
     given = {name: value for name, value in of_processes.items() if value is not None}
-    if given.get("worker_threads") == 1:  # what is done anyway
+    if given.get("worker_threads") == 1:  # the default anyway
         del given["worker_threads"]
     if given and engine not in (None, "processes"):
         raise ArgumentError(
@@ -57,5 +57,5 @@ def choose(engine: Any, workers: Any, pool: Any = None, **of_processes: Any) -> 
 
 
 def runs_alone(engine: Engine) -> bool:
-    """Whether each of its tasks has a process for itself, so that global generators are its own."""
+    """Whether each task runs alone in a process, so that it may seed the global generators."""
     return isinstance(engine, (ProcessEngine, PoolEngine, RayEngine))

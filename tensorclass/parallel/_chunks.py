@@ -22,17 +22,17 @@ from ._share import is_shared
 
 
 class ChunkJob:
-    """Calls a function on one chunk after the other.
+    """Calls a function on a chunk.
 
     Args:
         fn: takes a chunk.
         source: the container.
-        dim: along which it is cut.
-        cuts: where each chunk begins and ends; only begin for single elements.
-        seed: all seeds of chunks come from it; None leaves generators unchanged.
-        alone: whether each task has a process for itself.
-        order: which elements the chunks are made of, where they are shuffled.
-        out: what results are written to by the workers.
+        dim: the dim that is cut.
+        cuts: where each chunk begins and ends.
+        seed: the seeds of all chunks derive from it; None leaves generators unchanged.
+        alone: whether each task runs alone in a process.
+        order: the order of the elements, if they are shuffled.
+        out: a container that workers write their results to.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ChunkJob:
         self.out = out
 
     def about(self, task: int) -> str:
-        """The chunk in words."""
+        """A description of the chunk, for messages."""
         return f"in elements {self.cuts.begin(task)} to {self.cuts.end(task) - 1} along dim {self.dim}"
 
     def part(self, of: Any, task: int) -> Any:
@@ -62,13 +62,13 @@ class ChunkJob:
         return of[index]
 
     def __call__(self, task: int) -> Any:
-        """What the function gives for a chunk."""
+        """The result of the function for a chunk."""
         seed = None if self.seed is None else seed_of(self.seed, task)
         out = None if self.out is None else self.part(self.out, task)
         return _called(self.fn, self.part(self.source, task), seed, self.alone_there, self.about(task), out)
 
     def alone(self, task: int) -> Any:
-        """One chunk, as a pool takes it."""
+        """A job for one chunk, for a pool."""
         return _OneChunk(self.fn, self.part(self.source, task), self.about(task))
 
 
@@ -92,7 +92,7 @@ def _called(fn: Callable[[Any], Any], chunk: Any, seed: int | None, alone: bool,
             return found
         _write(out, found, about)
         return True
-    except Exception as error:  # every one is raised again where the map was called
+    except Exception as error:  # raised again in the process that called the map
         return Failed(placed(error, about))
 
 
@@ -107,7 +107,7 @@ def _write(out: Any, result: Any, about: str) -> None:
 
 
 class Cuts(NamedTuple):
-    """How a dim of some size is cut."""
+    """The cuts of a dim."""
 
     size: int
     step: int
@@ -123,18 +123,18 @@ class Cuts(NamedTuple):
 
     @property
     def number(self) -> int:
-        """How many there are."""
+        """The number of chunks."""
         return -(-self.size // self.step)
 
 
 def cut_up(
     batch: Any, dim: Any, chunksize: int | None, num_chunks: int | None, workers: int | None
 ) -> tuple[int, Cuts]:
-    """The dim from 0, and the chunks.
+    """The dim, counted from 0, and the cuts.
 
     Raises:
         BatchDimError: for something that is not a batch dim.
-        ArgumentError: for numbers that make no chunks.
+        ArgumentError: for numbers that define no chunks.
     """
     count(dim=dim)
     ndim = batch.ndim
@@ -157,7 +157,7 @@ class _Plan(NamedTuple):
     pbar: bool
 
     def results(self) -> Iterator[Any]:
-        """What the function gave, chunk by chunk, in their order."""
+        """The results, in the order of the chunks."""
         total = self.job.cuts.number
         with progress(self.pbar, total, "map", "chunks") as step:
             for _, found in ordered(self.engine, self.job, range(total), self.workers):
@@ -193,7 +193,7 @@ def map_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, out: Any, pba
     if out.batch_size[job.dim : job.dim + 1] != (job.cuts.size,):
         raise BatchSizeError(f"map: out has batch size {list(out.batch_size)}, dim {job.dim} has {job.cuts.size}")
     if isinstance(plan.engine, ProcessEngine) and (is_shared(out) or is_memmap(out)):
-        job.out = out  # workers write to the memory that is everybody's
+        job.out = out  # workers write to shared memory
     for task, found in enumerate(plan.results()):
         if found is not None and job.out is None:
             _write(job.part(out, task), found, job.about(task))
@@ -201,12 +201,12 @@ def map_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, out: Any, pba
 
 
 def iterate_chunks(batch: Any, fn: Any, dim: int, num_workers: Any, *, shuffle: bool, pbar: bool, **how: Any) -> Any:
-    """See `TensorDictBase.map_iter`; arguments are looked at before the first result is asked for."""
+    """See `TensorDictBase.map_iter`; arguments are checked before the first result is requested."""
     return _planned(batch, fn, dim, num_workers, pbar=pbar, shuffle=shuffle, **how).results()
 
 
 def _joined(results: list[Any], job: ChunkJob) -> Any:
-    """Results along the dim that was cut."""
+    """The results, joined along the cut dim."""
     given = [found for found in results if found is not None]
     if not given:
         return None

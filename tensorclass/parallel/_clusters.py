@@ -1,4 +1,4 @@
-"""Ray and Dask, on this machine or on many: they place tasks, and run those of dead workers again."""
+"""Ray and Dask, on one machine or on many. They place tasks, and rerun the tasks of dead workers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ._engines import Failed, Job, cores
 from ._wire import Parcel, take_apart
 
 _JOBS: dict[Any, Job] = {}
-"""The job that this worker of Ray or Dask does; another one takes its place."""
+"""The current job of this Ray or Dask worker; the next job replaces it."""
 Sent = tuple[bytes, list[Any], Any]
 _PATIENCE, _LOOK = 60.0, 5.0
-"""Seconds for which Dask may be without workers, and between two looks at them."""
+"""Seconds that Dask may be without workers, and seconds between two checks."""
 
 
 def _sent(value: Any, cloud: bool = False) -> Sent:
-    """An object as Ray and Dask move it: what they have shared memory for is an array."""
+    """An object in the form that Ray and Dask move: tensors as one numpy array, for which they use shared memory."""
     parcel = take_apart(value, _cloud_pickler() if cloud else pickle.Pickler)
     return parcel.pickled, parcel.shapes, parcel.block().numpy() if parcel.shapes else None
 
@@ -41,10 +41,10 @@ def _arrived(sent: Sent) -> Any:
 
 
 def _cloud_pickler() -> type[pickle.Pickler]:
-    """Functions that are written in a notebook or inside of others go by value; tensorclasses are imported."""
+    """A pickler that sends functions of notebooks and nested functions by value; typed classes are imported."""
     base: Any = optional("cloudpickle", "Sending a function to a cluster", "dask").Pickler
 
-    class Sending(base):  # type: ignore[misc]  # of a package that may be missing
+    class Sending(base):  # type: ignore[misc]  # of an optional package
         def reducer_override(self, obj: Any) -> Any:
             imported = isinstance(obj, type) and schema_of(obj) is not None and obj.__module__ != "__main__"
             return NotImplemented if imported else super().reducer_override(obj)
@@ -53,7 +53,7 @@ def _cloud_pickler() -> type[pickle.Pickler]:
 
 
 def sendable(classes: Any) -> None:
-    """Refuse classes that workers can't import, before Ray says so in a page of text."""
+    """Refuse classes that workers can't import, with a shorter message than that of Ray."""
     take_apart(classes, _cloud_pickler())
 
 
@@ -65,7 +65,7 @@ def _replied(job: Job, task: Any) -> Sent:
 
 
 def _in_ray(key: str, box: list[Any], task: Any) -> Sent:
-    """A task, in a worker of Ray, which fetches the job once."""
+    """Run a task in a Ray worker, which fetches the job once."""
     if key not in _JOBS:
         import_ray = optional("ray", 'engine="ray"', "ray")
         job = _arrived(import_ray.get(box[0]))
@@ -75,12 +75,12 @@ def _in_ray(key: str, box: list[Any], task: Any) -> Sent:
 
 
 def _held(sent: Sent) -> Sent:
-    """What the workers of Dask get the job from."""
+    """The task from which Dask workers get the job."""
     return sent
 
 
 def _in_dask(key: str, sent: Sent, task: Any) -> Sent:
-    """A task, in a worker of Dask, which makes the job of its bytes once."""
+    """Run a task in a Dask worker, which unpickles the job once."""
     if key not in _JOBS:
         _JOBS.clear()
         _JOBS[key] = _arrived(sent)
@@ -88,7 +88,7 @@ def _in_dask(key: str, sent: Sent, task: Any) -> Sent:
 
 
 def _reachable(address: str, seconds: float, what: str) -> None:
-    """Refuse an address at which nobody answers."""
+    """Refuse an address that doesn't answer."""
     host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
     if not host or not port.isdigit():
         raise ArgumentError(f"the address of {what} is `host:port`, got {address!r:.120}")
@@ -99,7 +99,10 @@ def _reachable(address: str, seconds: float, what: str) -> None:
 
 
 def _announced() -> tuple[str, str]:
-    """The address of the Ray that this machine knows, and where it is named; a Ray that was killed leaves a file."""
+    """The address of the Ray cluster that is known on this machine, and the source of it.
+
+    A killed cluster leaves its file.
+    """
     folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
     path = Path(folder, "ray", "ray_current_cluster")
     if address := os.environ.get("RAY_ADDRESS"):
@@ -109,17 +112,18 @@ def _announced() -> tuple[str, str]:
 
 @flags
 class RayEngine:
-    """Ray. A Ray that is running is used and stays up; otherwise one starts on this machine, and stops at the end.
+    """Runs tasks in Ray. A running cluster is used and stays up; otherwise one starts on this machine, and stops at the
+    end.
 
-    The job is put into Ray's object store once, and each worker takes it out once. Results come through shared memory.
+    The job is put into Ray's object store once, and each worker reads it once. Results are sent through shared memory.
 
     Args:
-        address: of a cluster, `host:port`; `"auto"` for the one of this machine.
+        address: the address of a cluster, `host:port`; `"auto"` for that of this machine.
         num_cpus: cores of each task.
-        num_gpus: GPUs of each task; a part of one is allowed.
-        timeout: seconds to wait for the address.
-        retries: how often a task is run again whose worker has died.
-        options: more for `ray.init`.
+        num_gpus: GPUs of each task; may be a fraction.
+        timeout: seconds to wait for an answer of the address.
+        retries: how often a task is rerun after its worker has died.
+        options: further options for `ray.init`.
     """
 
     def __init__(
@@ -133,11 +137,11 @@ class RayEngine:
         self._options = options
 
     def start(self, job: Job, workers: int | None) -> int:
-        """Connect to Ray, and put the job there.
+        """Connect to Ray, and put the job into its object store.
 
         Raises:
-            MissingExtraError: when Ray is not installed.
-            WorkerError: when nobody answers at the address.
+            MissingExtraError: if Ray is not installed.
+            WorkerError: if the address doesn't answer.
         """
         self._ray = optional("ray", 'engine="ray"', "ray")
         self._job = job
@@ -158,7 +162,7 @@ class RayEngine:
         options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **self._options}
         named, where = _announced() if self._address in (None, "auto") else (self._address or "", "")
         try:
-            if ":" in named or not where:  # Ray itself waits for minutes
+            if ":" in named or not where:  # Ray itself would wait for minutes
                 hint = f" (start it, or remove {where} to have one of this machine)" if where else ""
                 _reachable(named, self._timeout, f"Ray{hint}")
             self._ray.init(address=self._address or "auto", **options)
@@ -169,11 +173,11 @@ class RayEngine:
             self._ray.init(address="local", **{"num_cpus": workers or cores(), **options})
 
     def submit(self, task: Any) -> Any:
-        """A reference."""
+        """Submit a task; returns the reference to its result."""
         return task, self._call.remote(self._key, self._box, task)
 
     def result(self, handle: Any) -> Any:
-        """Wait for it."""
+        """Wait for the result of a task."""
         task, reference = handle
         try:
             return _arrived(self._ray.get(reference))
@@ -182,7 +186,7 @@ class RayEngine:
             return Failed(WorkerError(f"Ray gave up {about}: {type(error).__name__}: {error!s:.600}"))
 
     def close(self) -> None:
-        """Stop Ray where this engine has started it."""
+        """Stop Ray if this engine has started it."""
         self._box = []
         if getattr(self, "_owner", False):
             self._ray.shutdown()
@@ -190,14 +194,14 @@ class RayEngine:
 
 @flags
 class DaskEngine:
-    """Dask. A client that is given stays open; otherwise a cluster starts on this machine, and stops at the end.
+    """Runs tasks in Dask. A given client stays open; otherwise a cluster starts on this machine, and stops at the end.
 
-    The job is a task of its own, so that the scheduler makes it again where the only worker that has it dies.
+    The job itself is a Dask task, so the scheduler restores it if the only worker that holds it dies.
 
     Args:
         client: a `distributed.Client`.
-        address: of a scheduler, `host:port` or `tcp://host:port`.
-        timeout: seconds to wait for the address.
+        address: the address of a scheduler, `host:port` or `tcp://host:port`.
+        timeout: seconds to wait for an answer of the address.
     """
 
     def __init__(self, client: Any = None, *, address: str | None = None, timeout: float = 10.0) -> None:
@@ -212,8 +216,8 @@ class DaskEngine:
         """Connect to Dask, and send the job to the scheduler.
 
         Raises:
-            MissingExtraError: when `distributed` is not installed.
-            WorkerError: when nobody answers at the address.
+            MissingExtraError: if `distributed` is not installed.
+            WorkerError: if the address doesn't answer.
         """
         dask = optional("distributed", 'engine="dask"', "dask")
         self._job = job
@@ -237,22 +241,22 @@ class DaskEngine:
         return dask.Client(self._cluster)
 
     def submit(self, task: Any) -> Any:
-        """A future."""
+        """Submit a task; returns its future."""
         return task, self._client.submit(_in_dask, self._key, self._sent, task, pure=False)
 
     def result(self, handle: Any) -> Any:
-        """Wait for it."""
+        """Wait for the result of a task."""
         task, future = handle
         try:
             return _arrived(self._awaited(future))
-        except Exception as error:  # what the scheduler says, of many classes; the job's own errors are results
+        except Exception as error:  # errors of the scheduler have many classes; errors of the job are results
             about = getattr(self._job, "about", str)(task)
             return Failed(WorkerError(f"Dask gave up {about}: {type(error).__name__}: {error!s:.600}"))
         finally:
             future.release()
 
     def _awaited(self, future: Any) -> Any:
-        """What a future gives; a cluster that has lost its last worker gets some time to start another one."""
+        """The result of a future. A cluster that has lost its last worker gets some time to start another one."""
         seen = time.monotonic()
         while not future.done():
             try:
@@ -263,11 +267,11 @@ class DaskEngine:
                 elif time.monotonic() - seen > _PATIENCE:
                     raise WorkerError(f"it has no worker, for {_PATIENCE:g} seconds") from None
                 if self._cluster is not None:
-                    self._cluster.scale(self._count)  # it gives up workers that do not come back within 15 seconds
+                    self._cluster.scale(self._count)  # Dask gives up workers that do not return within 15 seconds
         return future.result()
 
     def close(self) -> None:
-        """Stop the cluster where this engine has started it."""
+        """Stop the cluster if this engine has started it."""
         self._sent = None
         if self._given is None and hasattr(self, "_client"):
             self._client.close()

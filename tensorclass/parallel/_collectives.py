@@ -1,4 +1,4 @@
-"""Containers of all ranks of a group: those that bring the structure, and those that fill one that is there."""
+"""Collective operations on containers: some send the structure too, others fill an existing container."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from ._structure import Structure, difference
 from ._transfer import Incoming, outgoing, packed, parts_of, problem_message, take, unpacked, whole_message
 
 _REMOTE = 2**29
-"""The tag of `init_remote`, which `send` can't have."""
+"""The tag of `init_remote`; `send` can't use it."""
 _GLOO = {
     torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.uint8, torch.int32, torch.int64,
 }  # fmt: skip
 FAULTS = (TensorClassError, RuntimeError, TypeError)
 
 
-# ---- those that bring the structure ----------------------------------------------------------------------------------
+# ---- operations that send the structure
+# ----------------------------------------------------------------------------------
 
 
 def _bytes_of(batch: Any) -> tuple[Tensor, Exception | None]:
-    """A container as bytes; what can't be sent is said instead, so that nobody waits for it."""
+    """A container as bytes. If it can't be sent, the error is sent instead, so no rank waits forever."""
     try:
         return packed(batch), None
     except FAULTS as error:
@@ -128,11 +129,12 @@ def from_remote_init(src: int, group: Any, device: Any, use_broadcast: bool) -> 
     return _container(message.values, peer, device)
 
 
-# ---- those that fill a structure -------------------------------------------------------------------------------------
+# ---- operations that fill a structure
+# -------------------------------------------------------------------------------------
 
 
 def _agree(group: Any, structure: Structure | None, problem: Exception | None, doing: str) -> Structure:
-    """Whether all ranks have one structure and nothing against it; the same answer on all of them."""
+    """Check that all ranks have the same structure and no problem; the outcome is the same on all ranks."""
     device = device_of(group)
     digest = -1 if structure is None else structure.digest
     with talking(group, doing):
@@ -155,7 +157,7 @@ def _agree(group: Any, structure: Structure | None, problem: Exception | None, d
 
 
 class Reducing:
-    """A reduction that has begun; `wait()` writes the result."""
+    """A started reduction; `wait()` writes the result."""
 
     def __init__(self, group: Any, structure: Structure, op: Any, root: int | None, bucket: int | None) -> None:
         self._group, self._structure, self._root = group, structure, root
@@ -180,10 +182,10 @@ class Reducing:
         return "all_reduce" if self._root is None else f"reduce to rank {self._root}"
 
     def wait(self, timeout: Any = None) -> bool:
-        """Wait for all of it, then write.
+        """Wait for all ranks, then write the result.
 
         Raises:
-            WorkerError: when a rank does not answer; nothing is written.
+            WorkerError: if a rank doesn't answer; nothing is written.
         """
         works, self._works = self._works, []
         with talking(self._group, self._doing):

@@ -1,7 +1,7 @@
-"""The driver of a map from dataset to dataset: what was asked for, which parts are done, and their commit in order.
+"""The driver of a map from dataset to dataset: records the request and the finished parts, and commits them in order.
 
-A shard that a worker has written counts when the manifest lists it. Its name begins with the number of its part, so
-that the manifest itself says where to go on.
+A shard counts when the manifest lists it. Its name begins with the number of its part, so the manifest shows where to
+resume.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from ._rows import Done, FailedRow
 
 _JOURNAL = "map.json"
 _EVERY = 0.25
-"""Seconds between two commits: a manifest is brought to the disk."""
+"""Seconds between two commits, each of which flushes a manifest to disk."""
 
 
 class Asked(Part):
-    """What a map was asked for; a call that goes on asks for the same."""
+    """The request of a map; a call that resumes it must make the same request."""
 
     version: int = 1
     verb: str
     source: str
-    """What the shards of the source are."""
+    """The identity of the shards of the source."""
     rows: int
     batch_size: int
     rows_per_shard: int
@@ -63,14 +63,14 @@ class Commits:
 
     Args:
         out: the folder.
-        asked: what is asked for.
-        cls: the class of the rows, where it is known.
-        resume: go on with what is there.
+        asked: the request.
+        cls: the class of the rows, if known.
+        resume: continue an earlier map.
 
     Raises:
-        FileExistsError: when there is a dataset, without `resume`, or one that is not a map's.
-        BlockingIOError: when another driver writes to it.
-        ArgumentError: when the map that was begun there was asked for something else.
+        FileExistsError: if a dataset exists and `resume` is False, or the dataset wasn't written by a map.
+        BlockingIOError: if another driver writes to it.
+        ArgumentError: if the earlier map had another request.
     """
 
     def __init__(self, out: str, asked: Asked, cls: Any, resume: bool) -> None:
@@ -82,7 +82,7 @@ class Commits:
             raise BlockingIOError(error.errno, "another map or writer has the dataset open", out) from None
         try:
             self._begin(resume)
-        except BaseException:  # whatever it is, others may write
+        except BaseException:  # also on an interrupt, so that others may write
             self._lock.release()
             raise
 
@@ -137,15 +137,16 @@ class Commits:
             sweep(f"{self.out}/failed", self._failed)
 
     def add(self, part: int, done: Done) -> None:
-        """A part that is done; parts come in order."""
+        """Add a finished part; parts are added in order."""
         self._pending.append((part, done))
         if time.monotonic() - self._since > self._pause:
             begin = time.monotonic()
             self.flush()
-            self._pause = max(_EVERY, 20 * (self._since - begin))  # a long manifest takes its time
+            self._pause = max(_EVERY, 20 * (self._since - begin))  # writing a long manifest takes longer
 
     def flush(self) -> None:
-        """Commit what is done: rows that failed first, so that none is in neither."""
+        """Commit the finished parts. Failed rows are committed first, so that no row is lost between the two datasets.
+        """
         pending, self._pending = self._pending, []
         failed = [done.failed for _, done in pending if done.failed is not None]
         if failed:
@@ -171,7 +172,7 @@ class Commits:
                 raise ArgumentError(f"map: the function gives rows of one class, got {names}; pass cls=")
 
     def finish(self) -> None:
-        """All parts are done."""
+        """Commit the rest after the last part."""
         self.flush()
         if self._manifest is None:
             if self.cls is None:

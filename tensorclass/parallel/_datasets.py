@@ -1,6 +1,6 @@
 """Datasets to datasets: `map`, `filter`, `shuffle`, `repartition`, `sort_by`, `group_by`, `sample`.
 
-A task is the number of a part, never its rows. Workers write shards, and the driver lists them in order.
+A task is the number of a part; rows are never sent. Workers write shards, and the driver lists them in order.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from ._order import Listed, Order, Shuffled
 from ._rows import Jobs, RowJob, class_of_rows, identity, needed_class
 
 _PARTS = 16
-"""A small dataset is cut into so many parts, so that there is something for every worker."""
+"""A small dataset is cut into this many parts, so that every worker has work."""
 Data = TensorClassDataset[Any]
 
 
 class How(NamedTuple):
-    """The options that all verbs share."""
+    """The common options of these methods."""
 
     out: Any
     engine: Any = None
@@ -46,7 +46,7 @@ class How(NamedTuple):
     checksums: bool = False
 
     def per(self, data: Data, rows: int) -> int:
-        """Rows of a part: whole batches; as many as a shard of the source has, and fewer for a small dataset."""
+        """Rows of a part, in whole batches: as many as a shard of the source, or fewer for a small dataset."""
         at_least(1, batch_size=self.batch_size, rows_per_shard=self.rows_per_shard)
         if self.rows_per_shard is not None:
             return self.rows_per_shard
@@ -56,7 +56,7 @@ class How(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A dataset that is written: where, from what rows, and more about it that a call which goes on asks for."""
+    """A dataset to write: its folder, its rows, and further facts that a resuming call must match."""
 
     out: Any
     order: Order
@@ -73,7 +73,7 @@ def _run(
 def _run_all(
     data: Data, how: How, verb: str, pieces: list[Piece], fn: Any, cls: Any, seed: int, skip: bool
 ) -> tuple[Data, ...]:  # fmt: skip
-    """Write datasets, one after the other, by the workers of one engine."""
+    """Write datasets, one after the other, in the workers of one engine."""
     engine, workers = choose(how.engine, how.num_workers)
     alone, source = runs_alone(engine), identity(data, len(data.shards))
     outs = [_folder(data, piece.out) for piece in pieces]
@@ -112,7 +112,7 @@ def _run_all(
         stack.callback(release)
         step = stack.enter_context(progress(how.pbar, sum([piece.order.count for piece in pieces]), verb))
         left = tasks(step)
-        first = next(left, None)  # what is refused, is refused before an engine starts
+        first = next(left, None)  # checks run before an engine starts
         for (number, part), done in ordered(engine, Jobs(jobs), chain([first], left), workers) if first else ():
             begun[number].add(part, done)
             begin, end = jobs[number].span(part)
@@ -229,7 +229,7 @@ def _grouped(keys: Any) -> tuple[Any, list[IntArray]]:
 
 
 def _column(data: Data, field: Any) -> Any:
-    """One field of all rows: a tensor of one dim, or a list of objects. Other fields are not read."""
+    """One field of all rows: a 1-d tensor, or a list of objects. Other fields are not read."""
     rows = data.pick(field)
     path = getattr(field, "__field_path__", field)
     parts = [batch.get(path) for batch in rows._blocks()]

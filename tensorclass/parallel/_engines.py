@@ -1,4 +1,4 @@
-"""Engines: what runs the tasks of a map. Four are built in; an instance of another class serves as well."""
+"""Engines run the tasks of a map. Four are built in; an instance of another class may be used as well."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from ..core import STORAGE, TensorCollection
 from ..errors import ArgumentError, TensorClassError, WorkerError, did_you_mean
 
 Job = Callable[[Any], Any]
-"""What is done for each task. It is sent to a worker once; tasks are small."""
+"""The function that is called for each task. It is sent to each worker once; tasks are small."""
 GRAIN, MOST = 0.02, 32
-"""Short tasks go to a worker together: those of so many seconds, and at most so many."""
+"""Short tasks are sent in groups: at most `GRAIN` seconds of work, and at most `MOST` tasks."""
 _COPY = 1e-9
-"""Seconds for a byte."""
+"""The estimated seconds to copy a byte."""
 _IMPORTED = os.getpid()
-"""The process that imported this module; another one was forked."""
+"""The id of the process that imported this module; any other process is a fork of it."""
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """Runs tasks somewhere. A task may be run again, by another worker, when the first one has died.
+    """Runs tasks. If a worker dies, its task may be rerun by another worker.
 
-    `map` calls `start`, then `submit` and `result` in turn, and `close` at the end, also after an error. An instance
-    serves one map at a time.
+    `map` calls `start`, then `submit` and `result` in turn, and `close` at the end, even after an error. An instance
+    runs one map at a time.
 
     >>> from tensorclass.parallel import Engine
     >>> class Inline:
@@ -51,41 +51,41 @@ class Engine(Protocol):
     """
 
     def start(self, job: Job, workers: int | None) -> int:
-        """Send what is done for each task to the workers, once for each.
+        """Send the job to the workers, once to each.
 
         Args:
-            job: a function of a task.
-            workers: how many; None for as many as the engine has, or the machine has cores.
+            job: the function to call with each task.
+            workers: the number of workers; None for all workers of the engine, or one for each core of the machine.
 
         Returns:
-            How many workers there are.
+            The number of workers.
         """
         ...
 
     def submit(self, task: Any) -> Any:
-        """Begin a task; gives what `result` takes."""
+        """Start a task; returns a handle for `result`."""
         ...
 
     def result(self, handle: Any) -> Any:
-        """Wait for a task, and give what the job gave for it.
+        """Wait for a task, and return the result of the job.
 
         Raises:
-            WorkerError: when its workers died, time after time.
+            WorkerError: if the workers of the task died repeatedly.
         """
         ...
 
     def close(self) -> None:
-        """Stop what was started; tasks that run are given up."""
+        """Stop what `start` started; running tasks are abandoned."""
         ...
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Inline:
-    """Runs tasks in this thread, when their results are asked for: `num_workers=0`."""
+    """Runs tasks in this thread when their results are requested: `num_workers=0`."""
 
     grain = 0.0
 
@@ -104,15 +104,15 @@ class Inline:
             return self._job(handle)
 
     def close(self) -> None:
-        """Let the job go."""
+        """Drop the reference to the job."""
         self._job = opened
 
 
 class ThreadEngine:
-    """Threads of this process. Nothing is copied or pickled, and one killed is all killed.
+    """Runs tasks in threads of this process. Nothing is copied or pickled; killing the process ends all tasks.
 
     Args:
-        executor: an executor that is running, which stays up; its workers must be threads.
+        executor: a running executor, which stays up; its workers must be threads.
     """
 
     def __init__(self, executor: Executor | None = None) -> None:
@@ -122,7 +122,7 @@ class ThreadEngine:
         """Start threads."""
         self._job = job
         self._workers = workers or cores()
-        if os.getpid() != _IMPORTED:  # torch makes its pool anew after a fork; two threads that do so at once fail
+        if os.getpid() != _IMPORTED:  # torch recreates its pool after a fork; two threads that do this at once fail
             torch.set_num_threads(torch.get_num_threads())
         self._executor = self._given or ThreadPoolExecutor(self._workers, "tensorclass-map")
         return self._workers
@@ -132,20 +132,20 @@ class ThreadEngine:
         return self._executor.submit(self._job, task)
 
     def result(self, handle: Any) -> Any:
-        """Wait for a future."""
+        """Wait for the result of a task."""
         return handle.result()
 
     def close(self) -> None:
-        """End the threads when their tasks have ended; those that have not begun are given up."""
+        """End the threads when their running tasks have ended; tasks that have not started are abandoned."""
         if self._given is None:
             self._executor.shutdown(cancel_futures=True)
 
 
 class PoolEngine:
-    """A pool of processes that is running, as `multiprocessing.Pool`; each task brings what it needs.
+    """Runs tasks in a running pool of processes, such as `multiprocessing.Pool`. Each task carries its data.
 
     Args:
-        pool: it stays up.
+        pool: the pool, which stays up.
     """
 
     grain = 0.0
@@ -161,7 +161,7 @@ class PoolEngine:
         return int(getattr(self._pool, "_processes", None) or cores())
 
     def submit(self, task: Any) -> Any:
-        """A result to come."""
+        """Submit a task; returns its asynchronous result."""
         return self._pool.apply_async(self._job.job.alone(task[0]))
 
     def result(self, handle: Any) -> Any:
@@ -169,16 +169,16 @@ class PoolEngine:
         return 0.0, [handle.get()]
 
     def close(self) -> None:
-        """The pool is another's."""
+        """Do nothing: the caller owns the pool."""
 
 
 def ordered(
     engine: Engine, job: Job, tasks: Iterable[Any], workers: int | None, ahead: int = 4
 ) -> Iterator[tuple[Any, Any]]:
-    """Each task with its result, in the order of the tasks; at most `ahead` groups for each worker are begun.
+    """Each task with its result, in the order of the tasks. At most `ahead` groups per worker are in flight.
 
     Raises:
-        Exception: what a task raised.
+        Exception: the exception of a task.
     """
     grain, left, size = getattr(engine, "grain", GRAIN), iter(tasks), 1
     waiting: deque[tuple[list[Any], Any]] = deque()
@@ -191,7 +191,7 @@ def ordered(
                 return
             group, handle = waiting.popleft()
             found = engine.result(handle)
-            if isinstance(found, Failed):  # as a whole: it is done again, task by task, up to the first that fails
+            if isinstance(found, Failed):  # the whole group failed: rerun it task by task, up to the first failure
                 size = 1
                 for task in group:
                     again = found if len(group) == 1 else engine.result(engine.submit([task]))
@@ -205,10 +205,10 @@ def ordered(
 
 
 class Group:
-    """A job that does several tasks at once: what an engine takes for each, it takes for all of them.
+    """A job that runs several tasks in one call, so that the overhead of an engine is paid once per group.
 
     Args:
-        job: what is done for each.
+        job: the function to call with each task.
     """
 
     def __init__(self, job: Any) -> None:
@@ -216,11 +216,11 @@ class Group:
         self.fn = getattr(job, "fn", job)
 
     def about(self, tasks: list[Any]) -> str:
-        """The first task in words; groups that fail are done again one by one."""
+        """A description of the first task, for messages; failed groups are rerun task by task."""
         return str(getattr(self.job, "about", str)(tasks[0]))
 
     def __call__(self, tasks: list[Any]) -> tuple[float, list[Any]]:
-        """How long the tasks and the copies of their results take, in seconds, and what the job gave for each."""
+        """The seconds that the tasks and the copies of their results take, and the results."""
         begin = time.perf_counter()
         results = [self._done(task) for task in tasks]
         return time.perf_counter() - begin + sum(map(_bytes, results)) * _COPY, results
@@ -228,7 +228,7 @@ class Group:
     def _done(self, task: Any) -> Any:
         try:
             return self.job(task)
-        except SystemExit as error:  # which would end a thread without a word, and a process as if it was killed
+        except SystemExit as error:  # it would end a thread silently, and a process as if it had been killed
             about = getattr(self.job, "about", str)(task)
             return Failed(WorkerError(f"the function ended the program, with sys.exit({error.code!r:.60}), {about}"))
 
@@ -239,7 +239,7 @@ def _bytes(result: Any) -> int:
 
 
 class Failed:
-    """What a job gives for a task that raised an exception, so that its class survives every engine."""
+    """The result of a task that raised an exception; with it, the class of the exception survives every engine."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -249,7 +249,7 @@ class Failed:
         try:
             raw = pickle.dumps(self.error)
             pickle.loads(raw)
-        except Exception:  # whatever its class does: the text of the error arrives
+        except Exception:  # the class may raise anything: the text still arrives
             raw = b""
         return _failed, (raw, text)
 
@@ -259,14 +259,14 @@ def _failed(raw: bytes, text: str) -> Failed:
 
 
 def opened(result: Any) -> Any:
-    """A result; raises the error that it stands for."""
+    """Return a result, or raise the error of a `Failed`."""
     if isinstance(result, Failed):
         raise result.error
     return result
 
 
 def placed(error: Exception, where: str) -> Exception:
-    """An error that says where it happened, of the same class."""
+    """An error of the same class that also says where it happened."""
     text = error.args[0] if error.args else ""
     if isinstance(text, str) and type(error).__str__ in (Exception.__str__, TensorClassError.__str__):
         error.args = (f"{text}\n{where}" if text else where, *error.args[1:])
@@ -278,7 +278,7 @@ def placed(error: Exception, where: str) -> Exception:
 
 
 def at_least(least: int, **numbers: Any) -> None:
-    """Refuse arguments that are not whole numbers from `least`; None was not given."""
+    """Refuse arguments that are not whole numbers from `least`; None means not given."""
     for name, value in numbers.items():
         if value is not None:
             count(**{name: value})

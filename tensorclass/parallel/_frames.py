@@ -1,4 +1,4 @@
-"""Datasets as those of Ray Data and as bags of Dask: they hold row numbers, and their tasks read the rows."""
+"""Datasets as Ray Data datasets and Dask bags. These hold row numbers, and their tasks read the rows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ._rows import class_of_rows, fitting, needed_class
 
 
 class RayBatches:
-    """A dataset of Ray Data whose batches are of a tensorclass; `TensorClassDataset.to_ray` makes one.
+    """A dataset of Ray Data with typed batches; `TensorClassDataset.to_ray` returns one.
 
-    `dataset` is the `ray.data.Dataset` itself, whose blocks are Arrow tables.
+    The attribute `dataset` is the `ray.data.Dataset`, whose blocks are Arrow tables.
 
     Args:
         dataset: a dataset of Ray Data with a column for each field.
@@ -36,13 +36,13 @@ class RayBatches:
         """Call a function, module or pipeline on typed batches.
 
         Args:
-            fn: takes a batch of the class, and gives one of `cls`. A class makes one in each actor, of
-                `fn_constructor_args` and `fn_constructor_kwargs`.
-            cls: the class of the results; the same when omitted. They are checked, not cast.
+            fn: gets a batch of the class, and returns a batch of `cls`. If it is a class, each actor creates an
+                instance from `fn_constructor_args` and `fn_constructor_kwargs`.
+            cls: the class of the results; by default the class of the batches. Results are checked, not cast.
             batch_size: rows of a batch.
-            concurrency: how many actors, or the least and the most, each with an `fn` of its own, as a model on a GPU
-                needs; tasks when omitted, and one actor for a class.
-            options: as `ray.data.Dataset.map_batches` takes them: `num_cpus`, `num_gpus`, ...
+            concurrency: the number of actors, or the minimum and the maximum. Each actor has its own `fn`, as needed
+                for a model on a GPU. By default, tasks for a function, and one actor for a class.
+            options: options of `ray.data.Dataset.map_batches`: `num_cpus`, `num_gpus`, ...
         """
         if not callable(fn):
             raise ArgumentError(f"map_batches takes a function of a batch, got {fn!r:.80}")
@@ -59,12 +59,12 @@ class RayBatches:
         return self.iter_batches()
 
     def iter_batches(self, batch_size: int = 1024, **options: Any) -> Iterator[Any]:
-        """The rows in typed batches."""
+        """Iterate over the rows in typed batches."""
         for table in self.dataset.iter_batches(batch_size=batch_size, **_arrow(options, "iter_batches")):
             yield self.cls.from_arrow(table)
 
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return int(self.dataset.count())
 
 
@@ -83,7 +83,7 @@ def _arrow(options: dict[str, Any], verb: str) -> dict[str, Any]:
 
 
 class _Typed:
-    """A function of typed batches as one of tables."""
+    """Wraps a function of typed batches as a function of tables."""
 
     def __init__(self, fn: Any, cls: Any, wanted: Any, args: Any = (), named: Any = MappingProxyType({})) -> None:
         self.fn, self.cls, self.wanted = fn(*args, **named) if isinstance(fn, type) else fn, cls, wanted

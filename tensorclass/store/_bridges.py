@@ -456,7 +456,7 @@ class BridgeOps(PadOps):
             StructureError: for a container that is not mapped, or is mapped from a single file, and for an entry that
                 is there; nothing is written.
             BatchSizeError: for a shape that does not begin with the batch size.
-            OSError: with the path, also when the disk is full.
+            OSError: names the path, also when the disk is full.
 
         >>> import torch
         >>> from tensorclass import TensorDict, load
@@ -531,7 +531,7 @@ class BridgeOps(PadOps):
                 `non_blocking`.
             StructureError: for leaves on several devices when no device is given.
             UnsupportedOperationError: for nested or sparse leaves.
-            OSError: with the path; a file that was there is untouched.
+            OSError: names the path; a file that was there is untouched.
 
         >>> import torch
         >>> from tensorclass import TensorDict, from_consolidated

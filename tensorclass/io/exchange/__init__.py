@@ -1,16 +1,17 @@
-"""Exchange with what people have: tables, frames, text, datasets of others, live stores.
+"""Exchange with other formats: tables, data frames, text, datasets of other libraries, live stores.
 
-One idea: a batch is columns, and every format has its own form of the same few kinds of columns.
+One idea: a batch is a set of columns, and every format has its own form of the same few kinds of columns.
 
 - `_columns`: `columns_of(batch)`; a `Column` is a tensor, a ragged tensor, Python values or columns.
-- `_batches`: `batch_of(cls, columns, rows)`. What a class declares is held against columns here, and nowhere else.
+- `_batches`: `batch_of(cls, columns, rows)`. Columns are checked against the declaration of a class here, and nowhere
+  else.
 - `_arrow`: columns as Arrow tables. `_parquet`: files of them, and datasets of this library, in batches.
 - `_arrays`: structured arrays of numpy.
 - `_text`: CSV and JSON lines. `_frames`: pandas, polars, Hugging Face, MosaicML.
 - `_spaces`: classes and the spaces of gymnasium.
 - `_persistent`: `PersistentTensorDict`, a container in an HDF5 file or a zarr group.
-- `_functions`: what users call. `_streams`: what datasets have for it. `_formats`: formats by the end of a file's
-  name, and `convert` between any two of them.
+- `_functions`: the public functions. `_streams`: the methods of datasets. `_formats`: formats by file suffix, and
+  `convert` between any two of them.
 """
 
 from ._arrow import from_arrow as from_arrow

@@ -1,4 +1,4 @@
-"""Structured numpy arrays as instances of typed classes: their fields are columns like those of any table."""
+"""Structured numpy arrays as instances of typed classes: each field of the array is a column."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ._columns import Column, Columns, column_of
 
 
 def from_array(array: np.ndarray[Any, Any], *, cls: Any, device: Any = None) -> Any:
-    """An instance of the shape of an array, whose records hold also what is one value for the whole batch.
+    """An instance whose batch size is the shape of the array. Values for the whole batch are in every record.
 
     Raises:
-        SchemaError: for fields that do not fit the class.
+        SchemaError: for fields that don't fit the class.
     """
     found = batch_of(cls, _columns(array.reshape(-1)), array.size, device=device)
     return found if array.ndim == 1 else found.reshape(array.shape)
@@ -37,6 +37,6 @@ def _column(values: np.ndarray[Any, Any]) -> Column:
 
 
 def is_flat(dtype: np.dtype[Any]) -> bool:
-    """Whether every record has one value for each field, at every depth, which may be an array of numbers."""
+    """Whether every record has one value, or an array of numbers, for each field at every depth."""
     inner = [dtype[name] for name in dtype.names or ()]
     return all([is_flat(part) and (part.subdtype is None or part.subdtype[0].names is None) for part in inner])

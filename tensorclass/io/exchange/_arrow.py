@@ -1,7 +1,7 @@
 """Arrow tables: a column for each field, structs for nested classes, the class in the metadata.
 
-A tensor with event dims is a column of the extension type `arrow.fixed_shape_tensor`; a ragged one holds lists. What
-Arrow has no type for says so in the metadata of its field: a dtype, an event shape, values as JSON text.
+A tensor with event dims is a column of the extension type `arrow.fixed_shape_tensor`; a ragged tensor is a column of
+lists. If Arrow lacks a type, the metadata of the field records it: a dtype, an event shape, values as JSON text.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ def arrow(module: str = "pyarrow") -> Any:
 
 
 def to_arrow(td: Any) -> Any:
-    """An Arrow table with a column for each field, and a row for each element of the batch.
+    """Convert a batch to an Arrow table with a column for each field and a row for each element.
 
     Args:
         td: a container with one batch dim.
 
     Returns:
-        A `pyarrow.Table`. Columns of numbers share memory with the batch where they can. Event dims are
-        `arrow.fixed_shape_tensor`, ragged fields lists, nested containers structs, absent optional fields nulls; what
-        belongs to the whole batch is in every row. The metadata says the class.
+        A `pyarrow.Table`. Columns of numbers share memory with the batch if possible. Tensors with event dims become
+        `arrow.fixed_shape_tensor`, ragged fields lists, nested containers structs, absent optional fields nulls. Values
+        that the batch shares are repeated in every row. The metadata names the class.
 
     Raises:
         BatchDimError: unless there is one batch dim.
@@ -70,7 +70,7 @@ def to_arrow(td: Any) -> Any:
 
 
 def table_of(batch: Any, columns: Columns, extension: bool = True) -> Any:
-    """The table of a batch; without extension types event dims are nested lists of fixed sizes, which others know."""
+    """The table of a batch. With `extension=False`, event dims are fixed-size lists, which more readers support."""
     pa = arrow()
     rows = len(batch)
     made = [_Writer(pa, rows, extension).field(name, column, name) for name, column in columns.items()]
@@ -115,7 +115,7 @@ class _Writer(NamedTuple):
         about: dict[str, Any] = {} if name is None else {"dtype": name}
         event = list(value.shape[1:])
         array = pa.array(value.reshape(-1).numpy())
-        if 0 in event:  # no list of a fixed size 0 goes to a file
+        if 0 in event:  # files can't hold lists of fixed size 0
             empty = pa.array(np.zeros(len(value) + 1, np.int32))
             return pa.ListArray.from_arrays(empty, array), {**about, "shape": event}
         if extension and event:
@@ -140,7 +140,7 @@ class _Writer(NamedTuple):
         return array.take(pa.array(value._index.numpy())), about
 
     def _declared(self, spec: FieldSpec | None) -> Any:
-        """The type of an absent field, as far as the declaration says it."""
+        """The type of an absent field, if the declaration determines it."""
         pa = self.pa
         if spec is not None and spec.kind == "tensor" and spec.dtype is not None and spec.dtype.exact in NUMPY:
             dims = None if spec.dims is None else spec.dims.literal
@@ -160,25 +160,26 @@ def from_arrow(
     table: Any, *, copy: bool | None = None, nulls: Nulls = "raise", mask_key: Key | None = None,
     device: Device = None, cls: Any = None,
 ) -> Any:  # fmt: skip
-    """A batch with a row for each row of an Arrow table.
+    """Convert an Arrow table to a batch with an element for each row.
 
-    Numbers become tensors, lists of them ragged entries, lists of a fixed size event dims, structs nested containers,
-    and anything else one Python value for each row. A class takes the columns by its field names, former names too,
-    and checks them; a missing or unknown column is an error.
+    Numbers become tensors, lists of numbers ragged entries, fixed-size lists event dims, structs nested containers, and
+    anything else one Python value for each row. A class matches columns by its field names, including former names, and
+    checks them; a missing or unknown column is an error.
 
     Args:
-        table: a table or record batch, or anything that has `__arrow_c_stream__`: a polars frame, say.
-        copy: None shares memory with columns that may be written to and copies the others; True copies; False
-            raises where a copy is needed.
-        nulls: "raise"; "fill" replaces them by NaN, 0, None or an empty list; "mask" also adds a bool entry below
-            `mask_key` for each entry with nulls, false where they are. A class fills its fields with `join="fill"`.
+        table: a table, a record batch, or anything with `__arrow_c_stream__`, such as a polars frame.
+        copy: None shares memory with writable columns and copies the others; True copies; False raises if a copy is
+            needed.
+        nulls: "raise"; "fill" replaces nulls by NaN, 0, None or an empty list; "mask" also adds under `mask_key` a bool
+            entry for each entry with nulls, False for null rows. For a class, only fields with `join="fill"` are
+            filled.
         mask_key: "_mask" by default.
         device: where the tensors go.
         cls: the class; by default the one that the table names, if it is imported, else `TensorDict`.
 
     Raises:
-        SchemaError: for columns that do not fit; names field, column, what is declared and what is given.
-        UnsupportedOperationError: with `copy=False`.
+        SchemaError: for columns that don't fit; names the field, the column, the declared and the given type.
+        UnsupportedOperationError: if `copy=False` and a copy is needed.
 
     >>> import pyarrow as pa
     >>> from tensorclass import from_arrow
@@ -193,7 +194,7 @@ def from_arrow(
 
 
 def as_table(given: Any) -> Any:
-    """Anything that Arrow reads as a table."""
+    """Convert anything that Arrow can read as a table."""
     pa = arrow()
     if isinstance(given, pa.RecordBatch):
         return pa.Table.from_batches([given])
@@ -205,10 +206,10 @@ def as_table(given: Any) -> Any:
 
 
 def class_of(table: Any) -> Any:
-    """The class that a table names, when it is imported; else `TensorDict`.
+    """The class that a table names, if it is imported; else `TensorDict`.
 
     Raises:
-        FileFormatError: for metadata of this library that is damaged or newer.
+        FileFormatError: if our metadata in it is damaged or of a newer version.
     """
     raw = (table.schema.metadata or {}).get(KEY)
     if raw is None:
@@ -240,7 +241,7 @@ def columns_in(table: Any, copy: bool | None = None) -> Columns:
 
 
 class _Irregular(Exception):
-    """Lists that are not tensors."""
+    """Raised for lists that are not a tensor."""
 
 
 class _Reader(NamedTuple):
@@ -248,7 +249,7 @@ class _Reader(NamedTuple):
     copy: bool | None
 
     def column(self, array: Any, field: Any, path: str) -> Column:
-        """One column; its values are read as what their Arrow type says."""
+        """Read one column according to its Arrow type."""
         pa = self.pa
         if isinstance(array, pa.ChunkedArray):
             chunks = array.chunks or [pa.nulls(0, array.type)]
@@ -269,7 +270,7 @@ class _Reader(NamedTuple):
         return Column(value if valid is None else spread(value, valid), valid, kind, objects=array.to_pylist)
 
     def _plain(self, array: Any) -> Any:
-        """What an encoded array stands for: one of a dictionary, of runs, of views."""
+        """An array without its encoding: dictionary, run-end or view."""
         pa, kind = self.pa, array.type
         if pa.types.is_dictionary(kind):
             return pa.DictionaryArray.from_arrays(array.indices, self._plain(array.dictionary)).dictionary_decode()
@@ -278,7 +279,7 @@ class _Reader(NamedTuple):
         name = str(kind)
         if name in ("string_view", "binary_view"):
             return array.cast(pa.large_string() if name == "string_view" else pa.large_binary())
-        if name.startswith("ArrowVariableShapedTensor"):  # of Ray, which makes one of lists of numbers
+        if name.startswith("ArrowVariableShapedTensor"):  # Ray makes one from lists of numbers
             kind = kind.storage_type.field("data").type
             for _ in range(array.type.ndim - 1):
                 kind = pa.large_list(kind)
@@ -288,7 +289,7 @@ class _Reader(NamedTuple):
         return array
 
     def _numbers(self, array: Any, about: Mapping[str, Any], path: str) -> Any:
-        """A tensor, or one for each row where lists differ in length."""
+        """A tensor; or one for each row, if the lists differ in length."""
         pa, rows, lengths, dims = self.pa, len(array), None, list[int]()
         whole = array
         while not _is_number(pa, (array := self._plain(array)).type):
@@ -371,10 +372,10 @@ def _is_number(pa: Any, kind: Any) -> bool:
 
 
 def tables(batches: Iterable[Any], what: str, extension: bool = True, separator: str | None = None) -> Iterator[Any]:
-    """The tables of batches that follow each other, all with the schema of the first.
+    """The tables of consecutive batches, all with the schema of the first.
 
     Raises:
-        SchemaError: for a batch whose columns are of other types.
+        SchemaError: for a batch with columns of other types.
     """
     schema = None
     for batch in some(batches):

@@ -1,4 +1,4 @@
-"""Columns as a batch: an instance of a class, held to what it declares, or a `TensorDict`."""
+"""Columns to a batch: an instance of a typed class, checked against its declaration, or a `TensorDict`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Nulls = Literal["raise", "fill", "mask"]
 
 
 class Options(TypedDict, total=False):
-    """How columns become a batch: what all readers of tables take."""
+    """How columns become a batch: the options of all table readers."""
 
     auto_batch_size: bool
     batch_dims: int | None
@@ -46,22 +46,22 @@ def batch_of(
     auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None, batch_size: Any = None,
     dtype: torch.dtype | None = None,
 ) -> Any:  # fmt: skip
-    """A batch from columns: an instance of a typed class, checked, or a `TensorDict`.
+    """Make a batch from columns: a checked instance of a typed class, or a `TensorDict`.
 
     Args:
         cls: the class.
         columns: the columns by name.
         rows: how many rows there are.
-        nulls: what null values become; see `from_arrow`.
+        nulls: how null values are treated; see `from_arrow`.
         mask_key: where the masks of nulls go.
-        auto_batch_size: find a longer batch size; excludes `batch_size`.
-        batch_dims: find the batch size, this many dims at most.
+        auto_batch_size: find the longest common batch size; excludes `batch_size`.
+        batch_dims: find the batch size with at most this many dims.
         device: where the tensors go.
-        batch_size: the leading dims that all entries share, where not the number of rows.
-        dtype: what columns of numbers are cast to.
+        batch_size: the leading dims that all entries share; by default the number of rows.
+        dtype: the dtype that columns of numbers are cast to.
 
     Raises:
-        SchemaError: for columns that do not fit, all problems together, each with its field and its column.
+        SchemaError: for columns that don't fit; lists all problems, each with its field and its column.
     """
     if nulls not in ("raise", "fill", "mask"):
         raise ArgumentError(f'nulls is "raise", "fill" or "mask", got {nulls!r:.40}')
@@ -112,7 +112,7 @@ def _untyped(columns: Columns, rows: int, nulls: str, path: tuple[str, ...], mas
 
 
 def _filled(value: Any, valid: Tensor, fill: Any) -> Any:
-    """A value for null rows of a tensor; other kinds of columns have one."""
+    """Replace the null rows of a tensor by a value; other kinds of columns have one already."""
     if not isinstance(value, Tensor):
         return value
     value = value.clone()
@@ -121,7 +121,7 @@ def _filled(value: Any, valid: Tensor, fill: Any) -> Any:
 
 
 def _rounded(numbers: Tensor, dtype: torch.dtype) -> Tensor:
-    """Decimals as floats, or as integers where they are."""
+    """Decimals as floats, or as integers if they are whole."""
     found = numbers.to(dtype)
     wrong = changed(numbers, found) if not found.is_floating_point() else found.isfinite() != numbers.isfinite()
     if bool(wrong.any()):
@@ -155,7 +155,7 @@ def _typed(cls: Any, columns: Columns, rows: int, fill: bool, device: Device) ->
 
 
 def _placed(problem: Problem, columns: Columns) -> Problem:
-    """A problem of a field with the column that was given."""
+    """A problem of a field, with the given column added."""
     here: Any = columns
     for part in problem.path.split("."):
         here = here.get(part) if isinstance(here, dict) else None
@@ -167,7 +167,7 @@ def _placed(problem: Problem, columns: Columns) -> Problem:
 
 
 class _Fields:
-    """Columns as what the constructor of a class takes; what is wrong is noted."""
+    """Columns as the arguments of a class's constructor; collects the problems."""
 
     def __init__(self, rows: int, fill: bool) -> None:
         self.rows = rows
@@ -184,7 +184,7 @@ class _Fields:
         for name, column in columns.items():
             spec = schema.fields.get(schema.renamed.get(name, name))
             if spec is None:
-                if name in ("batch_size", "names"):  # which are no fields, and mean something to the reader
+                if name in ("batch_size", "names"):  # these are options of the reader, not fields
                     hint = f"its fields are {', '.join(schema.fields)}"
                     declared = f"nothing: {cls.__name__} has no such field"
                     self.problems.append(Problem(path + name, declared, f"column of {column.kind}", hint))
@@ -199,7 +199,7 @@ class _Fields:
 
     def _field(self, spec: FieldSpec, column: Column, path: str) -> Any:
         if not self.rows and spec.kind in ("value", "shared"):
-            return ...  # no row says it: the default does, or it is missing
+            return ...  # no row has a value: use the default, or report the field as missing
         if spec.kind in ("value", "per_element"):
             return self._objects(spec, column, path)
         value = column.value
@@ -209,7 +209,7 @@ class _Fields:
             return self._absent(spec, column, path)
         if isinstance(value, NonTensorStack) and column.decimal and column.objects is not None:
             found = numbers_of([0.0 if entry is None else entry for entry in finite(column.objects())])
-            value = value if found is None else found  # words for numbers, and nothing else
+            value = value if found is None else found  # only words that spell numbers, such as "nan"
         if isinstance(value, NonTensorStack) and spec.kind != "any":
             hint = "numbers are declared; convert the column first, or declare `PerElement[...]`"
             return self._note(spec, column, path, hint)
@@ -271,7 +271,7 @@ class _Fields:
         return self._converted(spec, value, column, path)
 
     def _as_declared(self, spec: FieldSpec, value: Tensor) -> Tensor:
-        """Numbers in the form that tables without our metadata have for them: complex ones are pairs."""
+        """Numbers as tables without our metadata hold them: complex numbers are pairs."""
         dims = spec.dims
         if dims is not None and dims.literal is not None and 0 in dims.literal and not value.numel():
             value = value.new_empty(self.rows, *dims.literal)
@@ -282,7 +282,7 @@ class _Fields:
         return value
 
     def _converted(self, spec: FieldSpec, value: Any, column: Column, path: str) -> Any:
-        """Numbers of another type as the field and the class say; what is left are for the checks of the class."""
+        """Convert numbers of another type as the field and the class allow; the checks of the class report the rest."""
         ragged = isinstance(value, RaggedTensor)
         numbers = value.values if ragged else value
         cast = self.checker.coercion(spec)
@@ -332,7 +332,7 @@ class _Fields:
         return used[0]
 
     def _object(self, spec: FieldSpec, entry: Any, native: Any) -> Any:
-        """A Python value from what a table holds: the value, its JSON form, or JSON text."""
+        """A Python value from a cell: the value itself, its JSON form, or JSON text."""
         if entry is None or (native is not None and type(entry) is native) or spec.adapter_accepts(entry):
             return entry
         with suppress(ValidationError, PydanticSerializationError):
@@ -343,7 +343,7 @@ class _Fields:
 
 
 def _no_rows(spec: FieldSpec) -> Tensor:
-    """A tensor without elements; dims that the declaration does not say are 0."""
+    """A tensor with no rows; dims that the declaration doesn't fix are 0."""
     tokens = () if spec.dims is None else spec.dims.tokens[spec.kind == "ragged" :]
     event = [getattr(getattr(token, "size", None), "constant", None) or 0 for token in tokens]
     return torch.empty(0, *event, dtype=None if spec.dtype is None else spec.dtype.exact)

@@ -1,7 +1,7 @@
-"""A batch as columns, one value for each row: what every format writes, and what it reads.
+"""A batch as columns, with one value for each row. Every format writes and reads columns.
 
-Columns are under their names; those of a nested class make up a column that holds columns. A format turns each kind
-of value into its own form and back, and knows nothing of classes.
+Columns have names; a nested class is a column that holds columns. A format converts each kind of value to its own form
+and back, and knows nothing about classes.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class Column:
     """The values of one field, one for each row."""
 
     value: Any
-    """A tensor, a `RaggedTensor`, a `NonTensorStack` of Python values, columns by name, or None where all are null."""
+    """A tensor, a `RaggedTensor`, a `NonTensorStack` of Python values, columns by name, or None if all are null."""
     valid: Tensor | None = None
-    """Which rows are not null; None where all are there."""
+    """Which rows are not null; None if no row is null."""
     kind: str = ""
     """The type in the source, for messages."""
     spec: FieldSpec | None = None
-    """What the class declares, in a column that is to be written."""
+    """The declared field, for a column that will be written."""
     objects: Callable[[], list[Any]] | None = None
-    """The values as Python objects, whatever the column is, in a column that was read."""
+    """Returns the values as Python objects, for a column that was read."""
     decimal: bool = False
-    """Whether the numbers were text: a float is a decimal, which the declared type rounds."""
+    """Whether the numbers were text: floats are decimals, which the declared dtype rounds."""
 
 
 Columns = dict[str, Column]
@@ -53,7 +53,7 @@ Columns = dict[str, Column]
 
 
 def columns_of(batch: Any, what: str) -> Columns:
-    """The columns of a batch; a value of the whole batch is in every row.
+    """The columns of a batch. A value that the batch shares is repeated in every row.
 
     Raises:
         BatchDimError: unless there is one batch dim.
@@ -71,7 +71,7 @@ def some(batches: Iterable[Any]) -> Iterator[Any]:
     """Batches that follow each other.
 
     Raises:
-        StructureError: when there are none.
+        StructureError: if there are none.
     """
     empty = True
     for batch in batches:
@@ -103,7 +103,7 @@ def _written(value: Any, rows: int) -> Any:
 
 
 def stored(value: Tensor, path: str) -> tuple[Tensor, str | None]:
-    """A tensor in a dtype that numpy has, and the name of its own where that is another.
+    """A tensor in a dtype that numpy has, and the name of its own dtype if that differs.
 
     Complex numbers are pairs in a last dim; bfloat16 and float8 become float32, which holds all their values.
     """
@@ -119,22 +119,22 @@ def stored(value: Tensor, path: str) -> tuple[Tensor, str | None]:
 
 
 def restored(value: Tensor, name: str) -> Tensor:
-    """What `stored` was given.
+    """Undo `stored`.
 
     Raises:
-        ValueError: when the tensor was not stored for this dtype.
+        ValueError: if the tensor was not stored for this dtype.
     """
     dtype = DTYPES.get(name)
     if dtype is None or (dtype.is_complex and value.shape[-1:] != (2,)):
         raise ArgumentError(f"a tensor of shape {list(value.shape)} was not stored as {name!r:.40}")
     if dtype.is_complex:
-        value = value.contiguous() if value.numel() else value.new_empty(value.shape)  # whose strides may be anything
+        value = value.contiguous() if value.numel() else value.new_empty(value.shape)  # empty: any strides
         return torch.view_as_complex(value).to(dtype)
     return value.to(dtype)
 
 
 def native_type(spec: FieldSpec | None, stack: NonTensorStack[Any]) -> Any:
-    """The type of the values of a column, when all formats hold it; a declared one is taken at its word."""
+    """The type of the values of a column, if every format can hold it. A declared type is trusted."""
     if spec is not None and spec.kind in ("value", "per_element"):
         kind = _without_none(spec.annotation)
         if get_origin(kind) is Literal:
@@ -157,7 +157,7 @@ def as_json(spec: FieldSpec | None, value: Any) -> Any:
     """A Python value as JSON types.
 
     Raises:
-        PydanticSerializationError: when JSON can't hold it.
+        PydanticSerializationError: if JSON can't hold it.
     """
     if value is None or type(value) in (str, int, bool):
         return value
@@ -188,10 +188,10 @@ def json_rows(column: Column, rows: int, path: str) -> list[Any]:
 
 
 def flat(columns: Mapping[str, Column], separator: str | None, path: str = "") -> Iterator[tuple[str, Column]]:
-    """Columns of nested fields under joined names; "." joins those of a typed class.
+    """Flatten columns of nested fields to joined names; names of a typed class are joined with ".".
 
     Raises:
-        SchemaError: where an untyped container nests and nothing says what joins the names, or two names are equal.
+        SchemaError: for a nested untyped container without `separator`, and for equal names.
     """
     for name, column in columns.items():
         if not isinstance(column.value, dict):
@@ -211,7 +211,7 @@ def unique(names: list[Any], what: str) -> list[str]:
     """The names of columns, checked.
 
     Raises:
-        SchemaError: for a name that is given twice or is not a text.
+        SchemaError: for a name that is repeated or not a string.
     """
     for i, name in enumerate(names):
         if not isinstance(name, str) or name in names[:i]:
@@ -222,12 +222,15 @@ def unique(names: list[Any], what: str) -> list[str]:
 
 
 def all_null(columns: Columns) -> bool:
-    """Whether there is no value in any of some columns."""
+    """Whether all values of all columns are null."""
     return all([all_null(c.value) if isinstance(c.value, dict) else c.value is None for c in columns.values()])
 
 
 def column_of(values: list[Any], kind: str, decimal: bool = False) -> Column:
-    """A column of Python values: numbers, or lists and arrays of them, become tensors, dicts columns."""
+    """A column from Python values.
+
+    Numbers, and lists and arrays of numbers, become tensors; dicts become nested columns.
+    """
     there = [value for value in values if value is not None]
     if not there:
         return Column(None, None, kind, objects=lambda: values, decimal=decimal)
@@ -247,7 +250,7 @@ def column_of(values: list[Any], kind: str, decimal: bool = False) -> Column:
 
 
 def numbers_of(values: list[Any]) -> Any:
-    """A tensor of numbers, or of lists of them; None for anything else."""
+    """A tensor from numbers, or from lists of numbers; None for anything else."""
     found = _array(values)
     if found is not None or not all([isinstance(value, list | tuple | np.ndarray) for value in values]):
         return found
@@ -274,9 +277,9 @@ def _array(values: Any) -> Tensor | None:
     rounded = (
         found.dtype == np.float64 and found.size and np.nanmax(np.abs(found), initial=0) > 2**53 and _holds(values, int)
     )
-    if rounded:  # numpy takes integers on both sides of 2**63 for floats
+    if rounded:  # numpy converts integers on both sides of 2**63 to floats
         return None if _holds(values, float) else _unsigned(values)
-    return torch.from_numpy(found.view(found.dtype.str))  # one name for each number of bits
+    return torch.from_numpy(found.view(found.dtype.str))  # normalizes aliases: one dtype for each width
 
 
 def _unsigned(values: Any) -> Tensor | None:
@@ -287,7 +290,7 @@ def _unsigned(values: Any) -> Tensor | None:
 
 
 def _holds(values: Any, kind: type) -> bool:
-    """Whether there is a value of a type in nested lists."""
+    """Whether nested lists contain a value of a type."""
     if isinstance(values, list | tuple):
         kinds = set(map(type, values))
         return kind in kinds or (not kinds.isdisjoint((list, tuple)) and any([_holds(part, kind) for part in values]))
@@ -295,14 +298,14 @@ def _holds(values: Any, kind: type) -> bool:
 
 
 def finite(value: Any) -> Any:
-    """JSON values whose words for numbers are numbers."""
+    """JSON values, with words such as "NaN" replaced by numbers."""
     if isinstance(value, list):
         return [finite(part) for part in value]
     return float(value) if isinstance(value, str) and value in WORDS else value
 
 
 def spread(value: Any, valid: Tensor) -> Any:
-    """The values of rows that are not null among all rows."""
+    """Spread the values of the rows that are not null over all rows."""
     if isinstance(value, RaggedTensor):
         lengths = torch.zeros(len(valid), dtype=torch.int64)
         lengths[valid] = value.lengths
@@ -313,7 +316,7 @@ def spread(value: Any, valid: Tensor) -> Any:
 
 
 def nest(columns: Mapping[str, Column], separator: str | None, cls: Any) -> Columns:
-    """Columns under joined names as nested ones; a typed class joins by "."."""
+    """Nest columns with joined names; names of a typed class are joined with "."."""
     separator = separator or ("." if schema_of(cls) is not None else None)
     if separator is None:
         return dict(columns)

@@ -1,4 +1,4 @@
-"""Files of tables by the end of their name: read in batches, written from batches, so that any size goes through."""
+"""Table files by suffix. They are read and written in batches, so files may be larger than memory."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _read_dataset(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
 
 
 def _absent(schema: Any) -> dict[str, Column]:
-    """Columns without rows."""
+    """The columns of a schema, without rows."""
     parts = {name: spec.nested_schema for name, spec in schema.fields.items()}
     return {name: Column(None if part is None else _absent(part)) for name, part in parts.items()}
 
@@ -81,7 +81,7 @@ def _read_hf(path: StrPath, cls: Any, rows: int | None) -> Iterator[Any]:
         KeyError,
         TypeError,
         ValueError,
-    ) as error:  # what it raises for a dataset without rows, and damaged ones
+    ) as error:  # raised for datasets without rows, and damaged ones
         raise FileFormatError(f"`datasets` can't read it: {error!s:.200}", text_of(path)) from error
     with arrow_errors(text_of(path)):
         for table in hf_tables(found, rows or BLOCK):
@@ -102,7 +102,7 @@ def _write_dataset(batches: Batches, path: StrPath) -> None:
 
 
 class Format(NamedTuple):
-    """How files with an ending are read and written; what is written appears whole or not at all."""
+    """How files with a suffix are read and written. A file appears as a whole or not at all."""
 
     read: Callable[..., Iterator[Any]]
     write: Callable[[Batches, str], Any]
@@ -127,14 +127,14 @@ FORMATS: dict[str, Format] = {
     ".hf": Format(_read_hf, _write_hf),
     "": Format(_read_dataset, _write_dataset),
 }
-"""By the end of the name; a folder without one is a dataset of this library."""
+"""Formats by suffix; a folder without a suffix is a dataset of this library."""
 
 
 def format_of(path: str) -> Format:
     """The format of a path.
 
     Raises:
-        ArgumentError: for an ending that no format has.
+        ArgumentError: for an unknown suffix.
     """
     ending = "" if os.path.isfile(os.path.join(path, MANIFEST)) else os.path.splitext(path.rstrip("/"))[1].lower()
     if ending == "" and os.path.isdir(path) and not os.path.isfile(os.path.join(path, MANIFEST)):
@@ -147,22 +147,22 @@ def format_of(path: str) -> Format:
 
 @flags
 def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = False) -> None:
-    """Write the rows of one file or folder as another, whose format its ending says.
+    """Convert a file or folder of rows to another format; the suffixes determine the formats.
 
-    Rows go through memory in parts of some megabytes; those of `.json`, and Python values for a target whose rows lie
-    by columns, as a whole. The target appears whole or not at all.
+    Rows are read in parts of a few megabytes. `.json` files, and Python values for a target that stores columns, are
+    read as a whole. The target appears as a whole or not at all.
 
     Args:
         source: `.parquet`, `.arrow`, `.csv`, `.jsonl`, `.json`, `.safetensors`, `.tdz`, `.h5`, `.zarr`, `.hf`, or the
             folder of a dataset or a saved batch.
         target: the same.
         cls: the class of the rows; by default the one that the source names, if it is imported, else `TensorDict`.
-        force: replace what is there.
+        force: replace an existing target.
 
     Raises:
-        FileExistsError: when the target is there, without `force`.
-        SchemaError: for rows that do not fit the class.
-        OSError: with the path.
+        FileExistsError: if the target exists and `force` is False.
+        SchemaError: for rows that don't fit the class.
+        OSError: names the path.
 
     >>> import torch
     >>> from tensorclass import TensorDict, convert, from_parquet
@@ -184,6 +184,6 @@ def convert(source: StrPath, target: StrPath, cls: Any = None, *, force: bool = 
 
 
 def _named(path: str, batches: Batches) -> Iterator[Any]:
-    """Batches whose faults are those of the source."""
+    """Batches whose errors name the source."""
     with doors(path), naming(path, others=True):
         yield from batches

@@ -1,4 +1,4 @@
-"""Data frames and datasets of others: pandas, polars, Hugging Face `datasets`, MosaicML."""
+"""Data frames and datasets of other libraries: pandas, polars, Hugging Face `datasets`, MosaicML."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from ._columns import Column, column_of, columns_of, flat, json_rows, native_typ
 
 
 def to_pandas(batch: Any, separator: str | None = None) -> Any:
-    """A pandas frame with a column for each field; event dims and ragged fields are arrays in a column of objects."""
+    """Convert a batch to a pandas frame with a column for each field.
+
+    Event dims and ragged fields are arrays in a column of objects.
+    """
     pandas = optional("pandas", "A pandas frame", "pandas")
     columns = dict(flat(columns_of(batch, "to_pandas"), separator))
     made = {name: _series(pandas, column, len(batch), name) for name, column in columns.items()}
@@ -52,19 +55,19 @@ def _objects(pandas: Any, values: Any) -> Any:
 
 
 def from_pandas(dataframe: Any, *, separator: str | None = None, cls: Any = None, **options: Unpack[Options]) -> Any:
-    """A batch with a row for each row of a pandas frame; its index is left out.
+    """Convert a pandas frame to a batch with an element for each row. The index of the frame is dropped.
 
-    Columns of numbers become tensors, anything else one Python value for each row; cells that are arrays or lists
-    of numbers become event dims, or ragged entries where they differ in length.
+    Columns of numbers become tensors, anything else one Python value for each row. Cells that are arrays or lists of
+    numbers become event dims, or ragged entries if they differ in length.
 
     Args:
         dataframe: the frame.
-        separator: what joins the names of nested entries.
+        separator: the string that joins the names of nested entries.
         cls: the class; `TensorDict` by default.
-        options: as all readers of tables take them; see `from_csv`.
+        options: the common options of table readers; see `from_csv`.
 
     Raises:
-        SchemaError: for columns that do not fit; names field, column, what is declared and what is given.
+        SchemaError: for columns that don't fit; names the field, the column, the declared and the given type.
 
     >>> import pandas as pd
     >>> from tensorclass import from_pandas
@@ -83,7 +86,7 @@ def from_pandas(dataframe: Any, *, separator: str | None = None, cls: Any = None
 
 def _column(series: Any) -> Column:
     dtype = series.dtype
-    inner = getattr(dtype, "numpy_dtype", dtype)  # of columns whose numbers may be missing
+    inner = getattr(dtype, "numpy_dtype", dtype)  # of nullable columns
     if isinstance(inner, np.dtype) and inner.kind in "biufc":
         missing = series.isna().to_numpy() if inner is not dtype else np.zeros(0, bool)
         options = {"na_value": 0} if missing.any() else {}
@@ -97,29 +100,31 @@ def _column(series: Any) -> Column:
 
 
 def to_polars(batch: Any) -> Any:
-    """A polars frame with a column for each field; event dims are arrays, nested containers structs."""
+    """Convert a batch to a polars frame with a column for each field; event dims become arrays, nested containers
+    structs.
+    """
     polars = optional("polars", "A polars frame", "polars")
     return polars.from_arrow(next(tables([batch], "to_polars", False)))
 
 
 def to_hf(batch: Any) -> Any:
-    """A Hugging Face dataset with a column for each field; event dims are lists of fixed length."""
+    """Convert a batch to a Hugging Face dataset with a column for each field; event dims are fixed-size lists."""
     datasets = optional("datasets", "A Hugging Face dataset", "hf")
     return datasets.Dataset(next(tables([batch], "to_hf", False)))
 
 
 @flags
 def from_hf(dataset: Any, *, cls: Any = None, rows: int | None = None, **options: Unpack[Options]) -> Any:
-    """A batch with a row for each row of a Hugging Face dataset, its selections and orders included.
+    """Convert a Hugging Face dataset to a batch with an element for each row, including its selections and orders.
 
     Args:
         dataset: a `Dataset`, or an `IterableDataset`, which is read as a whole.
-        cls: the class; by default the one that the dataset was made of, if it is imported, else `TensorDict`.
+        cls: the class; by default the one that the dataset was made from, if it is imported, else `TensorDict`.
         rows: not used.
-        options: as all readers of tables take them; see `from_csv`.
+        options: the common options of table readers; see `from_csv`.
 
     Raises:
-        SchemaError: for columns that do not fit.
+        SchemaError: for columns that don't fit.
 
     >>> import datasets
     >>> from tensorclass import from_hf
@@ -133,7 +138,7 @@ def from_hf(dataset: Any, *, cls: Any = None, rows: int | None = None, **options
 
 
 def hf_tables(dataset: Any, rows: int) -> Iterator[Any]:
-    """The tables of a Hugging Face dataset, of so many rows each."""
+    """The tables of a Hugging Face dataset, with `rows` rows each."""
     if not hasattr(dataset, "with_format") or isinstance(dataset, dict):
         raise ArgumentError(f"from_hf takes a dataset of `datasets`, got a {type(dataset).__name__}; a split is one: "
                         "`dataset['train']`")  # fmt: skip
@@ -169,7 +174,7 @@ def to_mds(
 
 
 def _samples(column: Column, rows: int, path: str) -> tuple[str, list[Any]]:
-    """The encoding of a column in MosaicML's words, and its values."""
+    """The MosaicML encoding of a column, and its values."""
     value = column.value
     if isinstance(value, Tensor) and value.ndim > 1:
         return "ndarray", list(stored(value, path)[0].numpy())

@@ -1,4 +1,4 @@
-"""What users call: one function for each way in or out, over the readers and writers of the formats; and methods."""
+"""The public functions: one for each reader and writer; and the methods of containers that call them."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ from ._text import write_records as write_records
 def from_csv(
     path: StrPath, *, separator: str | None = None, delimiter: str = ",", cls: Any = None, **options: Unpack[Options]
 ) -> Any:
-    """A batch with a row for each line of a CSV file, whose first line names the columns.
+    """Read a CSV file as a batch with an element for each line. The first line names the columns.
 
-    Numbers are decimals, which the declared dtype rounds; event dims and ragged fields are JSON lists in a cell.
-    Without a class, columns of numbers become int64, float64 or bool tensors, anything else texts.
+    Numbers are decimals, which the declared dtype rounds. Event dims and ragged fields are JSON lists in a cell.
+    Without a class, columns of numbers become int64, float64 or bool tensors, and other columns strings.
 
     Args:
         path: the file, in UTF-8.
-        separator: what joins the names of nested entries; "." for a typed class.
-        delimiter: what divides the cells.
+        separator: the string that joins the names of nested entries; "." for a typed class.
+        delimiter: the character between cells.
         cls: the class; `TensorDict` by default.
-        options: `batch_size`, `auto_batch_size`, `batch_dims` and `device` as `from_dict` takes them, `dtype` that
-            columns of numbers are cast to, `nulls` and `mask_key` as `from_arrow` takes them: an empty cell is null.
+        options: `batch_size`, `auto_batch_size`, `batch_dims` and `device`, as for `from_dict`; `dtype`, to which
+            columns of numbers are cast; `nulls` and `mask_key`, as for `from_arrow`. An empty cell is null.
 
     Raises:
-        FileFormatError: for text that is not UTF-8, a line with another number of cells, or a cell that is not a
-            number where one is declared; names the line.
-        SchemaError: for columns that do not fit the class.
+        FileFormatError: for text that is not UTF-8, a line with a different number of cells, and a cell that is not a
+            number although one is declared; names the line.
+        SchemaError: for columns that don't fit the class.
 
     >>> import torch
     >>> from tensorclass import TensorDict, from_csv
@@ -71,18 +71,18 @@ def from_csv(
 def from_json(
     path: StrPath, *, separator: str | None = None, lines: bool = False, cls: Any = None, **options: Unpack[Options]
 ) -> Any:
-    """A batch with a row for each object of a JSON file: a list of them, or one on each line.
+    """Read a JSON file as a batch with an element for each object: a list of objects, or one object on each line.
 
     Args:
         path: the file.
-        separator: what joins the names of nested entries; objects nest without it.
+        separator: the string that joins the names of nested entries; without it, objects are nested.
         lines: one object on each line.
         cls: the class; `TensorDict` by default.
         options: as for `from_csv`.
 
     Raises:
         FileFormatError: for text that is not JSON; names the line.
-        SchemaError: for columns that do not fit the class.
+        SchemaError: for columns that don't fit the class.
 
     >>> import torch
     >>> from tensorclass import TensorDict, from_json
@@ -100,18 +100,18 @@ def from_parquet(
     path: StrPath, *, separator: str | None = None, columns: list[str] | None = None, cls: Any = None,
     **options: Unpack[Options],
 ) -> Any:  # fmt: skip
-    """A batch with a row for each row of a Parquet file; columns as `from_arrow` reads them.
+    """Read a Parquet file as a batch with an element for each row. Columns are read as by `from_arrow`.
 
     Args:
         path: the file.
-        separator: what joins the names of nested entries; structs nest without it.
+        separator: the string that joins the names of nested entries; without it, structs are nested.
         columns: the columns to read.
         cls: the class; by default the one that the file names, if it is imported, else `TensorDict`.
         options: as for `from_csv`.
 
     Raises:
-        FileFormatError: for a file that is not Parquet, and a column that is not there.
-        SchemaError: for columns that do not fit the class.
+        FileFormatError: for a file that is not Parquet, and for a missing column.
+        SchemaError: for columns that don't fit the class.
 
     >>> import torch
     >>> from tensorclass import TensorDict, from_parquet
@@ -136,7 +136,9 @@ def to_safetensors(data: Any, path: StrPath) -> None:
 
 
 def from_safetensors(path: StrPath, *, device: Device = None) -> Any:
-    """A container from a safetensors file, also of others, whose names nest by dots; in memory, as `load` reads it.
+    """Read any safetensors file into memory as a container.
+
+    In files of other libraries, dots in names nest. See `load`.
 
     >>> import torch
     >>> from safetensors.torch import save_file
@@ -158,10 +160,10 @@ def from_h5(
     Args:
         h5_file: the file.
         mode: "r" reads, "r+" reads and writes.
-        auto_batch_size: take the largest leading shape that all entries share.
-        batch_dims: this many dims of it at most.
-        batch_size: the batch size; by default what is stored, or what all entries share.
-        non_tensor_as_stack: read text of others with the batch shape as one object for each element.
+        auto_batch_size: use the longest leading shape that all entries share.
+        batch_dims: use at most this many dims of it.
+        batch_size: the batch size; by default the stored one, or the leading shape that all entries share.
+        non_tensor_as_stack: read text that another library stored with the batch shape as one object for each element.
 
     >>> import torch
     >>> from tensorclass import TensorDict, from_h5
@@ -177,7 +179,7 @@ def from_zarr(
     zarr_file: Any, *, mode: str = "r", auto_batch_size: bool = False, batch_dims: int | None = None,
     batch_size: Any = None, non_tensor_as_stack: bool = False, allow_pickle: bool | None = None,
 ) -> PersistentTensorDict:  # fmt: skip
-    """Open a zarr group as a container; the arguments are those of `from_h5`, nothing is ever unpickled.
+    """Open a zarr group as a container. The arguments are those of `from_h5`. Nothing is ever unpickled.
 
     >>> import torch
     >>> from tensorclass import TensorDict, from_zarr
@@ -208,12 +210,12 @@ READERS: dict[str, Any] = {
 
 
 def read(form: str, cls: Any, *source: Any, **options: Any) -> Any:
-    """The result of a reader, as the class whose method was called; an untyped one is `TensorDict`."""
+    """Call a reader for the class whose method was called; an untyped class gives a `TensorDict`."""
     return READERS[form](*source, cls=cls if schema_of(cls) is not None else TensorDict, **options)
 
 
 def typed(cls: Any, stored: PersistentTensorDict) -> Any:
-    """A store as an instance of a class in memory; the store itself for an untyped class."""
+    """An instance of a typed class in memory, from a store; the store itself for an untyped class."""
     if schema_of(cls) is None:
         return stored
     with stored:

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files, and datasets of this library: batches that follow each other, in bounded memory."""
+"""Parquet and Arrow files, and datasets of this library, as sequences of batches in bounded memory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ._columns import nest
 from ._text import writing
 
 _BUFFER = 1 << 20
-"""Bytes of a column that are read at once, where it is not read as a whole."""
+"""Bytes of a column that are read at a time, if it is not read as a whole."""
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 Batches = Iterable[Any]
 
 
 @contextmanager
 def arrow_errors(path: str) -> Iterator[None]:
-    """What Arrow says of a file, as an error with the path."""
+    """Convert errors of Arrow to errors with the path of the file."""
     pa = arrow()
     try:
         yield
@@ -50,7 +50,7 @@ def read_parquet(
     path: StrPath, cls: Any, rows: int | None, separator: str | None = None, columns: list[str] | None = None,
     **options: Unpack[Options],
 ) -> Iterator[Any]:  # fmt: skip
-    """The batches of a file, of so many rows each, or all rows; see `from_parquet`."""
+    """The batches of a file, with `rows` rows each, or one batch for None; see `from_parquet`."""
     pa, parquet, name = arrow(), arrow("pyarrow.parquet"), text_of(path)
     how = {"pre_buffer": rows is None, "buffer_size": 0 if rows is None else _BUFFER}
     with _opening(name, "`from_parquet`"), parquet.ParquetFile(name, **how) as file:
@@ -74,7 +74,7 @@ def read_parquet(
 
 
 def _rows_of(group: Any, rows: int) -> int:
-    """How many rows of a row group go through memory together."""
+    """How many rows of a row group are in memory at a time."""
     columns = [group.column(i) for i in range(group.num_columns)]
     sizes = [max(one.total_uncompressed_size, one.num_values * _WIDTHS.get(one.physical_type, 0)) for one in columns]
     return fitting(group.num_rows, sum(sizes), rows)
@@ -89,7 +89,7 @@ def batch_in(table: Any, cls: Any, separator: str | None, options: Options) -> A
 def write_parquet(
     batches: Batches, path: StrPath, row_group_size: int | None = None, separator: str | None = None, **options: Any
 ) -> None:
-    """Write batches that follow each other; see `to_parquet`."""
+    """Write a sequence of batches; see `to_parquet`."""
     parquet, writer = arrow("pyarrow.parquet"), None
     with writing(path) as file:
         try:
@@ -102,19 +102,19 @@ def write_parquet(
 
 
 def read_ipc(path: StrPath, cls: Any, rows: int | None, **options: Unpack[Options]) -> Iterator[Any]:
-    """The batches of an Arrow file, as it has them; of one without batches an empty one."""
+    """The record batches of an Arrow file; one empty batch if it has none."""
     pa, name = arrow(), text_of(path)
     with _opening(name, "`convert`"), pa.memory_map(name) as source:
         file = arrow("pyarrow.ipc").open_file(source)
         for batch in map(file.get_batch, range(file.num_record_batches)) if file.num_record_batches else [[]]:
             whole = pa.Table.from_batches([batch] if batch else [], file.schema)
-            whole.validate(full=True)  # else offsets that lead out of it end the process
+            whole.validate(full=True)  # else offsets outside the buffer crash the process
             for table in tables_of(whole, rows or BLOCK):
                 yield batch_in(table, cls, None, options)
 
 
 def write_ipc(batches: Batches, path: StrPath, stream: bool = False) -> None:
-    """Write batches that follow each other as an Arrow file; or as a stream of lists, which `datasets` maps."""
+    """Write batches as an Arrow file; or as a stream without extension types, which `datasets` can map."""
     ipc, writer = arrow("pyarrow.ipc"), None
     make = ipc.new_stream if stream else ipc.new_file
     with writing(path) as file:
@@ -128,10 +128,10 @@ def write_ipc(batches: Batches, path: StrPath, stream: bool = False) -> None:
 def write_dataset(
     batches: Batches, path: StrPath, rows_per_shard: int | None = None, pbar: bool = False, name: str = ""
 ) -> Any:
-    """Write batches of a class as a dataset, and give the class.
+    """Write batches of a typed class as a dataset; returns the class.
 
     Raises:
-        TypeError: for batches of no class.
+        TypeError: for untyped batches.
     """
     given = iter(batches)
     first = next(given, None)

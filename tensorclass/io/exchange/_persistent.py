@@ -1,7 +1,7 @@
-"""Containers in HDF5 files and zarr groups: entries are read when they are asked for, writes go to the file.
+"""Containers in HDF5 files and zarr groups: entries are read on demand, writes go to the file.
 
-A group is a container and an array a tensor. Attributes say the batch size and the names of its dims, and what an
-array stands for where the format has no such type: a dtype, or Python objects as JSON.
+A group is a container and an array is a tensor. Attributes hold the batch size and the names of its dims. If the format
+lacks a type, the attributes of an array also name it: a dtype, or Python objects as JSON.
 """
 
 from __future__ import annotations
@@ -50,33 +50,33 @@ from ._stores import name_of, open_store, place_of, plain_index, runs_of
 _ATTR = "tensorclass"
 _MODES = ("r", "r+", "w", "w-", "x", "a")
 _BLOCK = 1 << 23
-"""Bytes that are written together, and those of a chunk of a zarr array when nobody says how many rows it has."""
+"""Bytes that are written at a time, and of a chunk of a zarr array if its number of rows is not given."""
 
 
 @flags
 class PersistentTensorDict(TensorDictBase):
-    """A container in an HDF5 file or a zarr group; `from_h5`, `from_zarr`, `to_h5` and `to_zarr` give one.
+    """A container in an HDF5 file or a zarr group; `from_h5`, `from_zarr`, `to_h5` and `to_zarr` return one.
 
-    Reading an entry reads it from the file. Writing one, at an index too, writes to the file, and so do operations in
-    place. Other operations read what they need and give a `TensorDict`. An index of whole numbers or slices reads only
-    those rows.
+    Getting an entry reads it from the file. Setting an entry, setting values at an index, and in-place operations write
+    to the file. Other operations read the entries that they need and return a `TensorDict`. An index of integers or
+    slices reads only those rows.
 
     Args:
-        batch_size: the leading dims that all entries share; none when omitted, or what is stored.
+        batch_size: the leading dims that all entries share; by default the stored batch size, or `[]`.
         filename: the file, or the folder of a zarr group.
-        group: an open group, in place of a file.
+        group: an open group, instead of a file.
         mode: as h5py opens files: "r", "r+", "w", "w-", "x" or "a".
         backend: "h5" or "zarr".
-        device: where tensors go when they are read.
-        validate_batch_size: hold the batch size against the shapes that are stored.
-        non_tensor_as_stack: read text of others with the batch shape as one object for each element.
+        device: the device of tensors that are read.
+        validate_batch_size: check the batch size against the stored shapes.
+        non_tensor_as_stack: read text that another library stored with the batch shape as one object for each element.
         allow_pickle: nothing is ever unpickled; accepted for compatibility.
-        **kwargs: how arrays are created: `compression="gzip"`, `chunks=(100,)`, ...
+        **kwargs: options for new arrays: `compression="gzip"`, `chunks=(100,)`, ...
 
     Raises:
-        OSError: for a file that can't be opened, or is opened for writing by another.
-        BatchSizeError: for a batch size that does not fit.
-        UnsupportedOperationError: for writes to a store that is opened with mode "r".
+        OSError: for a file that can't be opened, or that another process has opened for writing.
+        BatchSizeError: for a batch size that doesn't fit.
+        UnsupportedOperationError: for writes to a store opened with mode "r".
 
     >>> import torch
     >>> from tensorclass import PersistentTensorDict
@@ -88,7 +88,7 @@ class PersistentTensorDict(TensorDictBase):
     """
 
     LOCKING: ClassVar[bool | str | None] = None
-    """How h5py locks files: True, False, "best-effort", or None for what it does by itself."""
+    """How h5py locks files: True, False, "best-effort", or None for the default of h5py."""
 
     def __init__(
         self, *, batch_size: Any = None, filename: StrPath | None = None, group: Any = None, mode: str = "r",
@@ -108,7 +108,7 @@ class PersistentTensorDict(TensorDictBase):
         self._device = as_device(device)
         self._stacks = non_tensor_as_stack
         self._keeps = False
-        """Whether Python objects that were read are kept, for who reads all rows in parts."""
+        """Whether Python objects that were read are cached, while all rows are read in parts."""
         self._memo: dict[str, Any] = {}
         about = self._about(self._group)
         given = None if batch_size is None else as_batch_size(batch_size)
@@ -123,12 +123,15 @@ class PersistentTensorDict(TensorDictBase):
 
     @classmethod
     def open(cls, path: StrPath, mode: str = "r", **options: Any) -> Self:
-        """The store at a path: a folder is a zarr group, a file HDF5."""
+        """Open the store at a path: a folder is a zarr group, a file is HDF5."""
         return cls(filename=path, mode=mode, backend="zarr" if os.path.isdir(path) else "h5", **options)
 
     @classmethod
     def create(cls, batch: Any, path: Any, backend: str, **kwargs: Any) -> Self:
-        """A new store of what a container holds, open for reading and writing; it replaces one that is there whole."""
+        """Write a container to a new store, which is open for reading and writing.
+
+        It replaces an existing store as a whole.
+        """
         with place_of(path, backend) as where:
             group = open_store(where, "w", backend, False)
             try:
@@ -142,7 +145,7 @@ class PersistentTensorDict(TensorDictBase):
 
     @classmethod
     def from_dict(cls, input_dict: Any, *args: Any, filename: Any = None, backend: str = "h5", **options: Any) -> Any:
-        """A new store of what a mapping holds; without `filename` a `TensorDict`."""
+        """Write a mapping to a new store; without `filename`, returns a `TensorDict`."""
         kwargs = options.pop("kwargs", {})
         found = TensorDict.from_dict(input_dict, *args, **options)
         return found if filename is None else cls.create(found, filename, backend, **kwargs)
@@ -163,12 +166,12 @@ class PersistentTensorDict(TensorDictBase):
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """How arrays are created."""
+        """The options for new arrays."""
         return dict(self._kwargs)
 
     @property
     def stored_class(self) -> Any:
-        """The class that was stored, when it is imported; else `TensorDict`."""
+        """The class that was stored, if it is imported; else `TensorDict`."""
         about = self._about(self._live_group()).get("cls")
         with self._reading(f"the class in the attribute `{_ATTR}`"):
             return TensorDict if about is None else find_class(ClassPart(**about)) or TensorDict
@@ -180,7 +183,7 @@ class PersistentTensorDict(TensorDictBase):
 
     @contextmanager
     def _reading(self, what: str) -> Iterator[None]:
-        """Faults of h5py and zarr, which raise anything over a damaged file, as errors of this library."""
+        """Convert errors to errors of this library: for a damaged file, h5py and zarr raise many types."""
         try:
             yield
         except (FileFormatError, UnsupportedOperationError, MissingExtraError, MemoryError):
@@ -206,7 +209,7 @@ class PersistentTensorDict(TensorDictBase):
         group = self._live_group()
         with self._reading(f"the group {group.name or '/'}"):
             order = {name: i for i, name in enumerate(self._about(group).get("keys", []))}
-            names = sorted(group) if self._backend == "zarr" else list(group)  # zarr lists them in any order
+            names = sorted(group) if self._backend == "zarr" else list(group)  # zarr lists names in any order
             names.sort(key=lambda name: order.get(name, len(order)))
             return {"" if name == "%" else unquote(name): group[name] for name in names}
 
@@ -224,7 +227,7 @@ class PersistentTensorDict(TensorDictBase):
         return child
 
     def _shared(self) -> torch.Size:
-        """The largest leading shape that all entries share."""
+        """The longest leading shape that all entries share."""
         nodes = [node for node in self._nodes().values() if not self._about(node).get("kind")]
         shapes = [self._child(n)._batch_size if self._is_group(n) else torch.Size(n.shape) for n in nodes]
         shared = []
@@ -288,7 +291,7 @@ class PersistentTensorDict(TensorDictBase):
         lengths = parts._load("lengths", parts._node("lengths"))
         rows = index[0] if len(index) == 1 and lengths.ndim == 1 else None
         inside: Any = ()
-        if isinstance(rows, slice) and rows.step in (None, 1):  # the values of these rows, and no others
+        if isinstance(rows, slice) and rows.step in (None, 1):  # read only the values of these rows
             begin, end, _ = rows.indices(len(lengths))
             first = int(lengths[:begin].sum())
             lengths = lengths[begin:end]
@@ -298,7 +301,7 @@ class PersistentTensorDict(TensorDictBase):
         return found if kind == "ragged" else found.to_nested() if len(found.shape) else found.item()
 
     def _foreign(self, node: Any, index: Any) -> Any:
-        """Text of others."""
+        """Text that another library stored."""
         found = node.asstr()[()] if hasattr(node, "asstr") and node.dtype.kind == "O" else node[()]
         value = found.tolist() if isinstance(found, np.ndarray) else found
         if not self._stacks or torch.Size(node.shape) != self._batch_size:
@@ -347,7 +350,7 @@ class PersistentTensorDict(TensorDictBase):
         return TensorDict._from_entries(entries, size, self._device, names)
 
     def _weight(self, begin: int, end: int) -> int:
-        """The bytes of some rows, without Python objects."""
+        """The size of some rows in bytes, without Python objects."""
         found = 0
         for node in self._nodes().values():
             part, ragged, count = node, self._about(node).get("kind") is not None, end - begin
@@ -362,7 +365,7 @@ class PersistentTensorDict(TensorDictBase):
         return found
 
     def _twin(self) -> Any:
-        """What is stored, in memory."""
+        """Read the whole store into memory."""
         found = {k: v._twin() if isinstance(v, TensorCollection) else v for k, v in self._entries().items()}
         return TensorDict._from_entries(found, self._batch_size, self._device, self._names)
 
@@ -445,7 +448,7 @@ class PersistentTensorDict(TensorDictBase):
         return group.create_array(name, shape=shape, dtype=dtype, **how)
 
     def _encoded(self, key: str, value: Any, coded: bool = False) -> tuple[Tensor, dict[str, Any]]:
-        """An entry as a tensor, and what to say about it."""
+        """An entry as a tensor, and the attributes that describe it."""
         shared = isinstance(value, Unbatched)
         value = value.tensor if shared else value
         about: dict[str, Any] = {"kind": "shared"} if shared else {}
@@ -464,7 +467,7 @@ class PersistentTensorDict(TensorDictBase):
         return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8), about
 
     def _fill_group(self, batch: Any) -> None:
-        """Take over the entries and what is known of a container."""
+        """Write the entries and the attributes of a container."""
         schema = schema_of(type(batch))
         self._note(batch_size=list(batch._batch_size), names=batch._names and list(batch._names),
                    keys=[name_of(key) for key in batch._entries()])  # fmt: skip
@@ -490,7 +493,7 @@ class PersistentTensorDict(TensorDictBase):
             runs, local = runs_of(index, self._batch_size)
         before = [self._rows(run) for run in runs]
         part = before[0].clone() if len(runs) == 1 else cat(before)
-        part._set_at(local, value, wanted, non_blocking)  # what does not fit is an error before the file is written
+        part._set_at(local, value, wanted, non_blocking)  # a value that doesn't fit raises before the file is written
         if plain is not None:
             return self._write_rows(plain, part, before[0])
         for run, old, new in zip(runs, before, part.split([len(one) for one in before]), strict=True):
@@ -498,7 +501,10 @@ class PersistentTensorDict(TensorDictBase):
         return None
 
     def _write_rows(self, index: Any, part: Any, before: Any) -> None:
-        """Write elements at a plain index: of arrays only those, of other entries the whole where they have changed."""
+        """Write elements at a plain index.
+
+        Arrays are written only there; other entries are written as a whole if they changed.
+        """
         for key, node in self._nodes().items():
             value, old = part._entries()[key], before._entries()[key]
             if self._is_group(node) and not self._about(node).get("kind"):
@@ -511,7 +517,7 @@ class PersistentTensorDict(TensorDictBase):
                 self._put(key, whole._entries()[key])
 
     def _sync(self, twin: TensorDict) -> None:
-        """Store what an operation in place has made of a twin."""
+        """Write the result of an in-place operation on a copy in memory."""
         entries = twin._entries()
         for key in self._nodes():
             if key not in entries:
@@ -562,14 +568,14 @@ for _name in [*_IN_PLACE, *(f"__i{n}__" for n in ("add", "sub", "mul", "truediv"
 
 
 def _coded(spec: FieldSpec | None, value: Any) -> Any:
-    """Python values as JSON types, as their field spells them."""
+    """Python values as the JSON types of their field."""
     if not isinstance(value, NonTensorStack):
         return as_json(spec, value)
     return NonTensorStack._of([as_json(spec, entry) for entry in value._table], value._index)
 
 
 def mapping_of(batch: TensorDict) -> dict[str, Any]:
-    """A container that was read as the mapping that the reader of a class takes."""
+    """A container as the mapping that the constructor of a class accepts."""
     entries = {k: mapping_of(v) if isinstance(v, TensorDict) else v for k, v in batch._entries().items()}
     nodes = (NonTensorData, NonTensorStack)
     plain = {k: v.tolist() if isinstance(v, nodes) else v for k, v in entries.items()}

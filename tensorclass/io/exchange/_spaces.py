@@ -1,7 +1,7 @@
-"""Spaces of gymnasium: what an environment observes and takes, as a class, and the other way round.
+"""Observation and action spaces of gymnasium as classes, and classes as spaces.
 
-Both say dtypes, shapes and bounds of one element. Data needs no function: `Observation(**space.sample())`, and
-`observation.to_numpy()` is what a space contains.
+Both declare dtypes, shapes and bounds of one element. Data needs no conversion function: use
+`Observation(**space.sample())`; a space contains `observation.to_numpy()`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from .._optional import optional
 def to_gymnasium(cls: Any, **dims: int) -> Any:
     """The `Dict` space of a class: a `Box` for each tensor, `Discrete` for an int64 scalar with two bounds.
 
-    Constraints of the fields (`Ge`, `Lt`, ...) are the bounds of the space; without them a box has those of its dtype.
-    A nested class is a `Dict` in the `Dict`.
+    Constraints of the fields (`Ge`, `Lt`, ...) are the bounds of the space; without constraints, a box has the bounds
+    of its dtype. A nested class is a `Dict` in the `Dict`.
 
     Args:
-        cls: a tensorclass whose fields are tensors and other such classes.
-        **dims: the sizes of dim names, also of nested classes.
+        cls: a typed class whose fields are tensors or such classes.
+        **dims: the sizes of named dims, including those of nested classes.
 
     Raises:
-        SchemaError: for fields that a space can't hold, and dims without a size; names all of them.
-        MissingExtraError: where gymnasium is not installed.
+        SchemaError: for fields that a space can't hold, and for dims without a size; names all of them.
+        MissingExtraError: if gymnasium is not installed.
 
     >>> from torch import Tensor
     >>> from tensorclass import TensorClass, to_gymnasium
@@ -87,16 +87,16 @@ def _limits(dtype: torch.dtype) -> tuple[float, float]:
 def from_gymnasium(space: Any, name: str = "Observation") -> Any:
     """The class of a `Dict` space: a tensor for each `Box`, `Discrete`, `MultiDiscrete`, `MultiBinary`.
 
-    Bounds that are the same for all numbers of a field become its constraints, which `validate()` looks at. Those that
-    differ inside a field are not kept: a declaration can't say them. `Text` is one `str` for each element. A field
-    may hide a method (`shadow=True`).
+    Bounds that are the same for all numbers of a field become its constraints, which `validate()` checks. Bounds that
+    differ within a field are dropped: a declaration can't express them. `Text` becomes one `str` for each element. A
+    field may hide a method of the same name (`shadow=True`).
 
     Args:
-        space: a `Dict`; put any other space in one, since a field has a name.
-        name: the name of the class; that of a nested space is added for its class.
+        space: a `Dict`. Wrap any other space in a `Dict`, since a field needs a name.
+        name: the name of the class. The key of a nested space is appended for its class.
 
     Raises:
-        ArgumentError: for another space, and for a key that can't be the name of a field.
+        ArgumentError: for an unsupported space, and for a key that can't be a field name.
 
     >>> from gymnasium import spaces
     >>> from tensorclass import from_gymnasium, schema
@@ -111,7 +111,7 @@ def from_gymnasium(space: Any, name: str = "Observation") -> Any:
         raise ArgumentError(f"from_gymnasium takes a `Dict` space, got {type(space).__name__}; {hint}")
     frame: Any = sys._getframe(1)
     while frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
-        frame = frame.f_back  # the class belongs to the module that asks for it, where pickle looks for it
+        frame = frame.f_back  # pickle looks the class up in the module of the caller
     module = frame.f_globals.get("__name__", "__main__")
     body = {"__module__": module, "__annotations__": {key: _annotation(part, key, name) for key, part in parts.items()}}
     return types.new_class(name, (TensorClass,), {"shadow": True}, lambda names: names.update(body))
@@ -134,7 +134,7 @@ def _annotation(space: Any, key: Any, name: str) -> Any:
 
 
 def _bounds(space: Any, kind: str, dtype: torch.dtype) -> Iterator[Any]:
-    """The constraints of a field; none where a bound is that of the dtype, or is not one number."""
+    """The constraints of a field; none for a bound that equals that of the dtype, or that is not a single number."""
     if kind == "Box":
         low, high = space.low, space.high
     else:

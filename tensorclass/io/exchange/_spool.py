@@ -1,4 +1,4 @@
-"""Batches that follow each other as one container: their columns go to files, which are mapped in the end."""
+"""A sequence of batches as one container: their columns are written to files, which are mapped in the end."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ._columns import some
 
 @contextmanager
 def spooled(batches: Iterable[Any], path: str) -> Iterator[Any]:
-    """Batches as one container, whose tensors lie in files beside a path until the end of the block.
+    """Batches as one container. Its tensors are in files next to a path until the end of the block.
 
-    What has other columns than the batches before is joined in memory, which names what differs. Python objects are in
-    memory, equal ones of a batch once.
+    A batch with other columns is joined in memory; the error of the join names the difference. Python objects stay in
+    memory; equal objects of a batch are stored once.
 
     Raises:
-        StructureError: for batches that don't go together, and without any.
-        OSError: with the path.
+        StructureError: for batches that can't be joined, and for no batches.
+        OSError: names the path.
     """
     given = some(batches)
     held = [one for one in (next(given), next(given, None)) if one is not None]
@@ -40,7 +40,7 @@ def spooled(batches: Iterable[Any], path: str) -> Iterator[Any]:
         rest: list[Any] = []
         for batch in chain((held.pop(0) for _ in range(2)), given):
             parts = take_apart(batch)
-            if not all([tensor.is_contiguous() for tensor in parts.tensors]):  # a default that all rows share
+            if not all([tensor.is_contiguous() for tensor in parts.tensors]):  # a default value, expanded over the rows
                 parts = take_apart(batch.clone())
             if rest or not spool.add(parts, len(batch)):
                 rest.append(batch)
@@ -59,7 +59,7 @@ class _Spool:
         self.tables: list[list[Any]] = []
 
     def add(self, parts: Parts, rows: int) -> bool:
-        """Write the columns of a batch behind those before; False where they are others."""
+        """Append the columns of a batch to the files; False if its columns differ."""
         if parts.form is None or (self.form is not None and parts.form != self.form):
             return False
         if self.form is None:
@@ -79,7 +79,7 @@ class _Spool:
         return True
 
     def _shifts(self, form: Form, places: Iterator[int]) -> Iterator[tuple[int, Tensor]]:
-        """What is added to the spans of ragged elements, and to the places of objects."""
+        """The offsets that are added to the spans of ragged elements and to the positions of objects."""
         for _, part in form.entries:
             if isinstance(part, Form):
                 yield from self._shifts(part, places)
@@ -93,7 +93,7 @@ class _Spool:
 
     def whole(self) -> Any:
         """All rows; the tensors are mapped."""
-        assert self.form is not None  # there is a batch
+        assert self.form is not None  # `add` was called
         found = []
         for at, (dtype, shape) in enumerate(zip(self.dtypes, self.shapes, strict=True)):
             size = torch.Size(shape).numel() * dtype.itemsize

@@ -1,4 +1,4 @@
-"""Where live stores lie: files and groups are opened and replaced here, keys become names, indices rows."""
+"""Opens and replaces the files and groups of live stores; converts keys to names and indices to rows."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from .._paths import text_of
 from .._remote import is_url
 
 _RUNS = 256
-"""Slices that the rows of an index are read by, at most."""
+"""The most slices that are read for an index."""
 _ZARR = {"zarr.json", ".zgroup", ".zarray"}
 
 
 def plain_index(index: Any) -> tuple[Any, ...] | None:
-    """An index of whole numbers and forward slices, which files read by themselves; None for any other."""
+    """An index of integers and forward slices, which files support directly; None for any other."""
     parts = index if isinstance(index, tuple) else (index,)
     fine = [(type(i) is int and i >= 0) or (isinstance(i, slice) and (i.step is None or i.step > 0)) for i in parts]
     return parts if parts and all(fine) else None
 
 
 def runs_of(index: Any, size: torch.Size) -> tuple[list[tuple[slice]], tuple[Tensor, ...]]:
-    """The rows that an index names as some slices, and where its elements lie in what these read."""
+    """The rows of an index as a few slices, and the positions of its elements in the rows that they read."""
     picked = torch.arange(size.numel()).reshape(size)[normalise(index, size)]
     inner = max(1, size[1:].numel())
     rows = np.unique((picked // inner).numpy())
@@ -60,7 +60,7 @@ def name_of(key: str) -> str:
 
 
 def open_store(filename: Any, mode: str, backend: str, locking: Any) -> Any:
-    """A file of HDF5 or a group of zarr."""
+    """Open an HDF5 file or a zarr group."""
     plain = isinstance(filename, (str, FilePath)) and mode in ("r", "r+")
     with doors(filename, f"`from_{backend}`") if plain else nullcontext():
         return _opened(filename, mode, backend, locking)
@@ -103,7 +103,7 @@ def _opened(filename: Any, mode: str, backend: str, locking: Any) -> Any:
 
 @contextmanager
 def place_of(path: Any, backend: str) -> Iterator[Any]:
-    """Where a store is written that takes its place at the end of the block, whole or not at all."""
+    """A temporary path for a store. At the end of the block it replaces the target as a whole, or not at all."""
     if not isinstance(path, (str, FilePath)) or is_url(text_of(path)):
         yield path  # a store of zarr, or a file in memory
     elif backend == "h5":

@@ -1,4 +1,4 @@
-"""Datasets from tables and as tables, in parts: no more than some megabytes of rows and a shard are in memory."""
+"""Datasets from tables and as tables, in parts: at most a shard and a few megabytes of rows are in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Paths: TypeAlias = "StrPath | list[StrPath]"
 
 @flags
 class Exchange:
-    """What a dataset has for the files and tables of others."""
+    """The methods of a dataset for files and tables of other libraries."""
 
     _blocks: Any
 
@@ -37,17 +37,17 @@ class Exchange:
         """Write the rows of Parquet files as a dataset.
 
         Args:
-            path: a file, or a list of them, one after the other.
+            path: a file, or a list of files.
             out: a folder without a dataset.
             row_cls: the class of the rows; by default the one that the file names, if it is imported.
             rows_per_shard: rows of a shard.
             pbar: show the progress.
-            options: as `tensorclass.from_parquet` takes them.
+            options: options of `tensorclass.from_parquet`.
 
         Raises:
-            FileExistsError: when there is a dataset.
-            SchemaError: for columns that do not fit the class.
-            TypeError: without a class.
+            FileExistsError: if `out` holds a dataset.
+            SchemaError: for columns that don't fit the class.
+            TypeError: if the class is unknown.
         """
         return cls._of_batches(_all(read_parquet, path, row_cls, options), out, rows_per_shard, pbar)
 
@@ -75,12 +75,12 @@ class Exchange:
         """Write the rows of an Arrow table or stream as a dataset.
 
         Args:
-            source: a table, a `RecordBatchReader`, or anything that has `__arrow_c_stream__`.
+            source: a table, a `RecordBatchReader`, or anything with `__arrow_c_stream__`.
             out: a folder without a dataset.
             row_cls: the class of the rows; by default the one that the table names, if it is imported.
             rows_per_shard: rows of a shard.
             pbar: show the progress.
-            options: as `tensorclass.from_arrow` takes them.
+            options: options of `tensorclass.from_arrow`.
         """
         return cls._of_batches(_parts(source, row_cls, options), out, rows_per_shard, pbar)
 
@@ -94,11 +94,11 @@ class Exchange:
         return cls._of_batches(batches, out, rows_per_shard, pbar)
 
     def to_parquet(self, path: StrPath, **options: Any) -> None:
-        """Write the rows to a Parquet file, a row group for some thousand of them.
+        """Write the rows to a Parquet file, with a row group for every few thousand rows.
 
         Args:
-            path: the file, which appears whole or not at all.
-            options: as `pyarrow.parquet.ParquetWriter` takes them.
+            path: the file. It appears as a whole or not at all.
+            options: options of `pyarrow.parquet.ParquetWriter`.
         """
         write_parquet(self._blocks(), path, **options)
 
@@ -111,7 +111,7 @@ class Exchange:
         write_lines(self._blocks(), path, separator)
 
     def to_hf(self, path: StrPath) -> Any:
-        """Write the rows to a file that `datasets` maps, and give the Hugging Face dataset.
+        """Write the rows to a file, and return a Hugging Face dataset that maps it.
 
         Args:
             path: the file, an Arrow stream.

@@ -1,4 +1,4 @@
-"""CSV and JSON lines: a line for each row; numbers are decimals, and whatever has no word of its own is JSON."""
+"""CSV and JSON lines, with a line for each row. In CSV, numbers are decimals; other values may be JSON text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from . import _columns as cols
 from ._batches import Options, batch_of
 
 _OBJECTS = 4
-"""Bytes of Python objects for a letter of text, about."""
+"""The approximate bytes of Python objects for a character of text."""
 _WORDS = {"true": True, "false": False, "True": True, "False": False, "": None}
 
 
@@ -37,13 +37,16 @@ _WORDS = {"true": True, "false": False, "True": True, "False": False, "": None}
 
 @contextmanager
 def writing(path: StrPath) -> Iterator[Any]:
-    """A binary file that takes its place at the end of the block, whole or not at all."""
+    """A binary file to write. At the end of the block it replaces the path as a whole, or not at all."""
     with replacing(text_of(path)) as target, naming(target.path, others=True), os.fdopen(os.dup(target.fd), "wb") as to:
         yield to
 
 
 class _Lines:
-    """Ends lines by a line feed: a writer quotes the characters that its lines end by, and both are read as an end."""
+    """Lines end with a line feed.
+
+    The csv writer quotes the characters of its line end, and readers accept both characters.
+    """
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -53,7 +56,7 @@ class _Lines:
 
 
 def write_csv(batches: Iterable[Any], path: StrPath, separator: str | None = None, delimiter: str = ",") -> None:
-    """Write batches that follow each other; see `to_csv`."""
+    """Write a sequence of batches; see `to_csv`."""
     header: list[str] | None = None
     with writing(path) as file:
         out = csv.writer(_Lines(file), delimiter=delimiter, lineterminator="\r\n")
@@ -84,12 +87,12 @@ def _cells(column: cols.Column, rows: int, path: str) -> list[str]:
 
 
 def write_lines(batches: Iterable[Any], path: StrPath, separator: str | None = None) -> None:
-    """Write batches that follow each other as JSON lines."""
+    """Write a sequence of batches as JSON lines."""
     _write_rows(batches, path, separator, (b"", b"\n", b"\n"))
 
 
 def write_records(batches: Iterable[Any], path: StrPath, separator: str | None = None) -> None:
-    """Write batches that follow each other as a JSON list of objects."""
+    """Write a sequence of batches as a JSON list of objects."""
     _write_rows(batches, path, separator, (b"[", b",\n", b"]"))
 
 
@@ -118,7 +121,7 @@ def read_csv(
     path: StrPath, cls: Any, rows: int | None, separator: str | None = None, delimiter: str = ",",
     **options: Unpack[Options],
 ) -> Iterator[Any]:  # fmt: skip
-    """The batches of a file, of so many rows each; see `from_csv`."""
+    """The batches of a file, with `rows` rows each; see `from_csv`."""
     name = text_of(path)
     lines = _lines(name)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -144,7 +147,7 @@ def _lines(name: str) -> Iterator[str]:
 
 
 def _rows(reader: Any, name: str, names: Sequence[str] = ()) -> Iterator[list[str]]:
-    """The rows of a file; each, but for the names of the columns, ends with the number of its line."""
+    """The rows of a file. Each row except the column names ends with its line number."""
     while True:
         try:
             row = next(reader)
@@ -183,7 +186,7 @@ def _columns(
 
 
 def _spec_of(schema: Schema, path: Sequence[str]) -> FieldSpec | None:
-    """The field that the name of a column means."""
+    """The field for a column name."""
     spec = schema.fields.get(schema.renamed.get(path[0], path[0]))
     if len(path) == 1 or spec is None or spec.nested_schema is None:
         return spec
@@ -210,12 +213,12 @@ def _parser(spec: FieldSpec | None) -> Callable[[str], Any]:
 
 
 def _may_lack(spec: FieldSpec | None) -> bool:
-    """Whether an empty text of a field stands for None."""
+    """Whether empty text means None for a field."""
     return spec is not None and (spec.optional or (spec.kind == "per_element" and spec.adapter_accepts(None)))
 
 
 def _number(text: str) -> Any:
-    """A number, a boolean or JSON lists of them; None of an empty text.
+    """A number, a boolean, or JSON lists of them; None for empty text.
 
     Raises:
         ValueError: for any other text.
@@ -236,7 +239,7 @@ def _number(text: str) -> Any:
 
 
 def _loose(text: str) -> Any:
-    """JSON, or else a text."""
+    """Parsed JSON, or the text itself."""
     try:
         return None if not text else json.loads(text)
     except (ValueError, RecursionError):
@@ -246,7 +249,7 @@ def _loose(text: str) -> Any:
 def read_lines(
     path: StrPath, cls: Any, rows: int | None, separator: str | None = None, **options: Unpack[Options]
 ) -> Iterator[Any]:
-    """The batches of a file of JSON lines, of so many rows each."""
+    """The batches of a file of JSON lines, with `rows` rows each."""
     name = text_of(path)
     lines = ((line, number) for number, line in enumerate(_lines(name), 1) if line.strip())
     for block in blocks(lines, rows, lambda one: _OBJECTS * len(one[0])):
@@ -268,7 +271,7 @@ def batch_of_records(rows: list[Any], cls: Any, separator: str | None, **options
     """A batch whose rows are JSON objects.
 
     Raises:
-        SchemaError: for rows that are not objects, and for values that do not fit the class.
+        SchemaError: for rows that are not objects, and for values that don't fit the class.
     """
     for i, row in enumerate(rows):
         if not isinstance(row, dict):
