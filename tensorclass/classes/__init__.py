@@ -1,4 +1,4 @@
-"""Typed classes: what a declaration becomes. A class is built once; instances hold one slot, their store."""
+"""Typed classes, built from declarations. A class is built once; an instance has one slot, its store."""
 
 from ._algebra import merge as merge
 from ._algebra import omit as omit

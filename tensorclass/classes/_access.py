@@ -1,4 +1,4 @@
-"""How one field is read and written on an instance: a getter and a setter for each kind of field."""
+"""Getters and setters of fields on an instance, one pair for each kind of field."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Setter = Callable[[Any, Any], None]
 
 
 def make_getter(spec: FieldSpec) -> Getter:
-    """The reader of a field."""
+    """Make the getter of a field."""
     if spec.produced:
         return _produced(spec)
     if spec.kind == "nested":
@@ -63,7 +63,7 @@ def _nested(spec: FieldSpec) -> Getter:
 
 
 def _produced(spec: FieldSpec) -> Getter:
-    name, shared = spec.name, spec.kind == "shared"  # an export takes no record from a closure
+    name, shared = spec.name, spec.kind == "shared"  # torch.export accepts no records in closures
 
     def get(self: Any) -> Any:
         value = self._store._data.get(name)
@@ -77,12 +77,12 @@ def _produced(spec: FieldSpec) -> Getter:
 
 
 def assign(name: str) -> Setter:
-    """The writer of a field whose values are always checked in full."""
+    """Make the setter of a field whose values are always checked in full."""
     return lambda self, value: self._assign(name, value)
 
 
 def make_setter(spec: FieldSpec, table: DimTable) -> Setter:
-    """The writer of a field: a value like the present one is valid as it is, anything else is checked."""
+    """Make the setter of a field: a value like the present one is valid without a check, any other value is checked."""
     name = spec.name
     if spec.kind == "value" and spec.annotation in EXACT and not spec.metadata:
         return _value_setter(name, spec.annotation)
@@ -97,7 +97,7 @@ def make_setter(spec: FieldSpec, table: DimTable) -> Setter:
                 try:
                     alike = type(old) is Tensor and value.dtype is old.dtype and value.shape == old.shape
                     alike = alike or (fits is not None and fits(store._batch_size, data, value))
-                except RuntimeError:  # a strided nested tensor has no shape that can be read
+                except RuntimeError:  # the shape of a strided nested tensor can't be read
                     alike = False
                 if alike:
                     data[name] = value
@@ -119,21 +119,24 @@ def _value_setter(name: str, kind: type) -> Setter:
 
 
 def is_checked(spec: FieldSpec, options: Options) -> bool:
-    """Whether the elements of a tensor are looked into, so that dtype and shape say nothing."""
+    """Whether the values of a tensor are checked, so that a matching dtype and shape are not enough."""
     return (options.validate == "values" and bool(spec.metadata)) or (
         options.validate != "off" and bool(spec.validators)
     )
 
 
 def like(old: object, value: object) -> bool:
-    """Whether a tensor takes the place of another without a further check: it has the same dtype and shape."""
+    """Whether a tensor may replace another without a further check: it has the same dtype and shape."""
     if type(value) is not Tensor or type(old) is not Tensor or value.dtype is not old.dtype or value.is_nested:
         return False
     return value.shape == old.shape
 
 
 def make_deleter(spec: FieldSpec) -> Callable[[Any], None]:
-    """The deleter of a field: an optional one becomes None, a produced one unwritten, any other refuses."""
+    """Make the deleter of a field.
+
+    An optional field becomes None, a produced field becomes unwritten; any other raises.
+    """
     name = spec.name
 
     def delete(self: Any) -> None:

@@ -1,6 +1,6 @@
-"""Classes made of classes: some fields of one, all but some, several together, all optional; and instances of them.
+"""Class algebra: make classes from classes (`pick`, `omit`, `merge`, `partial`), and their instances.
 
-A result is made once for each request, so that equal requests give one class; it pickles by how it was made.
+Equal requests return the same class. A result pickles as the request that made it.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from ._validators import Validator, validators_of
 T = TypeVar("T")
 Path = tuple[str, ...]
 Tree = tuple[tuple[str, Any], ...]
-"""Fields in the order of the declaration, each with the tree of what is kept below it; () keeps it whole."""
+"""Fields in the order of the declaration, each with the tree of the fields that are kept below it; () keeps all."""
 
 LEVELS = ("off", "schema", "values")
-TITLE = 60  # where a title of field names ends
+TITLE = 60  # the longest title made of field names
 _MADE = Classes()
 
 
 def pick(cls: Any, *fields: Any, name: str | None = None) -> Any:
-    """The class of some fields of a class, in the order of its declaration.
+    """Make a class with some of the fields of a class, in the order of its declaration.
 
-    Types, docs, defaults, constraints, field validators and options are kept; methods and checks of the whole
-    instance are not, since they may need what is left out. The same fields give the same class, all of them `cls`.
+    Types, docs, defaults, constraints, field validators and options are kept. Methods and class validators are dropped,
+    since they may use omitted fields. The same fields give the same class; all fields give `cls` itself.
 
     Args:
-        cls: A tensorclass.
+        cls: A typed class.
         fields: Names, paths (`"pose.angle"`, `("pose", "angle")`) or references (`Digits.image`). A path into a nested
-            class picks from that class too.
-        name: The name of the class; made of the fields by default.
+            class also picks from that class.
+        name: The name of the new class; by default it is made from the fields.
 
     Raises:
-        UnknownFieldError: for a name that is not a field; names the nearest.
-        SchemaError: for no fields at all.
+        UnknownFieldError: for a name that is not a field; suggests the nearest name.
+        SchemaError: if no fields are given.
 
     >>> from torch import Tensor
     >>> from tensorclass import TensorClass, pick, schema
@@ -65,11 +65,11 @@ def pick(cls: Any, *fields: Any, name: str | None = None) -> Any:
 
 
 def omit(cls: Any, *fields: Any, name: str | None = None) -> Any:
-    """The class of all fields of a class but some; the counterpart of `pick`, which takes the same arguments.
+    """Make a class without some of the fields of a class; the counterpart of `pick`, with the same arguments.
 
     Raises:
-        UnknownFieldError: for a name that is not a field; names the nearest.
-        SchemaError: when nothing is left.
+        UnknownFieldError: for a name that is not a field; suggests the nearest name.
+        SchemaError: if no field is left.
 
     >>> from torch import Tensor
     >>> from tensorclass import TensorClass, omit, pick
@@ -83,17 +83,17 @@ def omit(cls: Any, *fields: Any, name: str | None = None) -> Any:
 
 
 def merge(first: Any, second: Any, *more: Any, name: str | None = None) -> Any:
-    """The class of the fields of several classes. A field that two of them declare alike appears once.
+    """Make a class with the fields of several classes. A field that two classes declare alike appears once.
 
-    Dims of one name are equal across all fields of the result. Fields without a default that end up behind one
-    with a default are keyword-only. Checks of whole instances are kept. `frozen` and `shadow` hold when one class has
-    them, the strictest `validate` wins.
+    Dims of the same name must be equal across all fields of the result. A field without a default that follows a field
+    with a default becomes keyword-only. Class validators are kept. `frozen` and `shadow` are set if any class sets
+    them; the strictest `validate` wins.
 
     Args:
-        first: A tensorclass.
+        first: A typed class.
         second: Another.
         more: Further ones.
-        name: The name of the class; made of theirs by default.
+        name: The name of the new class; by default it is made from the names of the classes.
 
     Raises:
         SchemaError: for a field that two classes declare differently; names both.
@@ -113,13 +113,14 @@ def merge(first: Any, second: Any, *more: Any, name: str | None = None) -> Any:
 
 
 def partial(cls: Any, *, name: str | None = None) -> Any:
-    """The class of the same fields; each may be None, and is None unless it is given.
+    """Make a class with the same fields, all optional: a field may be None, and is None by default.
 
-    Nested classes stay whole; produced fields stay produced. Constraints and field validators hold for what is given.
+    Fields of nested classes stay required; produced fields stay produced. Constraints and field validators apply to
+    given values.
 
     Args:
-        cls: A tensorclass.
-        name: The name of the class; `Partial` and the old one by default.
+        cls: A typed class.
+        name: The name of the new class; by default `Partial` followed by the old name.
 
     >>> import torch
     >>> from torch import Tensor
@@ -134,7 +135,7 @@ def partial(cls: Any, *, name: str | None = None) -> Any:
     return _made("partial", (_ready(cls, "partial"),), (), name)
 
 
-# ---- what is asked for -------------------------------------------------------------------------------------------
+# ---- requests ----------------------------------------------------------------------------------------------------
 
 
 def _ready(cls: Any, where: str) -> Any:
@@ -156,7 +157,7 @@ def _paths(cls: Any, fields: Iterable[Any], where: str) -> list[Path]:
 
 
 def path_of(field: Any) -> Path:
-    """The path that a name, a tuple of names or a reference means."""
+    """The path of a name, a tuple of names or a field reference."""
     path = getattr(field, "__field_path__", field)
     path = tuple(path.split(".")) if isinstance(path, str) else path
     if not isinstance(path, tuple) or not path or not all([isinstance(part, str) for part in path]):
@@ -181,7 +182,7 @@ def _whole(cls: Any) -> Tree:
 
 
 def _tree(cls: Any, paths: Iterable[Path], keep: bool) -> Tree:
-    """The rest of a class when the paths are kept, or dropped."""
+    """The fields of a class that remain if these paths are kept, or dropped."""
     below: dict[str, list[Path]] = {}
     for path in paths:
         below.setdefault(path[0], []).append(path[1:])
@@ -206,7 +207,7 @@ def _tree(cls: Any, paths: Iterable[Path], keep: bool) -> Tree:
 
 @constant
 def _made(kind: str, sources: tuple[Any, ...], tree: Tree, name: str | None) -> Any:
-    """The class of a request, made the first time."""
+    """The class of a request; it is made once."""
     return _MADE.get((kind, sources, tree, name), lambda: _make(kind, sources, tree, name))
 
 
@@ -304,7 +305,7 @@ def _options(given: list[Options]) -> Options:
 
 
 def _marks(kind: str, sources: tuple[Any, ...], specs: Iterable[FieldSpec]) -> dict[str, Any]:
-    """The validators, which go on running with the class that declares them."""
+    """The validators, which still run with the class that declares them."""
     body: dict[str, Any] = {}
     names = {spec.name for spec in specs if kind != "pick" or spec.nested is _fields(sources[0])[spec.name].nested}
     for cls in sources:
@@ -319,7 +320,7 @@ def _marks(kind: str, sources: tuple[Any, ...], specs: Iterable[FieldSpec]) -> d
 
 
 def _check_part(cls: Any, name: str) -> Any:
-    """The check of a whole instance, run on the part of a merged one that is an instance of its class."""
+    """A class validator of a source, run on the part of a merged instance that belongs to that class."""
 
     def check(batch: Any) -> Any:
         return getattr(view(batch, cls), name)()
@@ -331,7 +332,7 @@ def _check_part(cls: Any, name: str) -> Any:
 
 
 def view(batch: Any, cls: Any) -> Any:
-    """The fields of a batch that another class has, around the same tensors, without a check."""
+    """An instance of a class with fewer fields, around the same tensors, without a check."""
     if batch._store._stacked:
         return cls.from_tensordict(batch._store.select(*_below(type(batch), cls), strict=False))
     entries, found = batch._entries(), {}
@@ -346,7 +347,7 @@ def view(batch: Any, cls: Any) -> Any:
 
 
 def _below(source: Any, cls: Any) -> Iterator[Path]:
-    """The paths of what one class takes from another."""
+    """The paths of the fields that one class takes from another."""
     for name, spec in _fields(cls).items():
         nested = _fields(source)[name].nested
         partly = spec.nested is not None and nested is not None and not issubclass(nested, spec.nested)
@@ -354,8 +355,8 @@ def _below(source: Any, cls: Any) -> Iterator[Path]:
 
 
 def _as(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: Any, names: Any) -> Any:
-    """An instance of a class around entries, which are checked."""
-    if cls.__tensorclass__.direct:  # a constructor that does nothing else, which torch.compile traces
+    """An instance of a class around entries, checked."""
+    if cls.__tensorclass__.direct:  # a constructor without further work, which torch.compile can trace
         return cls(**readable(entries), batch_size=size, device=device, names=names)
     new = from_nesting(cls, entries, size, device, None)
     new._store._names = names
@@ -363,7 +364,7 @@ def _as(cls: Any, entries: Mapping[str, Any], size: torch.Size, device: Any, nam
 
 
 def _covers(source: Any, target: Any) -> bool:
-    """Whether what fits one class fits another: the other has some of its fields, as they are."""
+    """Whether every instance of one class fits another, which has a subset of its fields with the same declarations."""
     fields = _fields(source)
     return not target.__tensorclass__.checked and all(
         [spec == fields.get(name) for name, spec in _fields(target).items()]
@@ -371,7 +372,7 @@ def _covers(source: Any, target: Any) -> bool:
 
 
 def _united(first: Any, second: Any) -> dict[str, Any]:
-    """The entries of two batches; a field of both is the same in both."""
+    """The entries of two batches; common fields must have equal values."""
     if first._batch_size != second._batch_size:
         raise BatchSizeError(
             f"merge: the batch sizes are {list(first._batch_size)} ({type(first).__name__}) and "
@@ -393,7 +394,7 @@ def _agreed(what: str, a: Any, b: Any) -> Any:
 
 
 class AlgebraMethods:
-    """Instances of other classes around the same tensors."""
+    """Methods that convert an instance to another class, around the same tensors."""
 
     __slots__ = ()
 
@@ -402,14 +403,14 @@ class AlgebraMethods:
     @overload
     def pick(self, /, *fields: object) -> Any: ...
     def pick(self, /, *fields: Any) -> Any:
-        """Some fields, as an instance of a smaller class around the same tensors.
+        """Select some fields, as an instance of a smaller class around the same tensors.
 
         Args:
-            fields: What to keep, as `tensorclass.pick` takes it; or one class that has some of the fields.
+            fields: The fields to keep, as for `tensorclass.pick`; or one class that has some of the fields.
 
         Raises:
             UnknownFieldError: for a name that is not a field.
-            SchemaError: when the batch does not fit the class.
+            SchemaError: if the batch doesn't fit the class.
 
         >>> import torch
         >>> from torch import Tensor
@@ -436,15 +437,15 @@ class AlgebraMethods:
     @overload
     def merge(self, other: object, cls: type[T], /) -> T: ...
     def merge(self, other: Any, cls: Any = None, /) -> Any:
-        """The fields of two batches of one size, as an instance of the merged class around the same tensors.
+        """Merge two batches of equal batch size into an instance of the merged class, around the same tensors.
 
         Args:
-            other: A typed batch. A field of both has equal values in both.
+            other: A typed batch. Fields of both batches must have equal values.
             cls: The class of the result; `tensorclass.merge` of the two by default.
 
         Raises:
-            SchemaError: for a field that the classes declare differently, dims of one name that differ, and values
-                that don't fit `cls`.
+            SchemaError: for a field that the classes declare differently, for dims of the same name that differ, and
+                for values that don't fit `cls`.
             BatchSizeError: for different batch sizes.
             StructureError: for a field whose values differ.
 
@@ -465,14 +466,14 @@ class AlgebraMethods:
         return _as(found, entries, batch._batch_size, device, names)
 
     def extend(self, cls: type[T], /, **fields: Any) -> T:
-        """An instance of a class that has more fields: those of this batch, and the given ones.
+        """Convert to a class with more fields, which are given here.
 
         Args:
-            cls: A class with all fields of this batch; what it has beside them is given here or has a default.
+            cls: A class with all fields of this batch; its other fields are given here or have a default.
             fields: Values by field; they also replace values of this batch.
 
         Raises:
-            SchemaError: for what is missing, unknown, or does not fit.
+            SchemaError: for missing and unknown fields, and for values that don't fit.
 
         >>> import torch
         >>> from torch import Tensor

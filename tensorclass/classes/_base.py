@@ -1,4 +1,4 @@
-"""TensorClass: a container with declared fields, over any store. The store is the one slot an instance has."""
+"""TensorClass: a container with declared fields, over any store. The store is the only slot of an instance."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _new = object.__new__
 
 
 def _wrapped(cls: Any, store: Any) -> Any:
-    """As `TypedContainer._wrap`, in the words that dynamo knows."""
+    """As `TypedContainer._wrap`, in terms that dynamo can trace."""
     new = object.__new__(cls)
     object.__setattr__(new, "_store", store)
     return new
 
 
 class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, JsonMethods, Relaid):
-    """The primitives of a container, delegated to the store and held to the schema.
+    """The primitives of a container, delegated to the store and checked against the schema.
 
-    A typed batch has no `__iter__`: Python iterates over it by index. Trainers that look for a batch size
-    (Lightning's `self.log`) walk into whatever is `Iterable` down to single rows; other dataclasses they
-    read field by field.
+    A typed batch has no `__iter__`: Python iterates over it by index. Trainers that search for a batch size
+    (Lightning's `self.log`) descend into every `Iterable` down to single rows; other dataclasses are read field by
+    field.
     """
 
     __slots__ = ("__weakref__", "_store")
@@ -59,17 +59,17 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
 
     @classmethod
     def from_struct_array(cls, struct_array: Any, *, device: Device = None, **options: Any) -> Self:
-        """A batch from a structured numpy array, one record an element.
+        """Convert a structured numpy array to a batch, with one element for each record.
 
-        What is one value for the whole batch is the same in all records; numbers are converted where that is exact.
+        Values that the batch shares must be the same in all records. Numbers are converted if that is exact.
 
         Args:
             struct_array: the array; its shape is the batch size.
-            device: where the result lives.
-            options: as `TensorDict.from_struct_array` takes them.
+            device: the device of the result.
+            options: options of `TensorDict.from_struct_array`.
 
         Raises:
-            SchemaError: for fields that do not fit the declaration.
+            SchemaError: for fields that don't fit the declaration.
 
         >>> import numpy as np
         >>> from torch import Tensor
@@ -85,7 +85,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             return super().from_struct_array(struct_array, device=device, **options)
         return tables().read("array", cls, struct_array, device=device)  # type: ignore[no-any-return]  # of this class
 
-    # ---- construction around what is valid already ---------------------------------------------------------------
+    # ---- construction from valid entries -------------------------------------------------------------------------
 
     @classmethod
     @traced_as(_wrapped)
@@ -115,7 +115,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         return found if device is None else found._on(device)
 
     def _wrap_nested(self, name: str, store: Any) -> Any:
-        """A nested container of an untyped store, as the class that the field declares."""
+        """Wrap a nested container of an untyped store in the declared class of its field."""
         nested: Any = type(self).__tensorclass_schema__.fields[name].nested
         return store if isinstance(store, TypedContainer) or nested is None else nested._wrap(store)
 
@@ -125,7 +125,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         """The size of the first batch dim.
 
         Raises:
-            TypeError: when there is none, as of a 0-d tensor.
+            TypeError: if there is no batch dim, as for a 0-d tensor.
         """
         count = len(self._store)
         if not count and not self._store._batch_size:
@@ -148,7 +148,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         return self._rewrap(getattr(self._store, name)(*args, **kwargs))
 
     def _rewrap(self, result: Any) -> Any:
-        """What the store gave, with containers of its kind as instances of this class."""
+        """A result of the store, with containers of its kind wrapped as instances of this class."""
         if isinstance(result, tuple):
             return tuple([self._rewrap(part) for part in result])
         if result is self._store:
@@ -166,12 +166,12 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         return self._typed_nested(outline) if type(self).__tensorclass__.nested else outline
 
     def _typed_nested(self, entries: dict[str, Any]) -> dict[str, Any]:
-        """Entries in which nested containers are of the classes that their fields declare."""
+        """Entries with nested containers wrapped in the declared classes of their fields."""
         nested = [name for name in type(self).__tensorclass__.nested if isinstance(entries.get(name), TensorCollection)]
         return {**entries, **{name: self._wrap_nested(name, entries[name]) for name in nested}} if nested else entries
 
     def _index(self, index: Any) -> Self:
-        store = self._store  # which has all that an index needs, but for the words where there are no batch dims
+        store = self._store  # the store can index everything; only the error for missing batch dims is made here
         return self._wrap(store._index(index)) if store._batch_size and not store._stacked else super()._index(index)
 
     def _open(self, leaves: list[Tensor], kind: Kind = BATCHED) -> Self:
@@ -183,7 +183,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         own, there = self._store, other if type(other) is dict else other._store
         if type(there) is not type(own) and there is not other:
             return None
-        if write:  # of nested containers without a class, the one that their field declares may be frozen
+        if write:  # the declared class of a nested untyped container may be frozen
             if self.__tensorclass_options__.frozen:
                 return None
             if self.__tensorclass__.nested and self._live() is not own._live():
@@ -217,14 +217,14 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     def _live(self) -> dict[str, Any]:
         entries: dict[str, Any] = self._store._live()
         for name in type(self).__tensorclass__.nested:
-            if not hasattr(entries.get(name, self), "_store"):  # an untyped store, wrapped for the reader
+            if not hasattr(entries.get(name, self), "_store"):  # an untyped store: wrap it
                 return self._entries()
         return entries
 
     def get(self, key: Key, default: Any = UNSET, **options: Any) -> Any:
         if type(key) is str and not (options or self._store._stacked):
             value = self._store._live().get(key)
-            if type(value) is Tensor:  # as most are; the general way has the words for what is not there
+            if type(value) is Tensor:  # the common case; the general path has the message for a missing field
                 return value
         return super().get(key, default, **options)
 
@@ -262,7 +262,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
             return
         before, after = [v.numel() for v in old], [v.numel() for v in new]
         alike = before == after and 0 not in before and _checks.dtypes(old) == _checks.dtypes(new)
-        if not alike:  # ranks agree already, so that equal counts mean equal shapes
+        if not alike:  # the ranks agree, so equal counts mean equal shapes
             _checks.accept(self, new, op)
 
     def _castable(self, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
@@ -332,7 +332,7 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
         return plan
 
     def _set_at(self, index: Any, value: Any, wanted: list[Path] | None, non_blocking: bool) -> None:
-        if self._stacked and isinstance(value, TensorCollection):  # else `_plan` asks
+        if self._stacked and isinstance(value, TensorCollection):  # else `_plan` checks this
             self._meet(value, "in-place write")
         if type(self).__tensorclass__.lengths and self._stacked:
             _checks.try_on_members(self, "_set_at", index, value, wanted, non_blocking)
@@ -346,11 +346,11 @@ class TypedContainer(Layered, AlgebraMethods, Conveniences, ExampleMethods, Json
     _origin = property(lambda self: self._store._origin, lambda self, v: setattr(self._store, "_origin", v))
 
 
-_hold = vars(TypedContainer)["_store"].__set__  # several times faster than a way through `__setattr__`
+_hold = vars(TypedContainer)["_store"].__set__  # several times faster than `__setattr__`
 
 
 class Root(TypedContainer):
-    """Builds every subclass of the bases that users see."""
+    """Builds every subclass of the public bases."""
 
     __slots__ = ()
 
@@ -371,18 +371,18 @@ class Root(TypedContainer):
 
 @flags
 class TensorClass(Root, metaclass=Meta):
-    """The base of typed batches: annotate fields, get the constructor, validation and every container operation.
+    """The base class of typed batches: annotate fields to get a constructor, validation and every container operation.
 
-    `class Digits(TensorClass)` and `@tensorclass class Digits` make the same class; the base class is understood by
-    every type checker without a plugin. Class keywords are the options of `tensorclass`.
+    `class Digits(TensorClass)` and `@tensorclass class Digits` make the same class. Every type checker understands the
+    base class without a plugin. Class keywords are the options of `tensorclass`.
 
     Args:
-        batch_size: the leading dims that every field shares; inferred from the declared shapes when omitted.
-        device: imposed on every field, now and on later writes.
+        batch_size: the leading dims that all fields share; by default inferred from the declared shapes.
+        device: all fields are moved there, now and on later writes.
         names: a name or None for each batch dim.
 
     Raises:
-        SchemaError: for values that do not fit the declaration; lists every problem with its field and a hint.
+        SchemaError: for values that don't fit the declaration; lists every problem with its field and a hint.
 
     >>> import torch
     >>> from torch import Tensor
@@ -407,7 +407,7 @@ class TensorClass(Root, metaclass=Meta):
         @classmethod
         def __class_getitem__(cls, options: Any, /) -> Any: ...
 
-    if not TYPE_CHECKING:  # checkers follow Generic, and synthesise constructors
+    if not TYPE_CHECKING:  # type checkers use Generic, and synthesize constructors
 
         def __init__(self, *args, **kwargs):
             raise ArgumentError(
@@ -419,11 +419,11 @@ class TensorClass(Root, metaclass=Meta):
             return _build.parametrise(cls, item)
 
     def _assign(self, name: str, value: Any) -> None:
-        """The full check behind a field's setter."""
+        """Set a field after a full check."""
         self._require_unlocked("set", name)
         self._put(name, self._check(name, value))
 
-    if not TYPE_CHECKING:  # a checker would take it that every name exists
+    if not TYPE_CHECKING:  # a checker would conclude that every name exists
 
         def __setattr__(self, name, value):
             setter = self.__tensorclass__.setters.get(name)
@@ -437,7 +437,7 @@ class TensorClass(Root, metaclass=Meta):
             if name.startswith("__"):
                 raise AttributeError(name)
             member = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
-            if hasattr(type(member), "__get__"):  # a property raised: let its own error through
+            if hasattr(type(member), "__get__"):  # a property raised: re-raise its error
                 return member.__get__(self, cls)
             raise _build.unknown_attribute(cls, name)
 
@@ -452,14 +452,14 @@ class TensorClass(Root, metaclass=Meta):
 
     @classmethod
     def from_tensordict(cls, tensordict: Any, non_tensordict: Mapping[str, Any] | None = None) -> Self:
-        """An instance over an untyped container, without a copy: writes to one are seen in the other.
+        """Wrap an untyped container, without a copy: writes to one are visible in the other.
 
         Args:
-            tensordict: a container that holds what the class declares, validated here.
-            non_tensordict: values for fields that the container does not hold.
+            tensordict: a container with the declared fields; it is validated.
+            non_tensordict: values of fields that the container lacks.
 
         Raises:
-            SchemaError: when the container does not fit the declaration.
+            SchemaError: if the container doesn't fit the declaration.
 
         >>> import torch
         >>> from torch import Tensor
@@ -474,7 +474,7 @@ class TensorClass(Root, metaclass=Meta):
         return new
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> TensorDict:
-        """An untyped, unlocked copy: tensors are cloned, nested classes become containers too.
+        """Make an untyped, unlocked copy: tensors are cloned, nested instances become untyped containers.
 
         Args:
             retain_none: keep absent optional fields as entries of None.
@@ -487,7 +487,7 @@ class TensorClass(Root, metaclass=Meta):
         return new
 
     def replace(self, *args: Any, **changes: Any) -> Self:
-        """A new instance with some fields changed, validated; batch size, device and dim names are kept.
+        """Make a copy with some fields changed. It is validated; batch size, device and dim names are kept.
 
         >>> import torch
         >>> from torch import Tensor
@@ -506,7 +506,7 @@ class TensorClass(Root, metaclass=Meta):
 
 
 class FrozenTensorClass(TensorClass, frozen=True, metaclass=FrozenMeta):
-    """The base of typed batches that refuse every write; changed copies come from `replace`.
+    """The base class of typed batches that refuse every write; `replace` makes changed copies.
 
     >>> import torch
     >>> from torch import Tensor
@@ -532,14 +532,14 @@ settle(TensorClass)
 
 
 def _named(cls: Any) -> Any:
-    """A class, or a generic one and its arguments, which `torch.load(weights_only=True)` reads."""
+    """A class, or a generic class and its arguments, in a form that `torch.load(weights_only=True)` accepts."""
     recipe = vars(cls).get("__tensorclass_recipe__")
     return recipe.arguments if recipe is not None and recipe.make is _build.parametrise else cls
 
 
 @trusted
 def _restore(cls: Any, store: Any) -> Any:
-    """Unpickle: a class, or a generic class and its arguments, around a store."""
+    """Unpickle an instance: wrap a store in a class, or in a generic class with its arguments."""
     if isinstance(cls, tuple):
         cls = _build.parametrise(*cls)
     return cls._wrap(store)

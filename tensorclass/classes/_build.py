@@ -1,4 +1,4 @@
-"""Builds a class: schema, options, field properties, `__init__`, what dataclasses expect. Once for each class."""
+"""Builds a class, once: schema, options, field properties, `__init__`, and the attributes of dataclasses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim", "is_lock
 
 
 def build_class(cls: Any, given: Mapping[str, Any]) -> None:
-    """Turn an annotated subclass of TensorClass into a full tensorclass."""
+    """Turn an annotated subclass of TensorClass into a typed class."""
     if "__init__" in vars(cls):
         raise SchemaError.of(cls.__name__, [Problem(
             "__init__", "the generated constructor", "an `__init__` of the class", "put what it does in `__post_init__`"
@@ -59,19 +59,19 @@ def build_class(cls: Any, given: Mapping[str, Any]) -> None:
     if schema.pending:
         _postpone(cls, schema)
     else:
-        # A new schema: the one that reads the class body keeps the locals of its function alive.
+        # A new schema: the schema that read the class body keeps the locals of its function alive.
         finish_class(cls, Schema(cls.__name__, schema.declared.values()))
 
 
 def reconfigure(cls: Any, given: Mapping[str, Any]) -> None:
-    """Other options for a class that subclassing has built already."""
+    """Change the options of a class that subclassing has already built."""
     cls.__tensorclass_options__ = _changed(cls, cls.__tensorclass_options__, given)
     if not is_pending(cls):
         finish_class(cls, cls.__tensorclass_schema__)
 
 
 def finish_class(cls: Any, schema: Schema) -> None:
-    """Install everything that the schema decides."""
+    """Install everything that depends on the schema."""
     options: Options = cls.__tensorclass_options__
     _refuse_clashes(cls, schema, options)
     if options.tensor_only and non_tensor_problems(schema):
@@ -91,7 +91,7 @@ def finish_class(cls: Any, schema: Schema) -> None:
         setattr(cls, name, FieldRef._of(cls, (name,), spec, make_getter(spec), write, make_deleter(spec)))
     cls.__tensorclass__ = facts_of(cls, schema, options, checks)
     cls.__init__ = InitBuilder(cls, schema, options, hasattr(cls, "__post_init__")).build(construct)
-    cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)  # type: ignore[misc]  # refused even on Any
+    cls.__match_args__ = tuple(name for name, spec in schema.fields.items() if spec.init and not spec.kw_only)  # type: ignore[misc]  # mypy refuses this even on Any
     cls.__dataclass_fields__ = _dataclass_fields(cls, schema)
     cls.__dataclass_params__ = _PARAMS[options.frozen]
     cls._written_batch = written_batch(schema)
@@ -104,7 +104,7 @@ def finish_class(cls: Any, schema: Schema) -> None:
 
 
 def _policy(options: Options, checks: tuple[str, ...]) -> dict[str, Any]:
-    """What a class accepts otherwise than by default."""
+    """The ways in which a class differs from the default policy."""
     found = {
         "validate": None if options.validate == "schema" else options.validate,
         "coerce": "cast" if options.autocast else "strict" if options.nocast else None, "checks": list(checks),
@@ -113,9 +113,9 @@ def _policy(options: Options, checks: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _defining_locals(cls: type) -> dict[str, Any]:
-    """The locals of the function that defines a class, when an annotation names one of them.
+    """The locals of the function that defines a class, if an annotation refers to one of them.
 
-    Before Python 3.13 a function that is asked for its locals holds what they were until it returns.
+    Before Python 3.13, reading the locals of a running function keeps their values alive until it returns.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -147,19 +147,19 @@ _OWN = frozenset((
 
 
 _YIELDING = frozenset(("depth", "attrs", "entry_class", "separates", "param_count"))
-"""Methods that make room for a field of their name, since few call them on a batch."""
+"""Methods that a field may hide, since they are rarely called on a batch."""
 
 
 @cache
 def member_names() -> frozenset[str]:
-    """The names that a field of a class without `shadow` may not have; conveniences make room for a field."""
+    """The names that a field of a class without `shadow` can't have; fields may hide conveniences."""
     return (frozenset(dir(Relaid)) - vars(RowOps).keys() - _YIELDING) | _OWN
 
 
 def construct(
     self: Any, given: dict[str, Any], batch_size: Any, device: Any, names: Any, unknown: dict[str, Any]
 ) -> None:
-    """The complete way through a constructor: defaults, conversion, validation, every problem in one error."""
+    """The complete path of a constructor: defaults, conversion, validation; one error lists every problem."""
     cls = type(self)
     schema: Schema = cls.__tensorclass_schema__
     problems = _argument_problems(schema, given, unknown)
@@ -179,7 +179,7 @@ def construct(
 
 
 def _argument_problems(schema: Schema, given: Mapping[str, Any], unknown: Mapping[str, Any]) -> list[Problem]:
-    """Faults of the arguments, found without a look at any value."""
+    """Problems of the arguments that are found without checking values."""
     missing = [
         Problem(spec.name, f"InitVar[{spec.type_text}]", "nothing", f"pass `{spec.name}=`")
         for spec in schema.init_vars if given[spec.name] is ABSENT
@@ -193,7 +193,7 @@ def _argument_problems(schema: Schema, given: Mapping[str, Any], unknown: Mappin
 
 
 def set_other(self: Any, name: str, value: Any) -> None:
-    """Set an attribute of a writable class that is not a field: a property, batch size, names, or nothing."""
+    """Set an attribute of a writable instance that is not a field: a property, batch size or names; else raise."""
     cls = type(self)
     known = name in cls.__tensorclass__.attributes
     if cls.__tensorclass_options__.frozen and name[0] != "_" and (known or name in cls.__tensorclass_schema__.fields):
@@ -204,7 +204,7 @@ def set_other(self: Any, name: str, value: Any) -> None:
 
 
 def replace(self: Any, changes: Mapping[str, Any]) -> Any:
-    """What `copy.replace` and `dataclasses.replace` do: the constructor runs, batch size, device and names stay."""
+    """Implement `copy.replace` and `dataclasses.replace`: run the constructor; keep batch size, device and names."""
     cls = type(self)
     state = {name: getattr(self, name) for name, spec in cls.__tensorclass_schema__.fields.items() if spec.init}
     extras = {"batch_size": self._batch_size, "device": self._device, "names": self._names}
@@ -212,7 +212,7 @@ def replace(self: Any, changes: Mapping[str, Any]) -> Any:
 
 
 def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
-    """A twin with some fields changed and validated; the constructor does not run, `__post_init__` does."""
+    """A copy with some fields changed and validated. The constructor does not run, `__post_init__` does."""
     new = self._twin()
     data = new._store._live()
     rest = {}
@@ -234,7 +234,7 @@ def shallow_replace(self: Any, changes: Mapping[str, Any]) -> Any:
 
 
 def _dataclass_fields(cls: Any, schema: Schema) -> dict[str, Any]:
-    """Fields as dataclasses know them; batch size, device and names are beside them so that `replace` keeps them."""
+    """The dataclass fields. Batch size, device and names are included so that `replace` keeps them."""
     found: dict[str, Any] = {}
     for name, spec in schema.declared.items():
         options: dict[str, Any] = {key: getattr(spec, key) for key in ("init", "kw_only", "repr", "compare")}
@@ -246,12 +246,12 @@ def _dataclass_fields(cls: Any, schema: Schema) -> dict[str, Any]:
         item: Any = dataclasses.field(**options)
         item.name, item.type = name, spec.declared
         kind = "_FIELD_INITVAR" if spec.kind == "init_var" else "_FIELD"
-        item._field_type = getattr(dataclasses, kind)  # as the standard library marks its own
+        item._field_type = getattr(dataclasses, kind)  # the marker of the standard library
         found[name] = item
     for name in ("batch_size", "device", "names"):
         item = dataclasses.field(default=None, kw_only=True)
         item.name, item.type = name, Any
-        item._field_type = dataclasses._FIELD_INITVAR  # type: ignore[attr-defined]  # read by `replace`, not a field
+        item._field_type = dataclasses._FIELD_INITVAR  # type: ignore[attr-defined]  # read by `replace`; not a field
         found[name] = item
     return found
 
@@ -260,11 +260,11 @@ _PARAMS = {
     frozen: dataclasses.make_dataclass("model", [], frozen=frozen).__dataclass_params__  # type: ignore[attr-defined]  # theirs
     for frozen in (False, True)
 }
-"""What dataclasses keep of their options; code that inspects dataclasses reads it."""
+"""The options that dataclasses store; code that inspects dataclasses reads them."""
 
 
 def signature(schema: Schema) -> inspect.Signature:
-    """The signature that help() and an IDE show."""
+    """The signature that `help()` and IDEs show."""
     kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     found, required = [], False
     for name, spec in reversed([*schema.declared.items()]):
@@ -281,7 +281,7 @@ def signature(schema: Schema) -> inspect.Signature:
     found.sort(key=lambda parameter: parameter.kind)
     try:
         return inspect.Signature(found)
-    except ValueError:  # a required parameter after a default one: the declaration has said so itself
+    except ValueError:  # a required parameter after a default one: the declaration has raised already
         return inspect.Signature()
 
 
@@ -289,7 +289,7 @@ def signature(schema: Schema) -> inspect.Signature:
 
 
 def _postpone(cls: Any, schema: Schema) -> None:
-    """Finish the class at its first use: a name that the annotations use is not defined yet."""
+    """Postpone the rest of the build to the first use, since an annotation uses an undefined name."""
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         complete(cls)
@@ -300,7 +300,7 @@ def _postpone(cls: Any, schema: Schema) -> None:
     cls.__tensorclass__ = _NEW
     for name in schema.names:
         if name in vars(cls):
-            delattr(cls, name)  # so that a reference to the field comes to `Meta.__getattr__`, which finishes the class
+            delattr(cls, name)  # so that `Meta.__getattr__` gets a reference to the field, and finishes the class
 
 
 def _changed(cls: type, options: Options, given: Mapping[str, Any]) -> Options:
@@ -323,12 +323,12 @@ def _changed(cls: type, options: Options, given: Mapping[str, Any]) -> Options:
 
 
 def is_pending(cls: Any) -> bool:
-    """Whether a class waits for names that its annotations use."""
+    """Whether an annotation of a class uses an undefined name."""
     return "__tensorclass__" in vars(cls) and cls.__tensorclass__.pending
 
 
 def complete(cls: Any) -> None:
-    """Resolve what was pending, in the class and its parents, and finish them."""
+    """Resolve pending names in a class and its parents, and finish them."""
     for base in reversed(cls.__mro__):
         if is_pending(base):
             schema = base.__tensorclass_schema__.resolve()
@@ -370,7 +370,7 @@ def _specialise(cls: Any, arguments: dict[Any, Any]) -> Any:
 
 
 def reduce_class(cls: Any) -> Any:
-    """How a class pickles: by its name, or by how it is made of others."""
+    """How a class is pickled: by its name, or as the request that made it from other classes."""
     recipe = vars(cls).get("__tensorclass_recipe__")
     return cls.__qualname__ if recipe is None else (recipe.make, recipe.arguments)
 

@@ -1,4 +1,4 @@
-"""What a typed class adds to the checks of its store: values, casts and results are held to the declaration."""
+"""The checks that a typed class adds to its store: values, casts and results must fit the declaration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ._validators import run_checks
 
 
 def to_entry(spec: FieldSpec, value: Any, batch_size: torch.Size) -> Any:
-    """A checked value as the store holds it."""
+    """Convert a checked value to the entry that the store holds."""
     if value is None or isinstance(value, Node):
         return value
     if spec.kind == "per_element":
@@ -34,7 +34,7 @@ def to_entry(spec: FieldSpec, value: Any, batch_size: torch.Size) -> Any:
 
 
 def _no_elements(spec: FieldSpec) -> Tensor:
-    """The table of a ragged field without elements: the declared dtype, and 0 for sizes that are not literal."""
+    """The values of a ragged field without elements: the declared dtype, and 0 for sizes that are not literal."""
     assert spec.spec is not None  # a ragged field has one
     tokens = () if spec.spec.dims is None else spec.spec.dims.tokens[1:]
     sizes = [token.size.constant or 0 if isinstance(token, Dim) else 0 for token in tokens]
@@ -60,7 +60,7 @@ def check_one(self: Any, key: str, value: Any) -> Any:
 
 
 def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check several fields that are written together, in the state that results."""
+    """Check several fields that are written together, against the resulting state."""
     schema = type(self).__tensorclass_schema__
     for key in values:
         if key not in schema.fields:
@@ -78,7 +78,7 @@ def check_many(self: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def put_all(self: Any, values: dict[str, Any]) -> None:
-    """Write several checked fields in one step; those that become None go first: what is left fits the declaration."""
+    """Write several checked fields in one step. Fields that become None are removed first, so the state stays valid."""
     gone = [key for key, value in values.items() if value is None]
     for key in gone:
         self._put(key, None)
@@ -86,13 +86,13 @@ def put_all(self: Any, values: dict[str, Any]) -> None:
 
 
 def swap_in(self: Any, entries: dict[str, Any], seen: dict[str, Any]) -> None:
-    """Hold these entries and no others, in one step."""
+    """Replace all entries in one step."""
     require_droppable(type(self), seen.keys() - entries.keys())
     self._store._swap_in(entries, self._store._entries())
 
 
 def require_droppable(cls: Any, keys: Iterable[str]) -> None:
-    """Refuse to take away a field that is not optional."""
+    """Refuse to remove a field that is not optional."""
     for key in keys:
         spec = cls.__tensorclass_schema__.fields.get(key)
         if spec is None or not (spec.optional or spec.produced):
@@ -100,7 +100,7 @@ def require_droppable(cls: Any, keys: Iterable[str]) -> None:
 
 
 def _in_state(self: Any, entries: dict[str, Any]) -> dict[str, Any]:
-    """Entries about to be written, once the checks of the class have seen the state that would result."""
+    """The entries to write, after the class validators have checked the resulting state."""
     if type(self).__tensorclass__.checks:
         new = self._twin()
         for key, entry in entries.items():
@@ -110,7 +110,7 @@ def _in_state(self: Any, entries: dict[str, Any]) -> dict[str, Any]:
 
 
 def _all_alike(self: Any, values: Mapping[str, Any]) -> bool:
-    """Whether tensors take the place of tensors of the same dtype and shape, which needs no further check."""
+    """Whether all values are tensors that replace tensors of the same dtype and shape, which needs no further check."""
     if self._store._stacked or self._device is not None:
         return False
     if type(self).__tensorclass__.checked:
@@ -120,7 +120,7 @@ def _all_alike(self: Any, values: Mapping[str, Any]) -> bool:
 
 
 def _state(schema: Schema, entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries for the validator: an absent optional field is None, not its default."""
+    """The entries for the validator. An absent optional field is None, not its default."""
     absent = {name: None for name, spec in schema.fields.items() if spec.optional and not spec.produced}
     return {**absent, **entries}
 
@@ -132,14 +132,17 @@ def _store_check(self: Any, key: str, value: Any) -> Any:
 
 
 def _as_stored(spec: FieldSpec, value: Any, store: Any) -> Any:
-    """A checked value as a store takes it; a list of numbers is not a tensor where none is declared."""
+    """A checked value in the form that the store accepts.
+
+    A list of numbers becomes a tensor only if a tensor is declared.
+    """
     entry = to_entry(spec, value, store._batch_size)
     plain = spec.kind in ("value", "any") and not isinstance(entry, (Tensor, TensorCollection, Node))
     return entry if plain else store._check(spec.name, entry)
 
 
 def readable(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries as the validator sees them: shared tensors and objects without their wrapper."""
+    """Entries as the validator sees them: shared tensors and objects are unwrapped."""
     return {key: _bare(value) for key, value in entries.items()}
 
 
@@ -148,7 +151,7 @@ def _bare(value: Any) -> Any:
 
 
 def check_all(cls: Any, values: Mapping[str, Any], size: Any) -> tuple[dict[str, Any], torch.Size]:
-    """Check the values of an instance that is made; see `check_fields`."""
+    """Check the values of a new instance; see `check_fields`."""
     return check_fields(cls.__tensorclass_schema__, values, batch_size=size, options=cls.__tensorclass_options__)
 
 
@@ -165,7 +168,7 @@ def new_store(
 
 
 def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
-    """An instance over a container, validated; nested containers are validated against their classes."""
+    """Wrap a container in an instance, and validate it; nested containers are validated against their classes."""
     if isinstance(tensordict, Mapping):
         tensordict = TensorDict(tensordict)
     if not isinstance(tensordict, TensorCollection):
@@ -173,7 +176,7 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
         problem = Problem("from_tensordict", "a container to wrap", given, "give a TensorDict or a mapping")
         raise SchemaError.of(cls.__name__, [problem])
     store: Any = store_of(tensordict)
-    if not (store._stacked or hasattr(store, "_data")):  # fields are read from what it holds
+    if not (store._stacked or hasattr(store, "_data")):  # its fields are read from its store
         given = f"{type(store).__name__}, which reads its entries anew each time"
         problem = Problem("from_tensordict", "a container in memory", given, "pass `value.to_tensordict()`")
         raise SchemaError.of(cls.__name__, [problem])
@@ -195,7 +198,7 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
             except SchemaError as error:
                 found = [problem._replace(path=f"{name}.{problem.path}") for problem in error.problems]
                 raise SchemaError.of(cls.__name__, found) from None
-            if hasattr(value, "_store"):  # an instance of another class stays what it is in the container it came from
+            if hasattr(value, "_store"):  # an instance of another class must not change in its original container
                 store = store._twin() if store is given else store
                 store._put(name, seen[name])
     checked, _ = check_all(cls, seen, store._batch_size)
@@ -209,10 +212,10 @@ def adopt(cls: Any, tensordict: Any, extra: Mapping[str, Any]) -> Any:
 
 
 def try_on_members(self: Any, name: str, *args: Any) -> None:
-    """Make a write to a lazy stack in a copy first: only there the lengths that it leaves can be seen.
+    """Try a write to a lazy stack on a copy first, since the resulting lengths are only known afterwards.
 
     Raises:
-        SchemaError: when dims of one name would not agree.
+        SchemaError: if dims of the same name would differ.
     """
     trial = self._store.clone()
     plan = getattr(trial, name)(*args)
@@ -246,7 +249,7 @@ def specs_of(self: Any, prefix: str = "") -> Iterator[tuple[str, FieldSpec | Non
 
 
 def accept(self: Any, new: Sequence[Tensor], op: str) -> None:
-    """Refuse a result whose dtype or event shape breaks the declaration; names every field that it breaks."""
+    """Refuse a result whose dtypes or event shapes break the declaration; the error names every such field."""
     problems = []
     for (path, spec, old), leaf in zip(specs_of(self), new, strict=True):
         if spec is None or spec.spec is None:
@@ -260,12 +263,12 @@ def accept(self: Any, new: Sequence[Tensor], op: str) -> None:
         elif leaf.shape != old.shape and spec.spec.dims is not None:
             problems.append(Problem(path, str(spec.spec), f"{op} gives shape {list(leaf.shape)}", "operands broadcast"))
     if problems:
-        unique = list(dict.fromkeys(problems))  # the members of a stack have the same
+        unique = list(dict.fromkeys(problems))  # members of a stack repeat problems
         raise SchemaError.of(type(self).__name__, unique)
 
 
 def _casts_freely(value: Any, dtype: torch.dtype) -> bool:
-    """Whether no declaration in a container, or in what it holds, refuses a cast."""
+    """Whether no declaration of a container or its nested containers refuses a cast."""
     facts = getattr(type(value), "__tensorclass__", None)
     if facts is not None and dtype not in facts.casts:
         return False
@@ -280,7 +283,10 @@ def dtypes(leaves: Sequence[Tensor]) -> list[torch.dtype]:
 
 
 def castable(self: Any, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bool]:
-    """Which leaves a cast touches: floating ones, as `nn.Module.to` does; a declared dtype refuses."""
+    """Which leaves a cast converts: floating ones, as with `nn.Module.to`.
+
+    Raises if a declared dtype forbids the cast.
+    """
     if _casts_freely(self, dtype):
         return [leaf.is_floating_point() or leaf.is_complex() for leaf in leaves]
     problems = []
@@ -302,7 +308,7 @@ def castable(self: Any, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[bo
 
 
 def check_size(self: Any, size: torch.Size, path: tuple[str, ...]) -> None:
-    """Refuse a batch size of another rank: dims would move from the batch into declared event dims, or out of them."""
+    """Refuse a batch size of another rank, which would move dims between the batch and the declared event dims."""
     problems = []
     for name, value in self._store._entries().items():
         spec = type(self).__tensorclass_schema__.fields[name]
@@ -320,7 +326,7 @@ def check_size(self: Any, size: torch.Size, path: tuple[str, ...]) -> None:
 
 
 def mapped(self: Any, entries: dict[str, Any], size: torch.Size, path: tuple[str, ...]) -> Any:
-    """A twin around entries that a function gave: those like the old ones are valid, others are validated."""
+    """A twin around entries that a function returned. Entries like the old ones are valid; others are validated."""
     cls = type(self)
     old = self._store._live()
     alike = size == self._batch_size and list(entries) == list(old)

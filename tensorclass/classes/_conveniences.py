@@ -1,6 +1,6 @@
-"""What people reach for on a typed class: memory made ahead, a second look at values, spellings of other libraries.
+"""Conveniences of typed classes: allocation ahead of time, validation on request, spellings of other libraries.
 
-A field may have the name of one of these methods, and then takes its place.
+A field may have the name of one of these methods, and then hides it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Make = Callable[..., Tensor]
 
 
 class _Allocate(Protocol[T_co]):
-    """How checkers see `Digits.empty`."""
+    """The type of `Digits.empty` for checkers."""
 
     def __call__(
         self, batch_size: Sequence[int] | int = (), /, *, device: Device = None,
@@ -42,7 +42,7 @@ class _Allocate(Protocol[T_co]):
 
 
 class _Empty:
-    """`Digits.empty(...)` allocates, as `Digits.zeros(...)` does; `batch.empty()` is what every container has.
+    """`Digits.empty(...)` allocates, as `Digits.zeros(...)` does; `batch.empty()` is the method of all containers.
 
     >>> from torch import Tensor
     >>> from tensorclass import TensorClass
@@ -58,12 +58,12 @@ class _Empty:
     @overload
     def __get__(self, instance: object, owner: type) -> Callable[..., TensorDict]: ...
     def __get__(self, instance: Any, owner: Any) -> Any:
-        return partial(empty, owner) if instance is None else partial(MappingOps.empty, instance)  # as dynamo can trace
+        return partial(empty, owner) if instance is None else partial(MappingOps.empty, instance)  # traceable
 
 
 @answers
 class Conveniences:
-    """Methods of typed classes that make room for a field of the same name."""
+    """Methods of typed classes that a field of the same name may hide."""
 
     __slots__ = ()
     empty: ClassVar[_Empty] = _Empty()
@@ -73,21 +73,22 @@ class Conveniences:
         cls, batch_size: Sequence[int] | int = (), /, *, device: Device = None,
         fields: Mapping[str, Any] | None = None, **dims: int,
     ) -> Self:  # fmt: skip
-        """An instance of zeros with declared dtypes and shapes, to be written into; `ones`, `full`, `empty` likewise.
+        """Allocate an instance filled with zeros, with the declared dtypes and shapes; also `ones`, `full` and `empty`.
 
-        Optional fields are absent, Python values take their default, ragged elements have no rows; a nested class is
-        made in the same way. A dtype family takes its usual dtype. `empty` leaves memory as it is, or zero where the
-        class looks into values.
+        Optional fields are None, Python values have their defaults, ragged elements have no rows, nested classes are
+        allocated in the same way. A dtype family gets its usual dtype. `empty` does not initialize memory, unless the
+        class validates values: then it is zero.
 
         Args:
             batch_size: the leading dims that all fields share.
-            device: where the tensors are made, and imposed on the instance.
-            fields: values of some fields: those without a default or without a size, those that are optional.
-            **dims: the sizes of dim names, also of nested classes.
+            device: the device of the tensors and of the instance.
+            fields: values of some fields: required for Python values without a default, possible for all others.
+            **dims: the sizes of named dims, including those of nested classes.
 
         Raises:
-            SchemaError: for a dim without a size, and a value without a default; names the fields and what to give.
-            ArgumentError: for a size of a name that no field has.
+            SchemaError: for a dim without a size, and a value without a default; names the fields and the missing
+                arguments.
+            ArgumentError: for the size of a dim that no field has.
 
         >>> from torch import Tensor
         >>> from tensorclass import TensorClass
@@ -107,7 +108,7 @@ class Conveniences:
         cls, batch_size: Sequence[int] | int = (), /, *, device: Device = None,
         fields: Mapping[str, Any] | None = None, **dims: int,
     ) -> Self:  # fmt: skip
-        """An instance of ones; see `zeros`.
+        """Allocate an instance filled with ones; see `zeros`.
 
         >>> from torch import Tensor
         >>> from tensorclass import TensorClass
@@ -124,10 +125,10 @@ class Conveniences:
         cls, batch_size: Sequence[int] | int, fill_value: complex, /, *, device: Device = None,
         fields: Mapping[str, Any] | None = None, **dims: int,
     ) -> Self:  # fmt: skip
-        """An instance of one number; see `zeros`.
+        """Allocate an instance filled with a number; see `zeros`.
 
         Raises:
-            SchemaError: for a field whose dtype can't hold the number, besides the errors of `zeros`.
+            SchemaError: for a field whose dtype can't hold the number; and the errors of `zeros`.
 
         >>> from torch import Tensor
         >>> from tensorclass import TensorClass
@@ -147,12 +148,12 @@ class Conveniences:
         return _allocate(cls, "full", make, batch_size, device, fields, dims)  # type: ignore[no-any-return]  # of this class
 
     def validate(self) -> Self:
-        """This batch, once every value has been held to the declaration again, constraints and checks included.
+        """Check every value against the declaration again, including constraints and validators; returns this batch.
 
-        In-place writes to a tensor, and writes to a container that is shared, go past the class; this finds them.
+        In-place writes to a tensor, and writes to a shared container, bypass the class. This method finds invalid ones.
 
         Raises:
-            SchemaError: with every field that does not fit, also where the class has `validate="off"`.
+            SchemaError: lists every field that doesn't fit; also for a class with `validate="off"`.
 
         >>> from typing import Annotated
         >>> from annotated_types import Ge
@@ -173,7 +174,7 @@ class Conveniences:
         return self
 
     def omit(self, /, *fields: Any) -> Any:
-        """All fields but some, as an instance of a smaller class around the same tensors; see `pick`.
+        """Leave out some fields: an instance of a smaller class around the same tensors; see `pick`.
 
         Raises:
             UnknownFieldError: for a name that is not a field.
@@ -192,12 +193,12 @@ class Conveniences:
         self, *, mode: Literal["python", "json"] = "python", include: Any = None, exclude: Any = None,
         exclude_none: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
-        """The batch as pydantic dumps it: field values by name, nested classes as dicts, and the batch size.
+        """Dump the batch as pydantic does: field values by name, nested classes as dicts, and the batch size.
 
         Args:
-            mode: "python" keeps tensors, "json" gives JSON types (`to_json` gives the text).
-            include: fields to keep, as pydantic takes them.
-            exclude: fields to leave out.
+            mode: "python" keeps tensors, "json" returns JSON types (`to_json` returns the text).
+            include: the fields to keep, in the forms of pydantic.
+            exclude: the fields to leave out.
             exclude_none: leave absent optional fields out.
 
         >>> from torch import Tensor
@@ -214,16 +215,16 @@ class Conveniences:
         return batch.__pydantic_serializer__.to_python(batch, mode=mode, **options)  # type: ignore[no-any-return]  # a dict
 
 
-# ---- memory made ahead -------------------------------------------------------------------------------------------
+# ---- allocation -------------------------------------------------------------------------------------------------
 
 
 def empty(
     cls: Any, batch_size: Any = (), /, *, device: Device = None, fields: Mapping[str, Any] | None = None, **dims: Any
 ) -> Any:
-    """What `Digits.empty(...)` is: an instance whose memory is not filled, or `empty` of the batch that is given."""
+    """Implement `Digits.empty(...)`: an uninitialized instance; for a batch as argument, its method `empty`."""
     if isinstance(batch_size, TensorCollection):
         options: dict[str, Any] = {**dims, **({} if device is None else {"device": device})}
-        return MappingOps.empty(batch_size, **options)  # type: ignore[arg-type]  # every container has it
+        return MappingOps.empty(batch_size, **options)  # type: ignore[arg-type]  # all containers have it
     return _allocate(cls, "empty", torch.empty, batch_size, device, fields, dims)
 
 
@@ -245,7 +246,7 @@ def _allocate(
 
 
 def _names(cls: Any, above: tuple[Any, ...]) -> Iterator[str]:
-    """The dim names of a class and of those nested in it."""
+    """The dim names of a class and its nested classes."""
     if is_pending(cls):
         complete(cls)
     for spec in cls.__tensorclass_schema__:
@@ -308,11 +309,11 @@ def event_shape(spec: FieldSpec, dims: Mapping[str, int]) -> list[int]:
     return sizes
 
 
-# ---- a second look -----------------------------------------------------------------------------------------------
+# ---- validation --------------------------------------------------------------------------------------------------
 
 
 def _problems(batch: Any, prefix: str) -> Iterator[Problem]:
-    """What does not fit, in nested classes and in the members of a lazy stack too."""
+    """The problems of a batch, its nested classes and the members of lazy stacks."""
     if batch._store._stacked:
         for i, part in enumerate(batch._parts()):
             yield from _problems(part, f"{prefix}[{i}].")
@@ -327,7 +328,7 @@ def _problems(batch: Any, prefix: str) -> Iterator[Problem]:
         return
     for name, value in entries.items():
         spec = cls.__tensorclass_schema__.fields[name]
-        if isinstance(value, Tensor) and checked[name] is not value:  # a field that casts would take it
+        if isinstance(value, Tensor) and checked[name] is not value:  # a casting field would accept it
             yield Problem(prefix + name, str(spec), f"{value.dtype} {list(value.shape)}", "assign it: it is cast then")
         if hasattr(value, "__tensorclass_schema__"):
             yield from _problems(value, f"{prefix}{name}.")

@@ -1,4 +1,4 @@
-"""Conversions of typed classes: what comes in is held to the declaration, nested dicts become the declared classes."""
+"""Conversions to typed classes: input is checked against the declaration, nested dicts become declared classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def from_nesting(
     cls: Any, entries: Mapping[Any, Any], size: torch.Size | None, device: torch.device | None, batch_dims: int | None,
     found_before: Sequence[Problem] = (),
 ) -> Any:  # fmt: skip
-    """An instance from a mapping; every problem, those of nested classes and those found before too, in one error."""
+    """Make an instance from a mapping.
+
+    One error lists every problem, including those of nested classes and `found_before`.
+    """
     schema: Schema = cls.__tensorclass_schema__
     values = migrate(readable(_top_level(entries)), schema)
     values = as_jagged(values.items()) or values
@@ -32,7 +35,7 @@ def from_nesting(
             values[name] = _nested(spec, values[name], size, problems)
     for name, spec in schema.fields.items():
         cast = spec.coerce == "cast" or (spec.coerce is None and cls.__tensorclass_options__.autocast)
-        if spec.kind == "collection" and isinstance(values.get(name), Mapping) and not cast:  # else the check builds it
+        if spec.kind == "collection" and isinstance(values.get(name), Mapping) and not cast:  # else checked
             others = {key: value for key, value in values.items() if key in schema.fields and key != name}
             inner = infer_batch_size(schema, others)[0] if size is None else size
             values[name] = TensorDict.from_dict(values[name], batch_size=inner)
@@ -54,7 +57,7 @@ def from_nesting(
 
 
 def _top_level(entries: Mapping[Any, Any]) -> dict[str, Any]:
-    """Entries by field: a path becomes a nested mapping, which other paths and mappings join."""
+    """Entries by field. A path becomes a nested mapping, which is merged with other paths and mappings."""
     found: dict[str, Any] = {}
     for key, value in entries.items():
         first, *rest = unravel_key_to_tuple(key)
@@ -69,7 +72,7 @@ def _top_level(entries: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _nested(spec: FieldSpec, value: Any, size: torch.Size | None, problems: list[Problem]) -> Any:
-    """The value of one field, where it nests as an instance of the declared class or as an untyped container."""
+    """The value of one field; a nested mapping becomes an instance of the declared class or an untyped container."""
     if spec.nested is not None and not isinstance(value, spec.nested):
         nested: Any = spec.nested
         inner = value._entries() if isinstance(value, TensorCollection) else as_entries(value, nested._position_names)
@@ -86,7 +89,7 @@ def _nested(spec: FieldSpec, value: Any, size: torch.Size | None, problems: list
 
 
 def says_size(spec: FieldSpec) -> bool:
-    """Whether the batch size may be read off a field."""
+    """Whether the batch size can be inferred from a field."""
     return spec.nested is not None or (spec.kind == "tensor" and spec.dims is not None and spec.dims.rank is not None)
 
 
@@ -102,7 +105,7 @@ def _shared_size(values: Mapping[str, Any], batch_dims: int) -> torch.Size:
 
 
 def from_leaf(cls: Any, obj: Any) -> Any:
-    """An instance of what does not nest: a container is adopted, anything else is refused."""
+    """An instance from a value without nesting: a container is adopted, anything else is refused."""
     if isinstance(obj, cls):
         return obj
     if isinstance(obj, TensorCollection):

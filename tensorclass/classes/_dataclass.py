@@ -1,4 +1,4 @@
-"""From plain dataclasses to typed classes: of a class its typed counterpart, of an instance an instance of that."""
+"""Convert plain dataclasses to typed classes, and their instances to instances of these."""
 
 from __future__ import annotations
 
@@ -25,25 +25,26 @@ def from_dataclass(
     batch_size: Sequence[int] | int | None = None, frozen: bool = False, autocast: bool = False, nocast: bool = False,
     inplace: bool = False, shadow: bool = False, tensor_only: bool = False, device: Device = None,
 ) -> Any:  # fmt: skip
-    """The typed counterpart of a dataclass: a class for a class, an instance for an instance.
+    """Convert a dataclass to a typed class, or an instance of a dataclass to an instance of that class.
 
     Args:
-        obj: a dataclass or an instance of one; a typed class comes back as it is.
-        dest_cls: the typed class of the result, for an instance; by default one made of the dataclass, once.
-        auto_batch_size: find the batch size; excludes `batch_size`.
-        batch_dims: find the batch size, this many dims at most.
+        obj: a dataclass or an instance of one; a typed class is returned unchanged.
+        dest_cls: for an instance, the typed class of the result; by default the class that is made, once, from the
+            dataclass.
+        auto_batch_size: find the longest common batch size; excludes `batch_size`.
+        batch_dims: find the batch size with at most this many dims.
         batch_size: the leading dims that all fields share.
-        frozen: refuse writes on instances; like all that follow an option of the class that is made.
+        frozen: refuse writes to instances. This and the next options are those of the new class; see `tensorclass`.
         autocast: convert values to the declaration.
         nocast: never convert numbers and arrays to tensors.
-        inplace: not supported: a class can't change its kind; bind the result to the name, or use `@tensorclass`.
+        inplace: not supported, since a class can't become a typed class; assign the result, or use `@tensorclass`.
         shadow: allow field names that hide container methods.
         tensor_only: refuse fields that hold no tensors.
-        device: where the instance lives.
+        device: the device of the instance.
 
     Raises:
         TypeError: for something that is not a dataclass.
-        SchemaError: for values that do not fit the annotations.
+        SchemaError: for values that don't fit the annotations.
 
     >>> import torch
     >>> from dataclasses import dataclass
@@ -74,7 +75,7 @@ def from_dataclass(
 
 
 def _typed(cls: type, options: tuple[str, ...]) -> type[TensorClass]:
-    """The typed class of a dataclass, made once for each choice of options."""
+    """The typed class of a dataclass; it is made once for each set of options."""
     if issubclass(cls, TensorClass):
         return cls
     made: type[TensorClass] = _CONVERTED.get((cls, options), lambda: _make(cls, options))
@@ -96,13 +97,13 @@ def _make(cls: type, options: tuple[str, ...]) -> type[TensorClass]:
 def _annotations(cls: type) -> dict[str, Any]:
     try:
         hints: Mapping[str, Any] = get_type_hints(cls, include_extras=True)
-    except NameError:  # a forward reference: the class that is made resolves it at its first use
+    except NameError:  # a forward reference, which the new class resolves at its first use
         hints = {}
     return {item.name: hints.get(item.name, item.type) for item in dataclasses.fields(cls)}
 
 
 def _declaration(item: Any) -> Any:
-    """The default of a field, as typed classes declare it; None for a plain required field."""
+    """The default of a field in the form of typed classes; None for a plain required field."""
     extras: dict[str, Any] = {} if item.init else {"init": False}
     if item.kw_only:
         extras["kw_only"] = True
@@ -114,7 +115,7 @@ def _declaration(item: Any) -> Any:
 
 
 def _members(cls: type) -> dict[str, Any]:
-    """What the dataclass defines besides its fields: methods, properties, constants."""
+    """The members of the dataclass besides its fields: methods, properties, constants."""
     names = {item.name for item in dataclasses.fields(cls)}
     return {
         name: member

@@ -1,4 +1,4 @@
-"""The decorator: a plain annotated class becomes the same class that subclassing TensorClass gives."""
+"""The decorator: turns an annotated class into the class that subclassing TensorClass gives."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def tensorclass(
 ) -> Callable[[C], C]: ...  # fmt: skip
 @dataclass_transform(eq_default=False, field_specifiers=(field, produced))
 def tensorclass(cls: Any = None, /, **options: Any) -> Any:
-    """Make a tensorclass of an annotated class.
+    """Turn an annotated class into a typed class.
 
     Args:
         cls: the class; its annotations are the fields.
         autocast: convert values to the declaration before they are validated.
-        frozen: refuse every write on instances.
+        frozen: refuse every write to instances.
         nocast: never convert Python numbers and arrays to tensors.
-        tensor_only: refuse fields that hold no tensors, at class definition.
+        tensor_only: refuse fields that hold no tensors when the class is defined.
         shadow: allow field names that hide container methods.
-        validate: "schema" checks type, dtype, shape and dims; "values" also constraints such as `Ge`; "off" nothing.
-        removed: fields of older versions, which loaders leave out: names, or a mapping of names to the versions that
-            dropped them.
+        validate: "schema" checks types, dtypes, shapes and dims; "values" also constraints such as `Ge`; "off" nothing.
+        removed: fields of older versions, which loaders ignore: names, or a mapping of names to the versions that
+            removed them.
 
     Raises:
-        SchemaError: for a declaration that makes no sense; names the class, the field and the fix.
+        SchemaError: for an invalid declaration; names the class, the field and the fix.
 
     >>> import torch
     >>> from torch import Tensor
@@ -77,11 +77,14 @@ _MADE_BY_PYTHON = frozenset((
     "__dict__", "__weakref__", "__orig_bases__", "__abstractmethods__", "_abc_impl", "_is_protocol",
     "_is_runtime_protocol", "__protocol_attrs__", "__non_callable_proto_members__", "__parameters__",
 ))  # fmt: skip
-"""The names of a class body that come with the class, and what the new class gets in its own form."""
+"""The names that Python adds to a class body; the new class gets its own."""
 
 
 def _rebuild(cls: type, options: dict[str, Any]) -> type:
-    """The same class body below TensorClass; the `__class__` cell of its methods follows, so that `super()` works."""
+    """Rebuild the class body as a subclass of TensorClass.
+
+    The `__class__` cell of its methods is replaced, so that `super()` works.
+    """
     body = {k: v for k, v in vars(cls).items() if k not in _MADE_BY_PYTHON}
     bases = tuple(base for base in vars(cls).get("__orig_bases__", cls.__bases__) if base is not object)
     generic = tuple(base for base in bases if get_origin(base) is Generic or base is Generic)
@@ -94,7 +97,7 @@ def _rebuild(cls: type, options: dict[str, Any]) -> type:
 
 
 def _rebind(member: Any, old: type, new: type) -> None:
-    """Point the closures of a member that refer to the old class at the new one."""
+    """Replace the old class by the new one in the closures of a member."""
     if isinstance(member, property):
         for function in (member.fget, member.fset, member.fdel):
             _rebind(function, old, new)
@@ -110,7 +113,7 @@ def _rebind(member: Any, old: type, new: type) -> None:
 
 
 def is_tensorclass(obj: object) -> bool:
-    """Whether an object is a tensorclass or an instance of one.
+    """Whether an object is a typed class or an instance of one.
 
     >>> from tensorclass import TensorDict, is_tensorclass
     >>> is_tensorclass(TensorDict())

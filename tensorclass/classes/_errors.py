@@ -1,4 +1,4 @@
-"""The errors of a class's attributes: what was asked for, the nearest name, what to do."""
+"""Errors for attributes and keys of a class: the requested name, the nearest name, what to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..errors import Problem as Problem
 
 
 class UnknownKeyError(MissingKeyError, ValueError):
-    """A key that is not a field of a typed class: for a program an absent key, and a wrong one."""
+    """A key that is not a field of a typed class: a missing key (KeyError), and a wrong one (ValueError)."""
 
     undeclared = True
 
@@ -41,7 +41,7 @@ def _no_field(cls: Any, name: str) -> str:
 
 def unknown_attribute(cls: Any, name: str) -> UnknownFieldError:
     """The error for an attribute that is neither a field nor a member of the class."""
-    return UnknownFieldError(later(_no_attribute, cls, name))  # `hasattr` asks, and drops the answer
+    return UnknownFieldError(later(_no_attribute, cls, name))  # `hasattr` drops the message
 
 
 def _no_attribute(cls: Any, name: str) -> str:
@@ -50,7 +50,7 @@ def _no_attribute(cls: Any, name: str) -> str:
     return f"{cls.__name__} has no field or attribute `{name}`{near}; its fields are {fields}"
 
 
-_SURE = 0.8  # of hundreds of methods, some are like any word
+_SURE = 0.8  # among hundreds of methods, some resemble any word
 SYNONYMS = {word: said for words, said in {
     "drop remove drop_columns": "`exclude(...)`", "dict as_dict": "`to_dict()`",
     "dump json model_dump_json dump_json": "`to_json()`", "model_validate parse_obj": "`from_any(...)`",
@@ -69,11 +69,11 @@ SYNONYMS = {word: said for words, said in {
     "batches": "`iter(size)`", "to_gymnasium": "the function `to_gymnasium(cls)`", "to_df": "`to_pandas()`",
     "iterrows": "`for row in batch`",
 }.items() for word in words.split()}  # fmt: skip
-"""What other libraries call what a batch has under another name, or as a function."""
+"""Names in other libraries for methods and functions that have another name here."""
 
 
 def _meant(cls: Any, name: str) -> str:
-    """What a name means elsewhere, else the member that it is surely a slip for."""
+    """The hint for a name: its meaning in another library, else the member that it almost certainly misspells."""
     meant = SYNONYMS.get(name)
     if meant is not None:
         return f"; you may look for {meant}"
@@ -82,7 +82,7 @@ def _meant(cls: Any, name: str) -> str:
 
 
 class NotProducedKeyError(FieldNotProducedError, MissingKeyError):
-    """A produced field that nothing has written: as a missing key, it lets `get` give its default."""
+    """A produced field that was not written yet. It is also a missing key, so `get` returns its default."""
 
 
 def not_produced(cls: Any, name: str) -> NotProducedKeyError:
@@ -94,7 +94,7 @@ def not_produced(cls: Any, name: str) -> NotProducedKeyError:
 
 
 def cannot_drop(cls: Any, key: str) -> StructureError | MissingKeyError:
-    """The error for removing a field that an instance can't be without."""
+    """The error for removing a required field."""
     if key not in cls.__tensorclass_schema__.fields:
         return unknown_field(cls, key)
     spec = cls.__tensorclass_schema__.fields[key]
@@ -121,7 +121,7 @@ def clashes(name: str, reserved: list[str], hiding: list[str]) -> SchemaError:
 
 
 def written_batch(schema: Schema) -> str:
-    """What an error for absent batch dims adds where the annotations seem to write one."""
+    """The addition to an error about missing batch dims, if an annotation seems to include one."""
     declared = [spec.dims for spec in schema if spec.kind == "tensor"]
     first = {str(dims.tokens[0]) if dims is not None and dims.tokens else "" for dims in declared}
     name = first.pop() if len(first) == 1 else ""

@@ -1,4 +1,4 @@
-"""Instances made up: one builder walks over a declaration, and whoever draws the values decides what they are."""
+"""Example instances: one builder walks over a declaration, and a source chooses the values."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ..store import RaggedTensor, TensorDict
 from ._build import complete, is_pending
 
 EPOCH = datetime.datetime(1970, 1, 1)
-SPREAD = 9  # how far example numbers go from the only bound
+SPREAD = 9  # how far example numbers are from a single bound
 
 
 class ValueSource(Draw, Protocol):
-    """Whoever draws the parts of an instance."""
+    """Chooses the parts of an instance."""
 
     low: int
     high: int
@@ -50,14 +50,14 @@ class ValueSource(Draw, Protocol):
         ...
 
     def omitted(self, spec: FieldSpec) -> bool:
-        """Whether a field is left to its default."""
+        """Whether a field gets its default."""
         ...
 
 
 def build(
     cls: Any, size: tuple[int, ...], source: ValueSource, given: Mapping[str, Any], above: tuple[Any, ...] = ()
 ) -> Any:
-    """An instance of a class whose parts come from a source, and from what is given."""
+    """Build an instance of a class from a source and from given values."""
     if is_pending(cls):
         complete(cls)
     schema = cls.__tensorclass_schema__
@@ -82,7 +82,7 @@ def build(
 
 
 def _bound(schema: Any, size: tuple[int, ...], given: Mapping[str, Any]) -> dict[str, int]:
-    """The sizes that given tensors say."""
+    """The sizes of dims in given tensors."""
     bindings = Bindings()
     for name, value in given.items():
         spec = schema.fields.get(name)
@@ -92,7 +92,7 @@ def _bound(schema: Any, size: tuple[int, ...], given: Mapping[str, Any]) -> dict
 
 
 def _given_lengths(schema: Any, size: tuple[int, ...], given: Mapping[str, Any]) -> dict[str, list[int]]:
-    """The lengths that given ragged fields say."""
+    """The lengths of elements in given ragged fields."""
     specs = [schema.fields[name] for name in given if name in schema.fields and schema.fields[name].kind == "ragged"]
     values = {
         first_name(spec): RaggedTensor.of(given[spec.name], size) for spec in specs if given[spec.name] is not None
@@ -118,7 +118,7 @@ def _field(spec: FieldSpec, size: tuple[int, ...], source: ValueSource, sizes: S
 
 
 class SeededSource:
-    """Draws from a random generator of its own."""
+    """Draws from its own random generator."""
 
     def __init__(self, seed: int, sizes: Mapping[str, int]) -> None:
         self.low, self.high, self.sizes = 2, 5, sizes
@@ -133,7 +133,7 @@ class SeededSource:
         return found[0]
 
     def tensor(self, spec: FieldSpec, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
-        """Evenly spread between two bounds, near to a single one, and else near zero."""
+        """A tensor with values spread evenly between two bounds, near a single bound, and else near zero."""
         if dtype.is_complex:
             return torch.view_as_complex(torch.randn(*shape, 2, generator=self.generator)).to(dtype)
         if dtype is torch.bool:
@@ -156,14 +156,14 @@ class SeededSource:
 
     def _integers(self, low: int, high: int, shape: tuple[int, ...]) -> Tensor:
         drawn = torch.randint(min(high - low, 2**63 - 2) + 1, shape, generator=self.generator)
-        return drawn + (low if low < 2**63 else low - 2**64)  # of uint64 the same bits
+        return drawn + (low if low < 2**63 else low - 2**64)  # for uint64 the same bits
 
     def present(self, spec: FieldSpec) -> bool:
         """Optional fields are filled."""
         return True
 
     def omitted(self, spec: FieldSpec) -> bool:
-        """Python values take their default where there is one."""
+        """Python values get their default, if they have one."""
         return spec.has_default and spec.kind not in ("tensor", "shared", "ragged", "nested", "collection")
 
     def value(self, spec: FieldSpec) -> Any:
@@ -176,7 +176,7 @@ class SeededSource:
 
 
 def _reach(low: float | None, high: float | None, dtype: torch.dtype, step: Any) -> tuple[float, float]:
-    """Two bounds, where one or both may be missing."""
+    """Complete two bounds, of which one or both may be missing."""
     least, greatest = limits(dtype)
     spread = SPREAD * float(step or 1)
     if low is None and high is None:
@@ -185,7 +185,7 @@ def _reach(low: float | None, high: float | None, dtype: torch.dtype, step: Any)
         low = max(high - spread, least)
     if high is None and low is not None:
         high = min(low + spread, greatest)
-    assert low is not None  # one bound gives the other
+    assert low is not None  # at least one bound is given
     assert high is not None
     return low, high
 
@@ -210,7 +210,7 @@ def _candidates(spec: FieldSpec) -> list[Any]:
 
 @flags
 class ExampleMethods:
-    """Made-up instances, for tests and documentation."""
+    """Example instances, for tests and documentation."""
 
     __slots__ = ()
 
@@ -219,18 +219,19 @@ class ExampleMethods:
         cls, batch_size: Sequence[int] | int = (), *, seed: int = 0, sizes: Mapping[str, int] | None = None,
         fields: Mapping[str, Any] | None = None,
     ) -> Self:  # fmt: skip
-        """A random instance that meets the declaration, its constraints too; the same for the same seed.
+        """Make a random instance that meets the declaration and its constraints. Equal seeds give equal instances.
 
-        Dims without a size get one from 2 to 5. Optional fields are filled, Python values take their default.
+        Dims without a size get one from 2 to 5. Optional fields are filled, Python values get their default.
 
         Args:
             batch_size: The leading dims that all fields share.
-            seed: Of the random numbers; the state of torch's own generator stays as it is.
-            sizes: The sizes of some dim names.
+            seed: The seed of the random numbers. The default generator of torch is not used.
+            sizes: The sizes of some named dims.
             fields: Values of some fields.
 
         Raises:
-            SchemaError: when no sizes fit the dims, no number the constraints, and for a type without an example.
+            SchemaError: if no sizes fit the dims, if no number meets the constraints, and for a type without an
+                example.
             BatchSizeError: for a negative size.
 
         >>> from typing import Annotated

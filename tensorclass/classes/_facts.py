@@ -1,4 +1,4 @@
-"""Facts about a typed class: decided once, when it is built, and read by every operation afterwards."""
+"""Facts about a typed class: computed once, when it is built, and read by every operation."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ from ._access import is_checked
 
 
 class Facts(NamedTuple):
-    """What a class decides besides its schema and options; without arguments, a class that is not built yet.
+    """The facts of a class besides its schema and options; without arguments, those of a class that is not built yet.
 
     Args:
         name: of the class.
-        pending: a name that the annotations use is not defined yet; the class is finished at its first use.
+        pending: an annotation uses an undefined name; the class is finished at its first use.
         nested: the fields that hold instances of other classes.
         attributes: the names that are set through descriptors, fields included.
-        setters: the setters of the fields; none of a frozen class.
-        checks: the names of the checks of whole instances.
-        checked: values are looked into: dtype and shape do not say that one is right.
-        direct: the constructor does no more than reading does.
+        setters: the setters of the fields; empty for a frozen class.
+        checks: the names of the class validators.
+        checked: values are validated too; a matching dtype and shape are not enough.
+        direct: the constructor does nothing that `_wrap` does not do.
         post_init: `__post_init__` runs in `replace` too.
-        spread: the fields that may have one value for all elements.
-        casts: the dtypes that no field is against, nested classes aside.
-        rigid: tensors have literal event shapes and exact dtypes: those under one key are alike in all instances.
-        floats: declared dtypes are exact and floating, so that arithmetic among instances and numbers keeps them.
-        lengths: the length of a ragged field has a name that another field has too.
-        quick: the dtypes by field of a class of plain tensors, for readers that leave all checks to the constructor.
+        spread: the fields that accept one value for all elements.
+        casts: the dtypes to which every field may be cast, without nested classes.
+        rigid: all tensors have literal event shapes and exact dtypes, so those under one key are alike in all
+            instances.
+        floats: all declared dtypes are exact and floating, so arithmetic with instances and numbers keeps them.
+        lengths: the named length of a ragged field also occurs in another field.
+        quick: for a class of plain tensors, the dtype of each field, for readers that leave all checks to the
+            constructor.
     """
 
     name: str = ""
     pending: bool = False
     nested: tuple[str, ...] = ()
     attributes: frozenset[str] = frozenset()
-    setters: Mapping[str, Callable[[Any, Any], None]] = {}  # nobody writes to it
+    setters: Mapping[str, Callable[[Any, Any], None]] = {}  # never written to
     checks: tuple[str, ...] = ()
     checked: bool = False
     direct: bool = False
@@ -51,12 +53,15 @@ class Facts(NamedTuple):
     lengths: bool = False
     quick: Mapping[str, DTypeFamily] | None = None
 
-    def __reduce__(self) -> Any:  # cloudpickle takes classes apart that it can't import: they arrive without fields
+    def __reduce__(self) -> Any:  # cloudpickle would pickle classes that it can't import without their fields
         raise ArgumentError(f"other processes import tensorclasses: declare `{self.name}` in a module")
 
 
 class Recipe(NamedTuple):
-    """How a class is made of others, which is how it pickles; `sources` are those whose instances it may meet."""
+    """The request that made a class from other classes, which pickles in its place.
+
+    `sources` are classes whose instances it may get.
+    """
 
     make: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -68,7 +73,7 @@ CAST_TARGETS = tuple(
     for dtype in vars(torch).values()
     if isinstance(dtype, torch.dtype) and (dtype.is_floating_point or dtype.is_complex)
 )
-"""The dtypes to which floating tensors are cast in earnest."""
+"""The dtypes to which floating tensors are commonly cast."""
 
 
 def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...]) -> Facts:
@@ -100,7 +105,7 @@ def facts_of(cls: Any, schema: Schema, options: Options, checks: tuple[str, ...]
 
 
 def _may_spread(spec: FieldSpec) -> bool:
-    """Whether one value may stand for all elements, so that making it takes more than was given."""
+    """Whether a field accepts one value for all elements, which takes more memory than the given value."""
     return spec.kind == "per_element" or (spec.kind == "tensor" and isinstance(spec.default, torch.Tensor))
 
 
@@ -118,7 +123,7 @@ def _has_shape(spec: FieldSpec) -> bool:
 
 @cache
 def _attributes(root: type) -> frozenset[str]:
-    """What is set through descriptors on every class below one of the bases that users see."""
+    """The names that are set through descriptors on every subclass of a public base."""
     return frozenset().union(*[_set_by(base) for base in root.__mro__])
 
 

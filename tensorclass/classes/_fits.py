@@ -1,6 +1,6 @@
-"""Whether a tensor fits a field, said without a word: others are checked in full, with messages.
+"""Quick tests whether a tensor fits a field. A tensor that fails is checked in full, for the message.
 
-Written in terms that dynamo traces, so that a first write to a field (a produced one above all) compiles.
+They are written in terms that dynamo can trace, so that the first write to a field, such as a produced one, compiles.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .._schema import FieldSpec, Schema
 
 Fits = Callable[[torch.Size, dict[str, Any], Tensor], bool]
 Rule = tuple[int, int | None, tuple[tuple[str, int], ...]]
-"""An event dim: its position, its size when that is declared, the dims of other fields that it must equal."""
+"""An event dim: its position, its declared size or None, and the dims of other fields that it must equal."""
 
 
 class DimTable:
-    """Where the dim names of one class are, and which of them need the full check."""
+    """The positions of the named dims of a class, and the names that need the full check."""
 
     def __init__(self, schema: Schema) -> None:
         self.places: dict[str, list[tuple[str, int]]] = {}
@@ -38,7 +38,7 @@ class DimTable:
                 self.opaque.update(dims.names)
 
     def rules(self, spec: FieldSpec) -> tuple[Rule, ...] | None:
-        """What the event dims of a field must be; None when only the full check can tell."""
+        """The rules for the event dims of a field; None if only the full check can decide."""
         dims, found = spec.dims, []
         for position, token in enumerate(map(str, dims.tokens) if dims is not None else ()):
             if token == "_":
@@ -52,7 +52,7 @@ class DimTable:
 
 
 def make_fits(spec: FieldSpec, table: DimTable) -> Fits | None:
-    """The test of a tensor for one field, from batch size, entries and value; None where there is none so simple."""
+    """Make the quick test of a field, from batch size, entries and value; None if there is none."""
     if spec.kind != "tensor" or spec.spec is None or (spec.dims is not None and spec.dims.rank is None):
         return None
     rules, family = table.rules(spec), spec.spec.dtype

@@ -1,6 +1,6 @@
-"""The generated `__init__`: inline checks that only a valid call passes; anything else takes the complete, slow way.
+"""The generated `__init__`: inline checks that only a valid call passes; any other call takes the complete, slow path.
 
-The fast way never decides that something is wrong: it gives up, and `_build.construct` says what is.
+The fast path never raises: it falls back to `_build.construct`, which finds the errors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..store import TensorDict
 from ._compile import compile_function
 from ._convert import says_size
 
-# A field may be named `size`, `type` or `object`, but never with a leading `_`: so the other names here have one.
+# A field may be named `size`, `type` or `object`, but never with a leading `_`: so all other names here begin with one.
 HEAD = """\
 def __init__(_self, {parameters}):
     try:
@@ -43,11 +43,11 @@ def __init__(_self, {parameters}):
 
 
 WIDE = 16
-"""From here on the slow way is handed `locals()`: a second mention of every argument would show in compile time."""
+"""From this number of fields, the slow path gets `locals()`: repeating every argument would increase compile time."""
 
 
 class Given(Enum):
-    """Stand for arguments in the generated code; an enum, because dynamo knows those."""
+    """Sentinels for arguments in the generated code; an enum, because dynamo supports enums."""
 
     ABSENT = "absent"
     DEFAULT = "default"
@@ -56,11 +56,11 @@ class Given(Enum):
 ABSENT: Any = Given.ABSENT
 """The argument of a required field was not given."""
 DEFAULT: Any = Given.DEFAULT
-"""A default that is made for each call: a factory's result, or a tensor spread over the batch."""
+"""A default that is made for each call: the result of a factory, or a tensor spread over the batch."""
 
 
 SPACE = globals()
-"""What generated code refers to besides the names of its class."""
+"""The globals of generated code; the names of its class are in its closure."""
 SPACE.update(
     _Tensor=Tensor, _Size=torch.Size, _as_batch_size=as_batch_size, _as_jagged=as_jagged,
     _new=object.__new__, _TensorDict=TensorDict, _ABSENT=ABSENT, _DEFAULT=DEFAULT, _type=type, _len=len, _object=object,
@@ -121,7 +121,7 @@ class InitBuilder:
     # ---- the checks ----------------------------------------------------------------------------------------------
 
     def _checks(self) -> bool:
-        """Emit the fast way; False when a field can't be checked inline."""
+        """Emit the fast path; False if a field can't be checked inline."""
         if self._needs_more():
             return False
         sizer = next((s for s in self.fields if says_size(s) and not s.optional), None)
@@ -142,7 +142,7 @@ class InitBuilder:
         return True
 
     def _needs_more(self) -> bool:
-        """Whether the class asks for what only the complete way does: values, defaults outside the parameters."""
+        """Whether the class needs the complete path: for value checks, or for fields with defaults but no parameter."""
         return self.checked or any(spec.has_default and not spec.init for spec in self.schema.fields.values())
 
     def _emit_default(self, spec: FieldSpec) -> None:
@@ -206,14 +206,17 @@ class InitBuilder:
         return True
 
     def _emit_check(self, spec: FieldSpec, check: str) -> None:
-        """Give up where a condition on the value `{0}` holds; for required fields it is emitted with those alike."""
+        """Emit a fallback for a condition on the value `{0}`.
+
+        Equal conditions of required fields are emitted together.
+        """
         if spec.optional:
             self.lines.append(f"if {check.format(spec.name)}: break")
         else:
             self.alike.setdefault(check, []).append(spec.name)
 
     def _emit_alike(self) -> None:
-        """One loop over many fields of one check: a line for each would show in compile time."""
+        """Emit one loop over many fields with the same check: a line for each would increase compile time."""
         for check, names in self.alike.items():
             if len(names) < WIDE:
                 self.lines += [f"if {check.format(name)}: break" for name in names]
@@ -226,7 +229,7 @@ class InitBuilder:
                 self.lines += ["else: _alike = True", "if not _alike: break"]
 
     def _target(self, shape: list[str]) -> str:
-        """The local that holds the full shape of an event shape; fields of one event shape share it."""
+        """The local variable with the full shape for an event shape; fields with the same event shape share it."""
         if not shape:
             return "_size"
         key = ", ".join(shape)
@@ -238,7 +241,7 @@ class InitBuilder:
         return self.targets[key]
 
     def _expected(self, spec: FieldSpec, dims: Any, optional: bool) -> tuple[list[str], list[str]] | None:
-        """Lines that bind new dim names, and the expected event shape as source; None when it can't be inlined."""
+        """Lines that bind new dim names, and the expected event shape as source; None if it can't be inlined."""
         first: list[str] = []
         shape: list[str] = []
         for position, token in enumerate(dims.tokens):

@@ -1,4 +1,4 @@
-"""Joining instances of one class: the policy of a field says what happens to values that differ or are absent."""
+"""Joins instances of one class. The `join` policy of a field decides about values that differ or are absent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..store.entries._agreement import require_agreement
 
 
 def join(cls: Any, items: Sequence[Any], dim: int, size: torch.Size, names: Names, how: Join) -> Any:
-    """Join instances field by field, in the order of the declaration; over lazy stacks, member by member."""
+    """Join instances field by field, in the order of the declaration; lazy stacks are joined member by member."""
     stores = [item._store for item in items]
     if all([store._stacked for store in stores]):
         joined = type(stores[0])._join([item._store for item in items], dim, size, names, how)
@@ -35,15 +35,15 @@ def join(cls: Any, items: Sequence[Any], dim: int, size: torch.Size, names: Name
                 continue
         if spec.join == "pad":
             values = _pad(spec, values, how)
-        same = spec.join == "same" and not (spec.kind == "value" and isinstance(values[0], Tensor))  # of a comparison
+        same = spec.join == "same" and not (spec.kind == "value" and isinstance(values[0], Tensor))  # a comparison
         data[name] = _same(spec, values, how) if same else how.entry(name, values, dim)
-    if cls.__tensorclass__.lengths:  # padding leaves sizes that the lengths beside them do not have
+    if cls.__tensorclass__.lengths:  # padding may break the agreement with declared lengths
         require_agreement(cls.__name__, cls.__tensorclass_schema__, data, size)
     return cls._from_entries(data, size, items[0]._device, names)
 
 
 def _fill_absent(spec: FieldSpec, values: list[Any], how: Join) -> list[Any]:
-    """Values of an optional field that is None somewhere: absent everywhere stays so, `fill` fills, else refuse."""
+    """Values of an optional field that is None in some instances. None in all stays None; `fill` fills; else raise."""
     present = [position for position, value in enumerate(values) if value is not None]
     if not present:
         return []
@@ -65,7 +65,7 @@ def _fill_absent(spec: FieldSpec, values: list[Any], how: Join) -> list[Any]:
 
 
 def _pad(spec: FieldSpec, values: list[Any], how: Join) -> list[Any]:
-    """Tensors with their event dims filled up to the longest, where they differ and their number agrees."""
+    """Pad tensors of equal rank to the largest event dims, if the event dims differ."""
     events = [value.shape[len(size) :] for value, size in zip(values, how.sizes, strict=True)]
     if len({len(event) for event in events}) > 1 or all([event == events[0] for event in events]):
         return values

@@ -1,7 +1,7 @@
-"""Typed batches as JSON types and back: each kind of field has one way out and one way in.
+"""Typed batches as JSON types and back: one writer and one reader for each kind of field.
 
-Input is not trusted: every problem is collected with its path, and nothing is made that is larger than what
-the text holds. `tensorclass._schema._json` has the form of one tensor.
+Input is not trusted: problems are collected with their paths, and no allocation is larger than the text warrants.
+`tensorclass._schema._json` has the form of one tensor.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from ._build import complete, is_pending
 from ._convert import from_nesting
 
 PLAIN: tuple[Any, ...] = (str, int, float, bool)
-"""Types that JSON has."""
+"""Types that JSON can represent."""
 JSON_KINDS = (dict, list, str, tuple)
-"""Types of values that are read as tensors; numbers are left to the checks of the class."""
+"""Types of values that are read as tensors; the checks of the class handle numbers."""
 FREE = 1024
-"""How many elements a batch size may claim for defaults that are spread, when no field holds as many."""
+"""The largest number of elements of a batch size over which defaults are spread, if no field holds that many."""
 
 
 # ---- out ---------------------------------------------------------------------------------------------------------
 
 
 def dump(batch: Any, lists: bool = False) -> dict[str, Any]:
-    """An instance as JSON types, with its batch size; tensors as base64, or as nested lists.
+    """Convert an instance to JSON types, with its batch size; tensors as base64, or as nested lists.
 
     Raises:
         SchemaError: for values that JSON can't hold; names their fields.
@@ -71,7 +71,7 @@ def dump(batch: Any, lists: bool = False) -> dict[str, Any]:
 
 
 def _framed(found: dict[str, Any], batch: Any) -> dict[str, Any]:
-    """Entries with what a container is besides them."""
+    """Entries, with the batch size and dim names of their container."""
     found["batch_size"] = [*batch._batch_size]
     if batch._names is not None:
         found["names"] = list(batch._names)
@@ -109,7 +109,7 @@ def _any_out(spec: FieldSpec, value: Any, lists: bool) -> Any:
 
 
 def _entry_out(value: Any, lists: bool) -> Any:
-    """An entry of an untyped container, in a form that says what it is."""
+    """An entry of an untyped container, in a form that records its kind."""
     if isinstance(value, Tensor):
         return _tensor_out(value, None, lists)
     if isinstance(value, TensorCollection):
@@ -133,7 +133,7 @@ _OUT: dict[str, Callable[[FieldSpec, Any, bool], Any]] = {
 
 
 def _map(value: Any, depth: int, function: Callable[[Any, str], Any], path: str = "") -> Any:
-    """A function over the elements of nested lists; it gets each with its place, `[0][2]`."""
+    """Map a function over the elements of nested lists; it gets each element with its position, such as `[0][2]`."""
     if not depth or not isinstance(value, list | tuple):
         return function(value, path)
     return [_map(part, depth - 1, function, f"{path}[{i}]") for i, part in enumerate(value)]
@@ -143,15 +143,15 @@ def _map(value: Any, depth: int, function: Callable[[Any, str], Any], path: str 
 
 
 def load(cls: Any, given: Any, json: bool = True) -> Any:
-    """An instance from JSON types, or from a mapping that also holds tensors.
+    """Make an instance from JSON types, or from a mapping that also holds tensors.
 
     Args:
         cls: The class; `batch_size` and `names` of the mapping are those of the instance.
         given: The mapping.
-        json: Whether Python values came through JSON, in which a date is a string and a tuple a list.
+        json: Whether Python values are in JSON form, in which a date is a string and a tuple a list.
 
     Raises:
-        SchemaError: with all problems together, each with its path.
+        SchemaError: lists all problems, each with its path.
     """
     try:
         return _load(cls, given, json)
@@ -174,7 +174,7 @@ def _load(cls: Any, given: Any, json: bool) -> Any:
 
 
 def _quick(cls: Any, given: Mapping[str, Any], json: bool) -> Any:
-    """An instance of a class of plain tensors, which checks them; None where something is to be looked at closely."""
+    """Make an instance of a class of plain tensors through its constructor; None if a value needs the full reader."""
     families = cls.__tensorclass__.quick
     values: dict[str, Any] = {}
     try:
@@ -198,7 +198,7 @@ def _size_of(given: Any) -> torch.Size:
     """A batch size from JSON types.
 
     Raises:
-        Inexact: when it is none.
+        Inexact: if it is not a batch size.
     """
     if isinstance(given, torch.Size):
         return given
@@ -212,7 +212,7 @@ def _size_of(given: Any) -> torch.Size:
 
 
 class _Reader:
-    """Reads one instance; what is wrong is noted, and told with all that the class itself finds."""
+    """Reads one instance. Its problems are collected, and reported together with those of the class."""
 
     def __init__(self, cls: Any, json: bool) -> None:
         self.cls = cls
@@ -272,7 +272,7 @@ class _Reader:
             return None
 
     def _check_backing(self, values: Mapping[str, Any], size: torch.Size | None) -> None:
-        """A batch size for which defaults would be spread is held by some field: a short text makes no large tensor."""
+        """Refuse a large batch size for spread defaults, unless a field has it: a short text must not allocate much."""
         spread = [spec for spec in self.cls.__tensorclass__.spread if _is_spread(spec, values.get(spec.name, MISSING))]
         if not spread or self.checker.problems:
             return
@@ -292,7 +292,7 @@ class _Reader:
         try:
             if type(value) is dict:
                 return from_object(value, self.json)
-            assert spec.spec is not None  # tensor kinds have one
+            assert spec.spec is not None  # tensor fields have one
             return decode(value, spec.spec.dtype, self.checker.coercion(spec) == "cast", self.json)
         except Inexact as error:
             self._note(spec, value, str(error), path)
@@ -354,10 +354,10 @@ class _Reader:
         try:
             return decode(value, Shaped)
         except Inexact:
-            return value  # a mapping that happens to have these keys
+            return value  # a mapping that only has these keys by chance
 
     def _late(self, spec: FieldSpec, values: Mapping[str, Any], size: torch.Size | None) -> Any:
-        """Fields whose nesting is that of the batch, read when the others have said its size."""
+        """Fields that nest by batch dims, read after the other fields have determined the batch size."""
         value = values[spec.name]
         if spec.kind == "value":
             return self._value(spec, value, spec.name)
@@ -369,7 +369,7 @@ class _Reader:
         return _map(value, depth, lambda element, at: self._value(spec, element, spec.name + at))
 
     def _value(self, spec: FieldSpec, value: Any, path: str) -> Any:
-        """A Python value as pydantic reads it: with conversions, unless the field is strict."""
+        """Validate a Python value with pydantic: with conversions, unless the field is strict."""
         if self.json and type(value) in (float, list, dict):
             try:
                 refuse_literals(value)
@@ -385,7 +385,7 @@ class _Reader:
             return spec.adapter.validate_python(value, strict=strict)
         except pydantic.ValidationError as error:
             if not self.json and isinstance(value, str) and not strict:
-                with suppress(pydantic.ValidationError):  # a list or mapping in a variable of the environment
+                with suppress(pydantic.ValidationError):  # a list or mapping in an environment variable
                     return spec.adapter.validate_json(value, strict=False)
             self.checker.refused(spec, error, path)
             return None
@@ -399,7 +399,7 @@ def _is_spread(spec: FieldSpec, value: Any) -> bool:
 
 
 def _elements(value: Any) -> int:
-    """How many elements of a batch a value may hold."""
+    """How many batch elements a value holds at most."""
     if isinstance(value, TensorCollection):
         return max([leaf.numel() for leaf in value._leaves(BATCHED)], default=0)
     if isinstance(value, RaggedTensor | NonTensorStack):
@@ -408,7 +408,7 @@ def _elements(value: Any) -> int:
 
 
 def _element_depth(spec: FieldSpec, value: Any) -> int:
-    """How many of nested lists are batch dims, by the rank of an element."""
+    """How many levels of nested lists are batch dims, from the rank of an element."""
     rank = None if spec.dims is None else spec.dims.rank
     return max(len(_shape_of(value)) - rank, 1) if rank is not None else 1
 

@@ -1,4 +1,4 @@
-"""The class of typed classes, and how checkers see what every instance has."""
+"""The metaclass of typed classes, and the types of common attributes for checkers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import _build
 
 
 class BatchSizeField:
-    """How checkers see `batch_size`: an int or a sequence goes in, a `torch.Size` comes out."""
+    """The type of `batch_size` for checkers: set an int or a sequence, get a `torch.Size`."""
 
     def __get__(self, instance: object, owner: object) -> torch.Size:
         raise NotImplementedError
@@ -28,7 +28,7 @@ class BatchSizeField:
 
 
 class DeviceField:
-    """How checkers see `device`."""
+    """The type of `device` for checkers."""
 
     def __get__(self, instance: object, owner: object) -> torch.device | None:
         raise NotImplementedError
@@ -38,7 +38,7 @@ class DeviceField:
 
 
 class NamesField:
-    """How checkers see `names`."""
+    """The type of `names` for checkers."""
 
     def __get__(self, instance: object, owner: object) -> list[str | None]:
         raise NotImplementedError
@@ -50,18 +50,18 @@ class NamesField:
 if TYPE_CHECKING:
     Base = ABCMeta
 else:
-    Base = type(Protocol)  # below that of abstract classes: a typed class may have bases of both kinds
+    Base = type(Protocol)  # a subclass of `ABCMeta`: a typed class may have abstract bases and protocols
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field, produced))
 class Meta(Base):
-    """The class of typed classes: it says what is wrong about `Digits.imgae`, and carries the dataclass transform.
+    """The metaclass of typed classes: it raises the error for `Digits.imgae`, and carries the dataclass transform.
 
-    The transform sits on a metaclass because checkers take a class that names such a metaclass for neither frozen nor
-    the contrary: `FrozenTensorClass` may then be a child of `TensorClass`.
+    The transform is on a metaclass because checkers then treat the base class as neither frozen nor writable:
+    `FrozenTensorClass` may be a subclass of `TensorClass`.
     """
 
-    if TYPE_CHECKING:  # pyright leaves `__init_subclass__` out where a metaclass has a `__new__`, as that of ABC has
+    if TYPE_CHECKING:  # pyright ignores `__init_subclass__` if a metaclass has a `__new__`, as `ABCMeta` has
 
         def __new__(
             mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], /, *, frozen: bool | None = None,
@@ -72,8 +72,8 @@ class Meta(Base):
             """Options are those of the class."""
             raise NotImplementedError
 
-    else:  # a checker would take it that every name exists
-        # Of protocols only that they may be bases is wanted, not what they make of checks and comparisons.
+    else:  # a checker would conclude that every name exists
+        # Protocols may be bases, but must not change `isinstance` and `issubclass`.
         __instancecheck__ = type.__instancecheck__
         __subclasscheck__ = type.__subclasscheck__
         __eq__ = type.__eq__
@@ -82,7 +82,7 @@ class Meta(Base):
         def __new__(mcs, name, bases, space, **options):
             cls = super().__new__(mcs, name, bases, space, **options)
             schema = vars(cls).get("__tensorclass_schema__")
-            if schema is not None and cls.__abstractmethods__:  # a field is what an abstract property asks for
+            if schema is not None and cls.__abstractmethods__:  # a field implements an abstract property
                 cls.__abstractmethods__ = cls.__abstractmethods__.difference(schema.names)
             return cls
 
@@ -102,12 +102,12 @@ class Meta(Base):
             names = super().__dir__()
             if sys._getframe(1).f_code is not inspect.classify_class_attrs.__code__:
                 return names
-            # What `help` prints: the members that the program wrote. The hundreds of every container are in the docs.
+            # `help` prints the members that the program defines. The hundreds of container methods are in the docs.
             own = [vars(base) for base in cls.__mro__ if "__tensorclass_schema__" in vars(base)]
             return [name for name in names if not name.startswith("_") and any(name in space for space in own)]
 
         def getdoc(cls):
-            """What `Row?` shows in IPython: the docstring, and the fields."""
+            """The docstring and the fields, for `Row?` in IPython."""
             schema = cls.__dict__.get("__tensorclass_schema__", "")
             return "\n\n".join(filter(None, [inspect.cleandoc(cls.__doc__ or ""), str(schema)]))
 
@@ -124,7 +124,7 @@ if TYPE_CHECKING:
 
     @dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field, produced))
     class FrozenMeta(Meta):
-        """What checkers take for the metaclass of frozen classes."""
+        """The metaclass of frozen classes for checkers."""
 else:
     FrozenMeta = Meta
 

@@ -1,6 +1,6 @@
-"""What IPython shows: fields before methods, classes as tables, errors without the frames of this package.
+"""IPython support: fields complete before methods, classes are shown as tables, tracebacks hide internal frames.
 
-Registered with the public hooks of a running shell when the package is loaded in one; nothing is imported otherwise.
+It registers with the public hooks of a running shell when the package is loaded; otherwise nothing is imported.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def of_schema(schema: Schema) -> str:
 
 
 def of_class(cls: Any) -> str | None:
-    """The fields of a typed class; nothing for a base without fields."""
+    """The fields of a typed class as HTML; None for a base without fields."""
     return of_schema(cls.__tensorclass_schema__) if "__tensorclass_schema__" in vars(cls) else None
 
 
 def of_ragged(ragged: RaggedTensor) -> str:
-    """What the elements are, and how long the first of them."""
+    """The dtype and shape of the elements, and the first lengths."""
     lengths = ragged.lengths
     facts = {"elements": str(list(ragged.shape)), "rows": f"{list(ragged.values.shape)} {ragged.dtype}"}
     if not lengths.is_meta and lengths.numel():
@@ -52,20 +52,20 @@ def of_ragged(ragged: RaggedTensor) -> str:
 
 
 def first_fields(value: Any) -> list[str]:
-    """The attributes of a container or a class, its fields in front."""
+    """The attributes of a container or a class, fields first."""
     found = getattr(value if isinstance(value, type) else type(value), "__tensorclass_schema__", None)
     fields = list(found.fields) if isinstance(found, Schema) else []
     return [*fields, *(name for name in dir(value) if name not in fields)]
 
 
 def _matcher(shell: Any) -> Any:
-    """Completes attributes of containers and typed classes, which IPython would sort by letter."""
+    """A completer for attributes of containers and typed classes, since IPython would sort them alphabetically."""
     completer: Any = sys.modules["IPython.core.completer"]
 
     def fields(context: Any) -> Any:
         found = _BEFORE.search(context.text_until_cursor)
         value: Any = None
-        if found is not None:  # plain names only: a call could do something
+        if found is not None:  # only plain names: a call could have side effects
             first, *rest = found[1].split(".")
             value = shell.user_ns.get(first)
             for part in rest:
@@ -82,7 +82,7 @@ def _matcher(shell: Any) -> Any:
 
 
 def _show(shell: Any, kind: Any, error: BaseException, traceback: TracebackType | None, tb_offset: int = 0) -> Any:
-    """An error of this package without the package's own frames: they say nothing about the program."""
+    """Show an error of this package without internal frames."""
     traceback = program_frames(traceback)
     text = shell.InteractiveTB.structured_traceback(kind, error, traceback, tb_offset=tb_offset)
     text = [_ERROR.sub("\x1b[31m\\1\x1b[0m", line) for line in text]  # what is wrong with a pipeline, in red
@@ -91,7 +91,7 @@ def _show(shell: Any, kind: Any, error: BaseException, traceback: TracebackType 
 
 
 def register() -> None:
-    """Register with the shell that runs, if there is one."""
+    """Register with the running shell, if there is one."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     known = [] if shell is None else [getattr(m, "matcher_identifier", "") for m in shell.Completer.custom_matchers]
     if shell is None or _MATCHER in known:
@@ -104,5 +104,5 @@ def register() -> None:
     html.for_type(FieldRef, lambda ref: table("a field", [str(ref).split(": ", 1)]))
     explained = "tensorclass.nn.typed._explain", "Explanation"
     html.for_type_by_name(*explained, lambda found: f'<pre style="overflow:auto">{escape(str(found))}</pre>')
-    if not getattr(shell, "custom_exceptions", ()):  # a handler of the user's stays
+    if not getattr(shell, "custom_exceptions", ()):  # keep a handler of the user
         shell.set_custom_exc((TensorClassError,), _show)

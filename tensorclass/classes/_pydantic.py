@@ -27,7 +27,7 @@ Js = Callable[[Any, Any], dict[str, Any]]
 
 
 class _Serializer:
-    """What pydantic writes instances with where it meets them unawares: in a field of type `Any`, in `to_json`."""
+    """The serializer for instances in fields of type `Any` and in pydantic's `to_json`."""
 
     def __get__(self, batch: Any, cls: Any) -> Any:
         if batch is None:
@@ -39,7 +39,7 @@ class _Serializer:
 
 @answers
 class JsonMethods:
-    """What a typed class has for pydantic and JSON."""
+    """Methods of typed classes for pydantic and JSON."""
 
     __slots__ = ()
     __pydantic_serializer__ = _Serializer()
@@ -56,14 +56,14 @@ class JsonMethods:
         self, path: str | PathLike[str] | None = None, *, mode: Mode | None = None, separator: str | None = None,
         lines: bool = False,
     ) -> str | None:  # fmt: skip
-        """The batch as JSON text, or in a file.
+        """Convert the batch to JSON text, or write it to a file.
 
         Args:
-            path: where to write, whole or not at all; without it the text is returned.
-            mode: "base64" gives one object with the bytes of each tensor, its dtype and shape; "lists" the same with
-                nested lists; "records" a list with one object for each element, as tables have rows. By default
-                "base64", and "records" in a file.
-            separator: joins the names of nested fields in records; they stay nested objects without it.
+            path: the file, which is written as a whole or not at all; without it, the text is returned.
+            mode: "base64" writes one object with the bytes, dtype and shape of each tensor; "lists" the same with
+                nested lists; "records" a list with one object for each element, like rows of a table. The default is
+                "base64", and "records" for a file.
+            separator: the string that joins the names of nested fields in records; without it, objects are nested.
             lines: one record a line.
 
         Raises:
@@ -98,19 +98,19 @@ class JsonMethods:
         cls, source: str | bytes | bytearray | PathLike[str] | None = None, *, path: str | PathLike[str] | None = None,
         separator: str | None = None, lines: bool = False, max_bytes: int | None = MAX_BYTES,
     ) -> Self:  # fmt: skip
-        """An instance from JSON: what `to_json` writes in any mode, lists without a batch size, or records.
+        """Make an instance from JSON: the output of `to_json` in any mode, lists without a batch size, or records.
 
         Args:
             source: the text, or a `Path` to a file. A string is always text, never the name of a file.
-            path: the file, in place of `source`.
-            separator: what joins the names of nested fields in records.
+            path: the file, instead of `source`.
+            separator: the string that joins the names of nested fields in records.
             lines: one record a line.
             max_bytes: the largest file that is read; None for any. Text is taken at any size.
 
         Raises:
-            SchemaError: for text that is not JSON or does not fit the declaration; nothing is made that is larger than
-                what the text holds.
-            OSError: for a file that can't be read, is too large, or is not a regular file; nothing is read of it.
+            SchemaError: for text that is not JSON or doesn't fit the declaration. No allocation is larger than the text
+                warrants.
+            OSError: for a file that can't be read, is too large, or is not a regular file; nothing is read from it.
 
         >>> from torch import Tensor
         >>> from tensorclass import TensorClass
@@ -138,16 +138,17 @@ class JsonMethods:
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: pydantic.GetCoreSchemaHandler
     ) -> pydantic_core.CoreSchema:
-        """Validation, dumps and JSON Schema in models, `TypeAdapter` and whatever builds on pydantic."""
+        """Support validation, dumps and JSON Schema in pydantic models, `TypeAdapter` and libraries based on pydantic.
+        """
         owner: Any = cls
-        if "__tensorclass_root__" in vars(cls):  # a base: any instance
+        if "__tensorclass_root__" in vars(cls):  # a base class: accept any instance
             return pydantic_core.core_schema.is_instance_schema(cls)
         _finish(cls)
 
         def validate(value: Any, info: pydantic.ValidationInfo) -> Any:
             return _validate(owner, value, info)
 
-        validate.__name__ = cls.__name__  # which the titles of errors show
+        validate.__name__ = cls.__name__  # shown in the titles of errors
         return pydantic_core.core_schema.with_info_plain_validator_function(
             validate,
             serialization=pydantic_core.core_schema.plain_serializer_function_ser_schema(_serialize, info_arg=True),
@@ -163,7 +164,7 @@ def _finish(cls: Any) -> None:
 
 
 def _text(source: Any, path: Any, max_bytes: int | None) -> bytes:
-    """The bytes of a text, or of a file."""
+    """The bytes of a text or a file."""
     if (source is None) == (path is None):
         raise ArgumentError("from_json takes the text, or the file as `path=`: one of the two")
     if path is not None or isinstance(source, PathLike):
@@ -212,11 +213,11 @@ def _detail(cls: Any, problem: Problem, value: Any) -> pydantic_core.InitErrorDe
 
 _PART = re.compile(r"[^.\[\]]+|\[\d+(?=\])")
 _TOLD = 100
-"""Problems of one input that become errors of pydantic at most; input is not trusted."""
+"""The most problems of one input that become errors of pydantic, since input is not trusted."""
 
 
 def _serialize(batch: Any, info: pydantic.SerializationInfo) -> dict[str, Any]:
-    """Plain data: JSON types in JSON mode, where the context `{"tensors": "lists"}` asks for lists, else the values."""
+    """Plain data: JSON types in JSON mode, with lists if the context is `{"tensors": "lists"}`; else the values."""
     context = info.context
     lists = isinstance(context, dict) and context.get("tensors") == "lists"
     found = _json.dump(batch, lists) if info.mode_is_json() else _plain(batch)
@@ -226,7 +227,7 @@ def _serialize(batch: Any, info: pydantic.SerializationInfo) -> dict[str, Any]:
 
 
 def _chosen(cls: Any, found: dict[str, Any], include: Any, exclude: Any, without_none: bool) -> dict[str, Any]:
-    """What the options of a dump leave, in nested classes too; the batch size stays, for a reader."""
+    """Apply the options of a dump, in nested classes too. The batch size stays, so that the dump can be read."""
     fields, kept = cls.__tensorclass_schema__.fields, {}
     for key, value in found.items():
         left_out = include is not None and key not in include and key != "batch_size"
@@ -241,7 +242,7 @@ def _chosen(cls: Any, found: dict[str, Any], include: Any, exclude: Any, without
 
 
 def _is_whole(chosen: Any, key: str) -> bool:
-    """Whether an option names all of a field, not parts of it."""
+    """Whether an option selects a whole field, not parts of it."""
     return chosen is not None and key in chosen and (not isinstance(chosen, dict) or chosen[key] in (True, ...))
 
 
@@ -250,7 +251,7 @@ def _part(chosen: Any, key: str) -> Any:
 
 
 def _plain(batch: Any) -> dict[str, Any]:
-    """Field values by name, nested classes as dicts, with the batch size: what validation takes again."""
+    """Field values by name, nested classes as dicts, with the batch size: the form that validation accepts."""
     found = {}
     for name in batch._fields_and_gaps():
         value = batch.get(name, None)
@@ -262,12 +263,12 @@ def _plain(batch: Any) -> dict[str, Any]:
 
 
 def _inner(core: Any, handler: Any) -> dict[str, Any]:
-    """What pydantic gives for a schema inside another: a reference to a definition, where it has one."""
+    """The JSON Schema for an inner schema: a reference to a definition, if there is one."""
     return dict(handler(pydantic_core.core_schema.list_schema(core))["items"])
 
 
 def _shell(cls: Any, above: tuple[Any, ...]) -> Any:
-    """Stands for a class, so that pydantic puts what describes it among the definitions, once."""
+    """A placeholder schema for a class, so that pydantic writes its description once, among the definitions."""
     ref = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"
     if cls in above:
         return pydantic_core.core_schema.definition_reference_schema(ref)

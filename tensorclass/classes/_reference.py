@@ -1,6 +1,6 @@
 """Field references: `Digits.image` on the class is the reference, on an instance the value.
 
-A reference is a property, so that reading a field costs what a property costs; it adds what it refers to.
+A reference is a property that knows its field, so reading a field is as fast as reading a property.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ..errors import UnknownFieldError, did_you_mean
 
 
 class FieldRef(property):
-    """A reference to a field of a tensorclass: what `Digits.image` or `Digits.inputs.image` gives.
+    """A reference to a field of a typed class, such as `Digits.image` or `Digits.inputs.image`.
 
-    It replaces a string key: `batch.get(Digits.image)`, `TensorClassModule(net, in_fields=Digits.image, ...)`.
+    It can replace a string key: `batch.get(Digits.image)`, `TensorClassModule(net, in_fields=Digits.image, ...)`.
 
     >>> from torch import Tensor
     >>> from tensorclass import TensorClass
@@ -37,16 +37,16 @@ class FieldRef(property):
     ) -> FieldRef:  # fmt: skip
         ref = cls(fget, fset, fdel, spec.doc)
         ref._owner, ref._path, ref._spec = owner, path, spec
-        ref.__doc__ = spec.doc  # a subclass of property would show its own
+        ref.__doc__ = spec.doc  # a subclass of property would show its own docstring
         return ref
 
     @property
     def __field_path__(self) -> tuple[str, ...]:
-        """The path of the field below its owner."""
+        """The path of the field in its class."""
         return self._path
 
     def __getattr__(self, name: str) -> FieldRef:
-        """A reference to a field of a nested tensorclass."""
+        """A reference to a field of a nested typed class."""
         if name.startswith("__"):
             raise AttributeError(name)
         nested: Any = self._spec.nested
@@ -61,7 +61,7 @@ class FieldRef(property):
                 f"`{name}`{did_you_mean(name, list(schema.fields))}; its fields are {list(schema.fields)}"
             )
         outer, inner = self.fget, vars(_definer(nested, name))[name].fget
-        assert outer is not None  # a reference always reads
+        assert outer is not None  # a reference always has a getter
         return FieldRef._of(self._owner, (*self._path, name), spec, lambda obj: inner(outer(obj)), None)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Checks of the user's own: of single fields, and of a whole instance. They run wherever values are validated."""
+"""User-defined checks of single fields and of whole instances. They run wherever values are validated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ F = TypeVar("F", bound="Callable[..., Any] | classmethod[Any, Any, Any] | static
 
 
 class Validator:
-    """A decorated method of a class body; reads give the method bound to the class, or to the instance."""
+    """A decorated method of a class body. Reading it returns the method bound to the class, or to the instance."""
 
     def __init__(self, function: Any, fields: tuple[str, ...], mode: str) -> None:
         self.function = function
@@ -26,14 +26,14 @@ class Validator:
 
 
 def field_validator(*fields: str, mode: Literal["after", "before"] = "after") -> Callable[[F], F]:
-    """A check of one or several fields, as a class method that takes the value and returns it, or another.
+    """Decorate a class method as a validator of fields. It gets the value of a field, and returns it or a replacement.
 
-    It runs in the constructor, in setters, in `from_*` and in `replace`, not for results of operations and not for
-    None. A ValueError or AssertionError that it raises becomes a problem of the field.
+    It runs in the constructor, in setters, in `from_*` and in `replace`; it doesn't run for results of operations and
+    for None. A ValueError or AssertionError that it raises becomes a problem of the field.
 
     Args:
         fields: the names of the fields.
-        mode: "after" runs on a value that fits the declaration; "before" on what was given.
+        mode: "after" runs on a value that fits the declaration; "before" runs on the given value.
 
     >>> import torch
     >>> from torch import Tensor
@@ -63,16 +63,17 @@ def field_validator(*fields: str, mode: Literal["after", "before"] = "after") ->
         found: Any = function if isinstance(function, classmethod | staticmethod) else classmethod(function)
         _check_parameters(found.__func__, 1 if isinstance(found, staticmethod) else 2, "(cls, value)")
         marked: Any = Validator(found, fields, mode)
-        return marked  # type: ignore[no-any-return]  # checkers go on seeing the function
+        return marked  # type: ignore[no-any-return]  # checkers still see the function
 
     return decorate
 
 
 def class_validator(function: F) -> F:
-    """A check of a whole instance, as a method: fields that must agree with each other.
+    """Decorate a method as a validator of whole instances, for fields that must agree with each other.
 
-    It runs after the fields were found right: in the constructor, in setters (on the state that would result), in
-    `from_*` and in `replace`. What it returns is ignored; a ValueError or AssertionError refuses the instance.
+    It runs after all fields have passed their checks: in the constructor, in setters (on the resulting state), in
+    `from_*` and in `replace`. Its result is ignored. A ValueError or AssertionError that it raises becomes a
+    SchemaError.
 
     >>> import torch
     >>> from torch import Tensor
@@ -95,7 +96,7 @@ def class_validator(function: F) -> F:
     """
     _check_parameters(function, 1, "(self)")
     marked: Any = Validator(function, (), "class")
-    return marked  # type: ignore[no-any-return]  # checkers go on seeing the function
+    return marked  # type: ignore[no-any-return]  # checkers still see the function
 
 
 def _check_parameters(function: Any, count: int, text: str) -> None:
@@ -110,7 +111,7 @@ def _check_parameters(function: Any, count: int, text: str) -> None:
 
 
 def attach(cls: Any, schema: Schema) -> tuple[Schema, tuple[str, ...]]:
-    """The schema with the validators of the class and its parents on its fields, and the names of those of the class.
+    """Attach field validators to the fields of a schema; returns the new schema, and the names of class validators.
 
     Raises:
         SchemaError: for a validator of an unknown field.
@@ -138,7 +139,7 @@ def attach(cls: Any, schema: Schema) -> tuple[Schema, tuple[str, ...]]:
 
 
 def validators_of(cls: Any) -> Iterator[tuple[str, Validator]]:
-    """Of the class and its parents, parents first; a name that a child defines anew is the child's."""
+    """The validators of a class and its parents, parents first. A subclass may override a name."""
     ours = {base for root in cls.__mro__ if "__tensorclass_root__" in vars(root) for base in root.__mro__}
     bases = [base for base in cls.__mro__ if base not in ours]
     names = dict.fromkeys(
@@ -159,10 +160,10 @@ def _is_mark(cls: Any, member: object) -> bool:
 
 
 def run_checks(batch: Any, always: bool = False) -> Any:
-    """The instance, when the checks of its class find nothing; with `always` also where the class has them off.
+    """Run the class validators, and return the instance; with `always`, also for `validate="off"`.
 
     Raises:
-        SchemaError: with what they say, all together.
+        SchemaError: lists the errors of all validators.
     """
     cls, problems = type(batch), []
     for name in cls.__tensorclass__.checks if always or cls.__tensorclass_options__.validate != "off" else ():

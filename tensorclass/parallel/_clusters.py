@@ -112,8 +112,9 @@ def _announced() -> tuple[str, str]:
 
 @flags
 class RayEngine:
-    """Runs tasks in Ray. A running cluster is used and stays up; otherwise one starts on this machine, and stops at the
-    end.
+    """Runs tasks in Ray. A running cluster is used, and stays up.
+
+    Otherwise one starts on this machine, and stops at the end.
 
     The job is put into Ray's object store once, and each worker reads it once. Results are sent through shared memory.
 

@@ -145,8 +145,7 @@ class Commits:
             self._pause = max(_EVERY, 20 * (self._since - begin))  # writing a long manifest takes longer
 
     def flush(self) -> None:
-        """Commit the finished parts. Failed rows are committed first, so that no row is lost between the two datasets.
-        """
+        """Commit the finished parts. Failed rows are committed first, so no row is lost between the two datasets."""
         pending, self._pending = self._pending, []
         failed = [done.failed for _, done in pending if done.failed is not None]
         if failed:

@@ -1,4 +1,4 @@
-"""A process group: whom a rank talks to, in blocks of memory, with the errors of this package."""
+"""Communication in a process group: blocks of memory between ranks, with the errors of this package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def group_of(group: Any) -> Any:
     """The process group; the default one for None.
 
     Raises:
-        ArgumentError: when there is none.
+        ArgumentError: if there is none.
     """
     if not dist.is_available():
         raise UnsupportedOperationError("this build of torch has no torch.distributed")
@@ -34,7 +34,8 @@ def peer_of(given: Any, group: Any, group_rank: Any, what: str) -> tuple[Any, in
     """The group, and the other rank in it.
 
     Raises:
-        ArgumentError: for both or none of the two ways to name it, for this rank itself, and one that is not there.
+        ArgumentError: if both or none of the two arguments are given, for this rank itself, and for a rank outside the
+            group.
     """
     if (given is None) == (group_rank is None):
         raise ArgumentError(f"pass {what}= or group_{what}=, one of them; got {given!r:.40} and {group_rank!r:.40}")
@@ -56,10 +57,10 @@ def _number(rank: Any, what: str) -> int:
 
 
 def rank_in(group: Any, rank: Any, what: str) -> int:
-    """A rank of the default group as one of this group.
+    """Convert a rank of the default group to a rank of this group.
 
     Raises:
-        ArgumentError: for one that is not there.
+        ArgumentError: for a rank outside the group.
     """
     _number(rank, what)
     if group is dist.group.WORLD or not dist.is_initialized():
@@ -74,7 +75,7 @@ def rank_in(group: Any, rank: Any, what: str) -> int:
 
 
 def device_of(group: Any) -> torch.device:
-    """Where blocks live that the backend of a group moves."""
+    """The device of blocks that the backend of a group can send."""
     types = [device.type for device in getattr(group, "_device_types", [torch.device("cpu")])]
     if "cpu" in types or not torch.cuda.is_available():
         return torch.device("cpu")
@@ -87,15 +88,15 @@ def bytes_on(device: torch.device, size: int) -> Tensor:
 
 
 def pieces(block: Tensor) -> Sequence[Tensor]:
-    """A block in parts that are not too large."""
+    """A block in parts of at most `BUCKET` bytes."""
     return block.split(BUCKET) if len(block) > BUCKET else [block] if len(block) else []
 
 
-class talking:  # a block, as `torch.no_grad`; a generator takes three times as long
-    """A block in which other ranks must answer.
+class talking:  # a class like `torch.no_grad`: a generator takes three times as long
+    """A context in which other ranks must answer.
 
     Raises:
-        WorkerError: when one does not, within the time-out of the group, or has died.
+        WorkerError: if a rank doesn't answer within the timeout of the group, or has died.
     """
 
     def __init__(self, group: Any, doing: str) -> None:
@@ -115,14 +116,14 @@ class talking:  # a block, as `torch.no_grad`; a generator takes three times as 
 
 
 def gathered(group: Any, mine: Tensor) -> list[Tensor]:
-    """What each rank has, of the same size everywhere."""
+    """Gather a tensor from each rank, of the same size on all ranks."""
     found = [torch.empty_like(mine) for _ in range(group.size())]
     group.allgather([found], [mine]).wait()
     return found
 
 
 def all_bytes(group: Any, mine: Tensor) -> list[Tensor]:
-    """What each rank has, of whatever size: uint8 `[n]`."""
+    """Gather bytes of any size from each rank: uint8 `[n]`."""
     sizes = [int(one) for one in gathered(group, torch.tensor([len(mine)], device=mine.device))]
     room = bytes_on(mine.device, max(sizes))
     room[: len(mine)] = mine

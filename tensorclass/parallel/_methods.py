@@ -1,4 +1,4 @@
-"""What the methods of containers and datasets call."""
+"""The functions that methods of containers and datasets call."""
 
 from ._chunks import iterate_chunks as iterate_chunks
 from ._chunks import map_chunks as map_chunks

@@ -1,4 +1,4 @@
-"""Which rows of a dataset make up each part of another one."""
+"""The rows of a dataset that form each part of another one."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from ..io._advice import IntArray
 
 
 class Order:
-    """The rows of a dataset in parts, as they are; others have them in other orders."""
+    """The rows of a dataset in parts, in their order. Subclasses have other orders."""
 
     def __init__(self, count: int, per: int) -> None:
         self.count = count
-        """How many rows there are."""
+        """The number of rows."""
         self.per = per
-        """Rows of a part, but for the last one."""
+        """Rows of a part; the last part may be shorter."""
 
     def rows(self, begin: int, end: int) -> IntArray:
-        """The numbers of some of the rows, by their places in this order."""
+        """The row numbers at positions `begin` to `end` of this order."""
         return np.arange(begin, end, dtype=np.int64)
 
 
 class Listed(Order):
-    """Rows whose numbers are given, in their order."""
+    """Rows with given numbers, in that order."""
 
     def __init__(self, numbers: IntArray, per: int) -> None:
         super().__init__(len(numbers), per)
         self.numbers = numbers
 
     def rows(self, begin: int, end: int) -> IntArray:
-        """The numbers at these places."""
+        """The row numbers at these positions."""
         return self.numbers[begin:end]
 
 
 class Shuffled(Order):
-    """A random order that takes no memory: the number of a row is found by encrypting its place.
+    """A random order that takes no memory: the number of a row is its encrypted position.
 
-    A Feistel network of four rounds permutes the numbers below a power of four; places whose number is too large are
-    encrypted again, until it is not.
+    A Feistel network of four rounds permutes the numbers below a power of four. A number that is too large is encrypted
+    again until it is in range.
 
     Args:
         count: how many rows there are.
@@ -55,7 +55,7 @@ class Shuffled(Order):
         self._keys = np.frombuffer(digest, np.uint64)
 
     def rows(self, begin: int, end: int) -> IntArray:
-        """The rows at these places."""
+        """The row numbers at these positions."""
         found = self._encrypted(np.arange(begin, end, dtype=np.uint64))
         over = found >= self.count
         while over.any():

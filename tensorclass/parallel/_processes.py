@@ -1,7 +1,7 @@
-"""Worker processes of this machine, each at the end of a pipe of its own.
+"""Worker processes of this machine, each with its own pipe.
 
-A result comes as one block of memory, whose descriptor goes through the pipe: nobody has to live on for it, and nothing
-is left behind when a process is killed. A task whose worker dies is given to another one.
+A result is sent as one block of memory, whose descriptor goes through the pipe. The block outlives its worker, and
+nothing is left behind if a process is killed. If a worker dies, another one gets its task.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from ._engines import GRAIN, Failed, Job, at_least, cores
 from ._wire import Parcel, take_apart, unpicklable
 
 _INLINE = 1 << 16
-"""Bytes of a block that go through the pipe as they are."""
+"""Smaller blocks are sent through the pipe directly."""
 _TRIES = 3
 
 
 class _Handle:
-    """A task that was submitted."""
+    """A submitted task."""
 
     def __init__(self, task: Any) -> None:
         self.task = task
@@ -41,7 +41,7 @@ class _Handle:
 
 
 class _Worker:
-    """A process, this end of its pipe, and the task that it works at."""
+    """A process, this end of its pipe, and its current task."""
 
     def __init__(self, process: Any, pipe: Any) -> None:
         self.process = process
@@ -52,15 +52,15 @@ class _Worker:
 
 @flags
 class ProcessEngine:
-    """Processes of this machine, which start for each map.
+    """Runs tasks in processes of this machine, which start for each map.
 
-    The job, with the functions and data that it holds, goes to each process once: it is inherited under "fork" and
-    pickled otherwise. A task whose process is killed is tried three times.
+    The job, with the functions and data that it holds, is sent to each process once: it is inherited with "fork" and
+    pickled otherwise. If its process is killed, a task is tried up to three times.
 
     Args:
-        start_method: "fork", "forkserver" or "spawn"; that of `torch.multiprocessing` when omitted.
+        start_method: "fork", "forkserver" or "spawn"; by default that of `torch.multiprocessing`.
         threads: torch threads of each process.
-        tasks_per_worker: a process is replaced after so many tasks.
+        tasks_per_worker: replace a process after this many tasks.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -85,7 +85,7 @@ class ProcessEngine:
         self._waiting: deque[_Handle] = deque()
 
     def start(self, job: Job, workers: int | None) -> int:
-        """Remember the job; processes start with the first tasks."""
+        """Store the job; processes start with the first tasks."""
         if self._workers:
             raise ArgumentError("this engine runs another map; make one for each")
         self._job = job
@@ -93,27 +93,27 @@ class ProcessEngine:
         return self._count
 
     def submit(self, task: Any) -> _Handle:
-        """Give a task to a process that is idle, or to the next one."""
+        """Queue a task for the next idle process."""
         handle = _Handle(task)
         self._waiting.append(handle)
         self._feed()
         return handle
 
     def result(self, handle: _Handle) -> Any:
-        """Wait for a task."""
+        """Wait for the result of a task."""
         while handle.result is handle:
             self._collect()
         found, handle.result = handle.result, None
         return found
 
     def close(self) -> None:
-        """End the processes; those that work at a task are killed."""
+        """End the processes; busy processes are killed."""
         workers, self._workers = self._workers, []
         self._waiting.clear()
         for worker in workers:
             if worker.handle is not None:
                 worker.process.kill()
-            worker.pipe.close()  # an idle one ends
+            worker.pipe.close()  # an idle process ends
         for worker in workers:
             worker.process.join()
             worker.process.close()
@@ -150,7 +150,7 @@ class ProcessEngine:
         return worker
 
     def _collect(self) -> None:
-        """Wait until a worker has something to say, and hear all that do."""
+        """Wait until at least one worker has sent something, and read from all that have."""
         busy = {worker.pipe: worker for worker in self._workers if worker.handle is not None}
         for pipe in connection.wait(list(busy)):
             worker = busy[pipe]
@@ -172,13 +172,13 @@ class ProcessEngine:
         worker.process.close()
 
     def _bury(self, worker: _Worker) -> None:
-        """A process has died: its task goes to another one, a few times."""
+        """Handle the death of a process: another process gets its task, up to the limit of tries."""
         handle = worker.handle
         worker.process.join(1)
         code = worker.process.exitcode
         worker.process.kill()
         self._end(worker)
-        assert handle is not None  # only busy ones are heard
+        assert handle is not None  # only busy workers send
         handle.tries += 1
         if handle.tries < _TRIES:
             self._waiting.appendleft(handle)
@@ -203,7 +203,7 @@ def _received(pipe: Any) -> Any:
 
 
 def _mapped(fd: int, size: int) -> Tensor:
-    """The memory of a descriptor; the map does not need it afterwards, where the system has names for descriptors."""
+    """Map the memory of a descriptor. If the system has paths for descriptors, the map doesn't need it afterwards."""
     path = f"/proc/self/fd/{fd}"
     if os.path.exists(path):
         return torch.from_file(path, shared=True, size=size, dtype=torch.uint8)
@@ -214,10 +214,10 @@ def _mapped(fd: int, size: int) -> Tensor:
 
 
 def _work(pipe: Any, others: list[Any], job: Job, threads: int) -> None:
-    """What a process does: tasks come from the pipe, results go into it; the end of the pipe is the end."""
+    """The main loop of a process: read tasks from the pipe, write results to it, until the pipe closes."""
     for other in others:
         other.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver says when to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides when to stop
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""One part of a dataset that is mapped to another one: rows are read, a function is called, a shard is written."""
+"""Maps one part of a dataset to a shard of another one: read rows, call a function, write a shard."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class FailedRow(TensorClass, Generic[T]):
-    """A row that a function raised an exception for: its number in the source, the row, and the error."""
+    """A row for which a function raised an exception: its number in the source, the row, and the error."""
 
     number: Int64[Tensor, ""]
     row: T
@@ -37,37 +37,37 @@ class FailedRow(TensorClass, Generic[T]):
 
 
 class Done(NamedTuple):
-    """What came of a part."""
+    """The result of a part."""
 
     entry: ShardEntry | None
-    """The shard; None where no row is left."""
+    """The shard; None if no row is left."""
     cls: Any
     """The class of its rows."""
     failed: ShardEntry | None
     """The shard of the rows that failed."""
     lost: int
-    """How many these are."""
+    """The number of failed rows."""
 
 
 def identity(data: TensorClassDataset[Any], shards: int) -> str:
-    """What the first shards of a dataset are, as a short text."""
+    """A short text that identifies the first shards of a dataset."""
     return hashlib.sha256(":".join([shard.entry.id for shard in data.shards[:shards]]).encode()).hexdigest()[:16]
 
 
 class RowJob:
-    """Makes the parts of a dataset.
+    """Writes the parts of a dataset.
 
     Args:
-        data: the source; workers open it by its path.
+        data: the source. Workers open it by its path.
         fn: takes a batch.
-        verb: "map", "filter", or "copy" for rows that stay what they are.
-        cls: the class of the results; the one that comes when None.
+        verb: "map", "filter", or "copy" for unchanged rows.
+        cls: the class of the results; None for that of the first result.
         out: the folder of the shards.
-        order: which rows make up which part.
+        order: the rows of each part.
         size: rows of a batch.
-        skip: keep rows that raise out, and write them to `out/failed`.
-        seed: the seed of each batch comes from it.
-        alone: whether each task has a process for itself.
+        skip: leave out rows for which the function raises, and write them to `out/failed`.
+        seed: the seeds of all batches derive from it.
+        alone: whether each task runs alone in a process.
         checksums: write checksums.
     """
 
@@ -84,7 +84,7 @@ class RowJob:
         return part * self.order.per, min(self.order.count, (part + 1) * self.order.per)
 
     def about(self, part: int) -> str:
-        """A part in words."""
+        """A description of the part, for messages."""
         begin, end = self.span(part)
         return self._where(self.order.rows(begin, end))
 
@@ -102,7 +102,7 @@ class RowJob:
             if identity(self.data, self._shards) != self._identity:
                 raise FileFormatError("the dataset was changed while it is mapped; map it again", self.data.paths[0])
             return self._made(part, begin, end)
-        except Exception as error:  # every one is raised again where the map was called
+        except Exception as error:  # raised again in the process that called the map
             where = "" if getattr(error, "_placed", False) else self.about(part)
             return Failed(placed(error, where) if where else error)
 
@@ -121,12 +121,15 @@ class RowJob:
         )
 
     def _results(self, begin: int, end: int) -> Iterator[tuple[IntArray, Any]]:
-        """What the function gives for rows; where they may fail, halves are tried until single rows are left."""
+        """The results of the function for rows.
+
+        With `skip`, a batch that raises is halved until single rows are left.
+        """
         rows = self.order.rows(begin, end)
-        batch = self.data[torch.from_numpy(rows)]  # a fault of the source is not one of its rows: it is never skipped
+        batch = self.data[torch.from_numpy(rows)]  # outside the `try`: errors of the source are never skipped
         try:
             yield rows, self._called(batch, begin)
-        except Exception as error:  # whatever the function raises
+        except Exception as error:  # the function may raise anything
             if not self.skip:
                 placed(error, self._where(rows))
                 error._placed = True  # type: ignore[attr-defined]  # read above
@@ -173,14 +176,14 @@ class RowJob:
 
 
 class Jobs:
-    """Jobs that share what they hold; a task is the number of one, and a part of its dataset."""
+    """Several jobs in one. A task is the number of a job, and a part of its dataset."""
 
     def __init__(self, jobs: list[RowJob]) -> None:
         self.jobs = jobs
         self.fn = jobs[0].fn if jobs else None
 
     def about(self, task: tuple[int, int]) -> str:
-        """A part in words."""
+        """A description of the part, for messages."""
         return self.jobs[task[0]].about(task[1])
 
     def __call__(self, task: tuple[int, int]) -> Any:
@@ -197,7 +200,7 @@ def _mask(found: Any, count: int) -> Tensor:
 
 
 def fitting(found: Any, cls: Any) -> Any:
-    """A result as an instance of the class, which is checked; nothing is cast."""
+    """A result as a checked instance of the class; nothing is cast."""
     if not isinstance(found, TensorCollection):
         raise ArgumentError(f"map: the function gives a container for a batch, got a {type(found).__name__}")
     wanted: Any = type(found) if cls is None else cls
@@ -212,7 +215,7 @@ def fitting(found: Any, cls: Any) -> Any:
 
 
 def class_of_rows(cls: Any, name: str) -> Any:
-    """An argument that is the class of new rows."""
+    """Check an argument that gives the class of new rows."""
     if not isinstance(cls, type) or schema_of(cls) is None:
         raise ArgumentError(f"{name} is the tensorclass of the new rows, got {cls!r:.80}")
     return cls

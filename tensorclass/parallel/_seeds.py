@@ -1,4 +1,4 @@
-"""Random numbers of a task: the same whatever runs it, next to whom, and how often it is tried."""
+"""Random numbers of a task. They don't depend on the engine, on the other tasks, or on retries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..errors import ArgumentError
 
 
 def base_seed(generator: torch.Generator | None) -> int:
-    """A number that all seeds of a map come from; drawn from torch's own generator when none is given.
+    """The number from which all seeds of a map derive; drawn from torch's default generator if None is given.
 
     Raises:
         ArgumentError: for something that is not a generator.
@@ -29,19 +29,19 @@ def base_seed(generator: torch.Generator | None) -> int:
 
 
 def seed_of(base: int, *places: int) -> int:
-    """The seed of a task, of all others different: a number from 0, below 2**63."""
+    """The seed of a task, different from those of all other tasks: a number from 0, below 2**63."""
     digest = hashlib.sha256(":".join(map(str, (base, *places))).encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
 
 @contextmanager
 def seeded(seed: int, alone: bool) -> Iterator[None]:
-    """A block whose random numbers come from a seed.
+    """A block whose random numbers derive from a seed.
 
     Args:
         seed: of this task.
-        alone: whether nothing else runs in this process. Then the generators of torch, numpy and Python are seeded;
-            otherwise torch's operations on the CPU, in this thread only.
+        alone: whether nothing else runs in this process. Then the global generators of torch, numpy and Python are
+            seeded; otherwise only operations of torch on the CPU, in this thread.
     """
     if not alone:
         with _Drawing(seed):
@@ -54,7 +54,7 @@ def seeded(seed: int, alone: bool) -> Iterator[None]:
 
 
 class _Drawing(TorchDispatchMode):
-    """Gives operations that draw random numbers in this thread a generator of their own."""
+    """Passes a separate generator to operations that draw random numbers in this thread."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's
@@ -81,7 +81,7 @@ def _on_cpu(args: Sequence[Any], named: Mapping[str, Any]) -> bool:
 
 
 def _with_generator(func: Any) -> Any:
-    """The form of an operation that takes a generator; None where torch has none."""
+    """The overload of an operation that accepts a generator; None if torch has none."""
     names = [argument.name for argument in func._schema.arguments]
     if "generator" in names:
         return func

@@ -1,4 +1,4 @@
-"""Containers in memory that several processes see."""
+"""Containers in memory that several processes share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def share(batch: Any) -> Any:
 
 
 def is_shared(batch: Any) -> bool:
-    """Whether other processes see what is written to a container."""
+    """Whether other processes see writes to a container."""
     leaves: list[Tensor] = batch._leaves(STORAGE)
     shared = [leaf.layout is torch.strided and leaf.is_shared() for leaf in leaves]
     return bool(leaves) and batch.is_locked and all(shared)

@@ -1,4 +1,7 @@
-"""What two ranks must agree on before values move: paths, dtypes, shapes, batch sizes and classes; and its digest."""
+"""The structure of a container, on which two ranks must agree before values are sent.
+
+It consists of paths, dtypes, shapes, batch sizes and classes, and has a digest.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from ..store import RaggedTensor, Unbatched
 from ._blocks import Run, runs_of
 
 Row = tuple[str, Any]
-"""A path, and what is there: in words, or dtype and shape of a tensor."""
+"""A path, and its entry: a description, or the dtype and shape of a tensor."""
 _LAYOUTS: dict[Any, Layout] = {}
 _MOST = 256
 _TENSORS = (Tensor, torch.nn.Parameter)
@@ -23,7 +26,7 @@ _DTYPE, _SHAPE, _LAYOUT = map(attrgetter, ("dtype", "shape", "layout"))
 
 
 class Layout(NamedTuple):
-    """What is the same for all containers of one structure."""
+    """The facts that all containers of one structure share."""
 
     rows: tuple[Row, ...]
     names: list[str]
@@ -38,12 +41,12 @@ class Structure:
         batch: the container.
 
     Attributes:
-        rows: paths, and what is there.
+        rows: paths, and their entries.
         leaves: the tensors, those of ragged entries included.
         names: their paths.
         runs: the leaves by dtype.
         ragged: for each leaf the container, key and node where it is the values of a ragged entry, else None.
-        plain: whether tensors are all there is.
+        plain: whether all entries are tensors.
     """
 
     def __init__(self, batch: Any) -> None:
@@ -113,7 +116,7 @@ class Structure:
 
 
 def _key(batch: Any, leaves: list[Tensor]) -> Any:
-    """What decides the layout of a container of tensors, and the tensors by the order of their paths; else None."""
+    """The layout key of a container of tensors, and the tensors in the order of their paths; else None."""
     key: list[Any] = []
     try:
         if not _nodes(batch, key, leaves):
@@ -124,7 +127,7 @@ def _key(batch: Any, leaves: list[Tensor]) -> Any:
 
 
 def _nodes(batch: Any, key: list[Any], leaves: list[Tensor]) -> bool:
-    """The containers of a container, and its tensors; False where there is something else."""
+    """Append the nested containers and the tensors of a container; False if it has other entries."""
     if not isinstance(batch, TensorCollection) or getattr(batch, "_store", batch)._stacked:
         return False
     entries = batch._entries()
@@ -145,7 +148,7 @@ def _nodes(batch: Any, key: list[Any], leaves: list[Tensor]) -> bool:
 
 
 def difference(mine: tuple[Row, ...], theirs: tuple[Row, ...], here: str, there: str) -> str:
-    """The first field, in sorted order, that two structures do not share; empty when they are the same."""
+    """Describe the first field, in sorted order, in which two structures differ; empty if they are equal."""
     ours, others = dict(mine), dict(theirs)
     for path in sorted(ours.keys() | others.keys()):
         if ours.get(path) != others.get(path):

@@ -1,8 +1,8 @@
-"""One container from rank to rank: a frame of fixed size with the digest and the first bytes, then the others.
+"""Sends one container from rank to rank: a frame of fixed size with the digest and the first bytes, then the rest.
 
-Nothing waits before it has sent what it has to send, so that a ring of ranks does not wait for itself. The first time
-that a structure goes to a peer, the receiver answers whether it has the same one. Whoever can't send or take a
-container says so, instead of letting the other wait.
+A rank sends everything before it waits, so that a ring of ranks does not deadlock. The first time a structure is sent
+to a peer, the receiver answers whether it has the same one. A rank that can't send or accept a container reports this,
+so that its peer does not wait.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ FRAME = 1 << 14
 """Bytes of the first part of a message: small containers are one part."""
 _HEAD = 64
 _KEPT = 1 << 24
-"""Messages of so many bytes have their memory kept for the next one."""
+"""The memory of messages up to this many bytes is kept for the next message."""
 _MAGIC = 0x7463_0001
 _PLAIN, _WHOLE, _PROBLEM = 0, 1, 2
 
 
 class Block:
-    """Memory of a message: a head, then room for the values of the leaves, then text.
+    """The memory of a message: a head, then the values of the leaves, then text.
 
     Args:
         structure: what is sent or received.
-        device: where the group takes it from.
-        text: the structure in words, for a peer that does not know it.
-        apart: what is behind the frame has a tag of its own, that of the structure, so that a receiver who knows the
-            structure awaits both at once.
+        device: the device that the group sends from.
+        text: a description of the structure, for a peer that doesn't know it.
+        apart: the part after the frame has its own tag, that of the structure, so that a receiver that knows the
+            structure can receive both at the same time.
     """
 
     def __init__(
@@ -54,40 +54,43 @@ class Block:
 
 
 def parts_of(whole: Tensor) -> list[Tensor]:
-    """A message as it is sent, one after the other."""
+    """The parts of a message, in the order in which they are sent."""
     return [whole[:FRAME], *pieces(whole[FRAME:])]
 
 
 class _Known:
-    """What this rank and a peer have told each other."""
+    """What this rank knows about its peers."""
 
     def __init__(self) -> None:
         self.agreed: set[tuple[int, int]] = set()
-        """Peers and digests that they have taken."""
+        """Peers and digests that they have accepted."""
         self.heard: dict[tuple[int, int], Any] = {}
         """Structures that peers have sent, by peer and digest."""
         self.answers: list[tuple[Any, Tensor]] = []
-        """Answers that may still be on their way."""
+        """Answers that may not have been sent completely."""
         self.ahead: dict[tuple[int, int], Any] = {}
-        """By peer and tag the block and the works that are awaited behind the frame, of messages that have not come."""
+        """By peer and tag, the block and the pending receives after the frame, for messages that have not arrived."""
         self._spare: list[Block] = []
 
     def lent(self, structure: Structure, device: torch.device) -> Block:
-        """Memory for a message: fresh pages take as long as a copy, and views of them longer."""
+        """Take memory for a message.
+
+        It is reused, since fresh pages take as long as a copy, and new views even longer.
+        """
         for place, block in enumerate(self._spare):
             if block.digest == structure.digest:
                 return self._spare.pop(place)
         return Block(structure, device, apart=device.type == "cpu")  # other backends have no tags
 
     def returned(self, block: Block | None) -> None:
-        """Memory that nobody reads or writes any more."""
+        """Give memory back that nothing reads or writes any more."""
         if block is not None and len(block.whole) <= _KEPT:
             self._spare = [*self._spare[-3:], block]
 
 
 _KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
 _LAST: WeakValueDictionary[Any, Receiving] = WeakValueDictionary()
-"""By group, peer and tag the last transfer that was asked for: they end in their order."""
+"""By group, peer and tag, the last transfer that was requested; transfers end in that order."""
 
 
 def _known(group: Any) -> _Known:
@@ -97,7 +100,7 @@ def _known(group: Any) -> _Known:
 def _message(
     kind: int, digest: int, values: int, text: bytes, ask: bool, device: torch.device, apart: bool = False
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """A message and the room for its values, behind a head: magic, kind, digest, sizes, `ask` and `apart`."""
+    """A message with its head (magic, kind, digest, sizes, `ask` and `apart`), and the memory for its values."""
     whole = bytes_on(device, max(FRAME, _HEAD + values + len(text)))
     head = torch.tensor([_MAGIC, kind, digest, values, len(text), ask, apart, 0], dtype=torch.int64)
     whole[:_HEAD].view(torch.int64).copy_(head)
@@ -109,7 +112,7 @@ def _message(
 def outgoing(
     batch: Any, structure: Structure, ask: bool, device: torch.device, known: _Known | None = None
 ) -> tuple[list[Tensor], Block | None]:  # fmt: skip
-    """A container as parts of a message, and the memory that may be used again."""
+    """A container as parts of a message, and the memory that can be reused."""
     text = pickle.dumps(structure.rows) if ask else b""
     if structure.plain:
         block = Block(structure, device, text) if ask or known is None else known.lent(structure, device)
@@ -119,14 +122,14 @@ def outgoing(
 
 
 def whole_message(raw: Tensor, device: torch.device, digest: int = 0, text: bytes = b"") -> Tensor:
-    """Bytes of `packed` as a message."""
+    """The result of `packed` as a message."""
     whole, room = _message(_WHOLE, digest, len(raw), text, bool(text), device)
     room.copy_(raw)
     return whole
 
 
 def problem_message(error: Exception, device: torch.device) -> Tensor:
-    """Why there is nothing to send, as a message."""
+    """The reason why nothing can be sent, as a message."""
     return _message(_PROBLEM, 0, 0, f"{type(error).__name__}: {error}".encode()[:4096], False, device)[0]
 
 
@@ -154,7 +157,7 @@ def unpacked(raw: Tensor) -> Any:
 
 
 class Sending:
-    """A transfer that has begun; `wait()` ends it."""
+    """A started transfer; `wait()` ends it."""
 
     def __init__(self, batch: Any, group: Any, peer: int, tag: int) -> None:
         self._group, self._peer, self._tag = group, peer, tag
@@ -181,8 +184,8 @@ class Sending:
         """End the transfer.
 
         Raises:
-            StructureError: when the receiver has another structure, or could not take the values.
-            WorkerError: when it does not answer.
+            StructureError: if the receiver has another structure, or could not accept the values.
+            WorkerError: if it doesn't answer.
         """
         works, self._works = self._works, []
         with talking(self._group, f"send to rank {self._peer}"):
@@ -201,7 +204,7 @@ class Sending:
 
 
 def _tag_of(head: list[int], tag: int) -> int:
-    """The tag of what is behind a frame."""
+    """The tag of the part after a frame."""
     return 2**30 + 2 + (head[2] + tag) % (2**30 - 4) if head[6] else 2 * tag
 
 
@@ -218,7 +221,7 @@ def _text(whole: Tensor, head: list[int]) -> bytes:
 
 
 class Message(NamedTuple):
-    """What was received."""
+    """A received message."""
 
     kind: int
     digest: int
@@ -228,18 +231,18 @@ class Message(NamedTuple):
 
     @property
     def is_problem(self) -> bool:
-        """Whether it says why there is no container."""
+        """Whether it gives a reason why there is no container."""
         return self.kind == _PROBLEM
 
 
 class Incoming:
-    """A message that is on its way.
+    """A message that is being received.
 
     Args:
         group: the process group.
-        peer: who sends it.
-        tag: as the sender has it.
-        block: where it is received, when it is what this rank expects.
+        peer: the sender.
+        tag: the tag of the sender.
+        block: the memory that receives it, if it is the expected message.
     """
 
     def __init__(self, group: Any, peer: int, tag: int, block: Block | None = None) -> None:
@@ -258,7 +261,7 @@ class Incoming:
         return [self._group.recv([part], self._peer, tag) for part in parts]
 
     def message(self) -> Message | None:
-        """All of it; None where it is in the block."""
+        """The whole message; None if it is in the block."""
         whole, block, works = self._frame, self.block, self._works
         with talking(self._group, f"recv from rank {self._peer}"):
             self._work.wait()
@@ -281,7 +284,7 @@ class Incoming:
 
 
 class Receiving:
-    """A transfer that is awaited; `wait()` receives and writes."""
+    """A started receive; `wait()` receives and writes."""
 
     def __init__(self, batch: Any, group: Any, peer: int, tag: int) -> None:
         self._batch, self._group, self._peer, self._tag = batch, group, peer, tag
@@ -291,11 +294,11 @@ class Receiving:
         _LAST[key] = self
 
     def wait(self, timeout: Any = None) -> bool:
-        """Receive, and write into the container; transfers that were asked for earlier end first.
+        """Receive, and write into the container. Transfers that were requested earlier end first.
 
         Raises:
-            StructureError: for another structure; names the first field.
-            WorkerError: when the sender does not answer.
+            StructureError: for another structure; names the first field that differs.
+            WorkerError: if the sender doesn't answer.
         """
         before, self._before = self._before, None
         if before is not None:
@@ -322,7 +325,7 @@ class Receiving:
             write(structure.leaves, block.views)
             known.returned(block)
             return
-        assert message is not None  # only a block stands for one
+        assert message is not None  # it is None only for a block
         if message.is_problem:
             raise WorkerError(f"rank {peer} could not send its container: {message.text.decode()}")
         heard = known.heard
@@ -348,7 +351,7 @@ class Receiving:
 
 
 def take(batch: Any, structure: Structure, message: Message) -> None:
-    """Write what was received, which has this structure."""
+    """Write a received message of this structure into a container."""
     if message.kind == _PLAIN:
         write(structure.leaves, parted(message.values, structure.leaves, structure.runs))
         return
@@ -363,7 +366,7 @@ def piped(pipe: Any, name: str) -> Callable[..., Any]:
     """A method of a pipe.
 
     Raises:
-        ArgumentError: for what has none.
+        ArgumentError: for an object without this method.
     """
     found = getattr(pipe, name, None)
     if not callable(found):

@@ -1,4 +1,4 @@
-"""Objects on their way to another process: their tensors as one block of memory, and a pickle of everything else."""
+"""Objects as they are sent to another process: their tensors as one block of memory, and a pickle of the rest."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SIMPLE = frozenset(
 
 
 class Parcel(NamedTuple):
-    """What an object was taken apart into."""
+    """The parts of an object."""
 
     pickled: bytes
     shapes: list[Shape]
     tensors: list[Tensor]
-    """The tensors, where they were; a receiver has none."""
+    """The original tensors; empty for a receiver."""
 
     @property
     def size(self) -> int:
@@ -46,7 +46,7 @@ class Parcel(NamedTuple):
         return found
 
     def rebuilt(self, block: Tensor) -> Any:
-        """The object around a block, whose views its tensors are."""
+        """The object, with tensors that are views of a block."""
         if not self.shapes:
             return pickle.loads(self.pickled)
         unpickler: Any = pickle.Unpickler(io.BytesIO(self.pickled))
@@ -55,14 +55,14 @@ class Parcel(NamedTuple):
 
 
 def take_apart(value: object, pickler: Any = pickle.Pickler) -> Parcel:
-    """Tensors and the rest of an object. What requires grad arrives without its graph.
+    """Split an object into tensors and the rest. Tensors that require grad arrive without their graph.
 
     Args:
-        value: containers, tensors, modules, or anything else that pickles.
-        pickler: what pickles the rest.
+        value: containers, tensors, modules, or any other picklable object.
+        pickler: the class that pickles the rest.
 
     Raises:
-        ArgumentError: for an object that does not pickle.
+        ArgumentError: for an object that can't be pickled.
     """
     buffer = io.BytesIO()
     taking: Any = _taking(pickler)(buffer, protocol=5)
@@ -78,7 +78,7 @@ def take_apart(value: object, pickler: Any = pickle.Pickler) -> Parcel:
 
 @lru_cache(maxsize=4)
 def _taking(pickler: Any) -> type[pickle.Pickler]:
-    class Taking(pickler):  # type: ignore[misc]  # a class that was given
+    class Taking(pickler):  # type: ignore[misc]  # the class is an argument
         found: list[Tensor]
         places: dict[int, int]
 
@@ -94,8 +94,8 @@ def _taking(pickler: Any) -> type[pickle.Pickler]:
 
 
 def unpicklable(value: object, error: BaseException) -> str:
-    """Why an object can't go to another process."""
-    value = getattr(value, "fn", value)  # a job that holds it
+    """The reason why an object can't be sent to another process."""
+    value = getattr(value, "fn", value)  # the function of a job
     name = getattr(value, "__qualname__", type(value).__name__)
     return (
         f"`{name:.80}` can't be sent to another process ({type(error).__name__}: {error!s:.300}): define classes and "

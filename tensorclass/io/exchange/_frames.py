@@ -100,8 +100,9 @@ def _column(series: Any) -> Column:
 
 
 def to_polars(batch: Any) -> Any:
-    """Convert a batch to a polars frame with a column for each field; event dims become arrays, nested containers
-    structs.
+    """Convert a batch to a polars frame with a column for each field.
+
+    Event dims become arrays, nested containers structs.
     """
     polars = optional("polars", "A polars frame", "polars")
     return polars.from_arrow(next(tables([batch], "to_polars", False)))
