@@ -138,8 +138,7 @@ class JsonMethods:
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: pydantic.GetCoreSchemaHandler
     ) -> pydantic_core.CoreSchema:
-        """Support validation, dumps and JSON Schema in pydantic models, `TypeAdapter` and libraries based on pydantic.
-        """
+        """Support validation, dumps and JSON Schema in pydantic models, `TypeAdapter` and other uses of pydantic."""
         owner: Any = cls
         if "__tensorclass_root__" in vars(cls):  # a base class: accept any instance
             return pydantic_core.core_schema.is_instance_schema(cls)
