@@ -1,6 +1,6 @@
-"""What is known about dims and dtypes without torch: the grammar, its sizes, bindings, the names of dtype families.
+"""Dims and dtypes without torch: the grammar of dims, sizes, bindings, and the names of dtype families.
 
-The mypy plugin and the command line read declarations only with this room, so nothing here imports torch.
+The mypy plugin and the command line read declarations with this package only, so nothing here imports torch.
 """
 
 from ._bindings import Bindings as Bindings

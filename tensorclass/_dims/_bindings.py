@@ -1,4 +1,4 @@
-"""The sizes of dim names within one instance: bound field by field, each remembered with the field that gave it."""
+"""The sizes of named dims in one instance: bound field by field, each with the field that determined it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._polynomial import Polynomial
 
 
 class _Equation(NamedTuple):
-    """A size with several unknowns, checked when they are known."""
+    """A size with several unknown names, checked when they are known."""
 
     path: str
     declared: str
@@ -23,14 +23,14 @@ class _Equation(NamedTuple):
 
 
 class _Elements(NamedTuple):
-    """A field whose first dim differs from element to element, so that its name is one size for each."""
+    """A field whose first dim has a different size in each element."""
 
     path: str
     declared: str
     name: str
     batch: tuple[int, ...]
     sizes: Sequence[int] | Callable[[], Sequence[int] | None]
-    """The sizes in batch order, or what gives them; None where they can't be known."""
+    """The sizes in batch order, or a function that returns them; None if they can't be known."""
 
     def read(self) -> Sequence[int] | None:
         """The sizes in batch order."""
@@ -38,9 +38,9 @@ class _Elements(NamedTuple):
 
 
 class Bindings:
-    """Equal names are equal sizes: binds the dims of several fields in turn and reports what does not agree.
+    """Binds the dims of several fields in turn, and reports sizes that disagree: equal names have equal sizes.
 
-    One unknown of a linear size is solved; a size with more unknowns waits until they are known.
+    A linear size with one unknown is solved; a size with more unknowns is checked when they are known.
 
     >>> from tensorclass._dims import parse_dims
     >>> bindings = Bindings()
@@ -61,15 +61,15 @@ class Bindings:
         self, path: str, dims: Dims, batch: Sequence[int], sizes: Sequence[int] | Callable[[], Sequence[int] | None],
         declared: str = "",
     ) -> None:  # fmt: skip
-        """Bind the first dim of a field that has a size of its own in each element; `finish` compares.
+        """Bind the first dim of a field, which has a different size in each element; `finish` compares the sizes.
 
         Args:
             path: The field, for messages.
-            dims: What the field declares.
+            dims: The declared dims.
             batch: The shape of the batch.
-            sizes: The sizes in batch order, or a function that gives them, called where another field has the same
-                name; it may give None where they can't be known.
-            declared: How messages name the declaration.
+            sizes: The sizes in batch order, or a function that returns them, which is called if another field has the
+                same name. It may return None if they can't be known.
+            declared: The declaration in messages.
         """
         first = dims.tokens[0] if dims.tokens else None
         if isinstance(first, Dim):
@@ -82,11 +82,11 @@ class Bindings:
 
         Args:
             path: The field, for messages.
-            dims: What the field declares.
+            dims: The declared dims.
             shape: Its event shape.
             batch_dims: How many dims come before the event shape, for hints.
-            declared: How messages name the declaration; the dims by default.
-            given: How messages name the value; its shape by default.
+            declared: The declaration in messages; the dims by default.
+            given: The value in messages; its shape by default.
         """
         declared, given = declared or f'"{dims}"', given or f"shape {list(shape)}"
         if len(shape) < dims.min_rank or (dims.rank is not None and len(shape) > dims.rank):
@@ -104,7 +104,7 @@ class Bindings:
         return [Problem(path, declared, given, "\n".join(hints))]
 
     def finish(self) -> list[Problem]:
-        """The sizes that waited for other fields and do not agree with them; what is still unknown is let pass."""
+        """Check the sizes that waited for other fields. Sizes that are still unknown pass."""
         problems = []
         progress = True
         while progress and self._waiting:
@@ -117,7 +117,7 @@ class Bindings:
         return problems or self._finish_elements()
 
     def _finish_elements(self) -> list[Problem]:
-        """Sizes of one name that differ in some element."""
+        """Sizes with the same name that differ in some element."""
         problems = []
         known: dict[str, tuple[_Elements, Sequence[int]]] = {}
         for name in dict.fromkeys(field.name for field in self._elements):
@@ -139,7 +139,7 @@ class Bindings:
         return problems or self._finish_equations({n: pair for n, pair in known.items() if n not in self.sizes})
 
     def _finish_equations(self, known: dict[str, tuple[_Elements, Sequence[int]]]) -> list[Problem]:
-        """Sizes that waited for a name which each element has a size of: they hold in every one."""
+        """Check waiting sizes with a name that has a different size in each element, for every element."""
         elements = list(zip(*[sizes for _, sizes in known.values()], strict=True))
         for sizes in dict.fromkeys(elements):
             inner = Bindings()
@@ -177,10 +177,10 @@ class Bindings:
         return f"`{token}` is {list(known)} (bound by `{self.origin[str(token)]}`), here {list(sizes)}"
 
     def _solve(self, equation: _Equation) -> str:
-        """Check a size or solve it for its one unknown; the text of what is wrong, or ''."""
+        """Check a size, or solve it for its only unknown; returns the text of an error, or ''."""
         try:
             size, solution = equation.size.value(self.sizes), None
-            if size is None:  # sizes that are known may leave less than they promise
+            if size is None:  # the known sizes may leave too little for a solution
                 left = equation.size.substitute(self.sizes)
                 size, solution = left.constant, left.linear()
         except ZeroDivisionError:
@@ -208,13 +208,13 @@ class Bindings:
         return f"`{equation.text}` is {size}{self._known(equation.size)}, here {equation.actual}"
 
     def _known(self, size: Polynomial) -> str:
-        """Where the names of a size were bound."""
+        """The fields that bound the names of a size."""
         known = [f"`{n}` is {self.sizes[n]}, bound by `{self.origin[n]}`" for n in size.names if n in self.sizes]
         return f" ({'; '.join(known)})" if known else ""
 
 
 def _differing(field: _Elements, found: Sequence[int], expected: Sequence[int], source: str) -> Problem:
-    """The first element of a field whose size is not that of another field."""
+    """The problem of the first element whose size differs from that of another field."""
     wrong = [i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b]
     where = _place(field.batch, wrong[0])
     more = f"; {len(wrong) - 1} more differ" if len(wrong) > 1 else ""
@@ -246,7 +246,7 @@ def align(dims: Dims, rank: int) -> list[tuple[Dim | AnyDim | Variadic, int, int
 
 
 def permutation(dims: Dims, shape: tuple[int, ...], sizes: dict[str, int]) -> tuple[int, ...] | None:
-    """The order of dims in which a shape would fit, as `Tensor.permute` takes it; None without one."""
+    """The order of dims, for `Tensor.permute`, in which a shape would fit; None if there is none."""
     if dims.rank != len(shape) or not 2 <= len(shape) <= 6 or _fits(dims, shape, sizes):
         return None
     orders = permutations(range(len(shape)))

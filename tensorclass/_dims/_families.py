@@ -1,4 +1,4 @@
-"""The dtype families by name: which dtypes of torch each one holds."""
+"""The dtype families by name, and the dtypes of torch in each."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ FAMILY_DTYPES: dict[str, frozenset[str] | None] = {
     **{name: frozenset(members.values()) for name, members in _UNIONS.items()},
     "Shaped": None,
 }
-"""The names of the dtypes of each family; None when any dtype is meant."""
+"""The names of the dtypes of each family; None for any dtype."""

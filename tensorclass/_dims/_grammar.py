@@ -1,4 +1,4 @@
-"""The dims of an event shape: the text in `Float32[Tensor, "3 h w//2"]` as an immutable object. Knows no torch."""
+"""The dims of an event shape: the text in `Float32[Tensor, "3 h w//2"]` as an immutable object, without torch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AnyDim:
 
 @dataclass(frozen=True)
 class Variadic:
-    """Any number of dims: `...`, or `*name` when they are equal wherever the name is."""
+    """Any number of dims: `...`; or `*name`, if they are equal wherever the name is used."""
 
     name: str | None = None
 
@@ -81,7 +81,7 @@ class Dims:
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """The names of sizes, in order, without `*name`."""
 
-    def __post_init__(self) -> None:  # at once: what fills in a cache later can't be traced by torch.compile
+    def __post_init__(self) -> None:  # computed at once: torch.compile can't trace a cache that is filled later
         sizes = [token.size for token in self.tokens if isinstance(token, Dim)]
         known = [size.constant for size in sizes if size.constant is not None]
         variadic = next((i for i, token in enumerate(self.tokens) if isinstance(token, Variadic)), None)
@@ -108,13 +108,13 @@ class Dims:
 
 @lru_cache(maxsize=4096)
 def parse_dims(text: str) -> Dims:
-    """The dims that a text declares.
+    """Parse the text of a declaration to dims.
 
     Args:
         text: Dims separated by spaces; "" is the shape of a scalar.
 
     Raises:
-        DimSyntaxError: when a dim is outside the grammar.
+        DimSyntaxError: if a dim is outside the grammar.
 
     >>> parse_dims("n 2*n").tokens[1].size.evaluate({"n": 4})
     8
@@ -152,7 +152,7 @@ def _parse_expression(word: str) -> Polynomial:
     # Python's own parser keeps precedence and nesting; the characters are limited first.
     if not re.fullmatch(r"[\w+\-*/()]+", word):
         raise ValueError("this is not a dim")
-    if not word.isascii() and normalize("NFKC", word) != word:  # Python's parser would go on with another name
+    if not word.isascii() and normalize("NFKC", word) != word:  # Python's parser would use the normalized name
         raise ValueError(f"Python reads it as `{normalize('NFKC', word)}`, which is another text: write that one")
     size = _polynomial(ast.parse(word, mode="eval").body)
     if size.constant is not None and size.constant < 0:

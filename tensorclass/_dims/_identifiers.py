@@ -1,4 +1,4 @@
-"""Which texts are names: of fields, dims and parameters, which Python source is written with."""
+"""Which strings are valid names of fields, dims and parameters, since Python source is generated with them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from unicodedata import normalize
 
 
 def why_no_name(name: object) -> str:
-    """Why a text can't be a name in Python source; "" when it can.
+    """The reason why a string can't be a name in Python source; "" if it can.
 
     >>> why_no_name("image"), why_no_name("class")
     ('', '`class` is a keyword of Python')

@@ -1,7 +1,7 @@
-"""Sizes as polynomials with integer coefficients: two expressions that always give the same size are one object.
+"""Sizes as polynomials with integer coefficients. Equivalent expressions become equal polynomials.
 
-The atoms are names and floor divisions. Whole parts of a floor division by a constant are taken out of it:
-`(2*n + 1)//2` is `n`, `(h - 1)//2 + 1` is `(h + 1)//2`, `(h//2)//2` is `h//4`.
+The atoms are names and floor divisions. Whole parts of a floor division by a constant are moved out of it: `(2*n +
+1)//2` is `n`, `(h - 1)//2 + 1` is `(h + 1)//2`, `(h//2)//2` is `h//4`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class FloorDiv(NamedTuple):
 
 
 Atom = str | FloorDiv
-Monomial = tuple[Atom, ...]  # sorted, an atom as often as its power; the constant term is ()
+Monomial = tuple[Atom, ...]  # sorted; an atom is repeated for its power; the constant term is ()
 
 
 class Polynomial:
@@ -44,9 +44,9 @@ class Polynomial:
         # Higher powers first, then by name, so that equal polynomials print alike.
         self.terms: dict[Monomial, int] = dict(sorted(found.items(), key=_order))
         self.constant = found.get((), 0) if not found or set(found) == {()} else None
-        """The value, when no name is left; else None."""
+        """The value, if there are no names; else None."""
         self.names = _names(self.terms)
-        """Every name, also those inside floor divisions, in order of appearance."""
+        """All names, including those inside floor divisions, in order of appearance."""
 
     @classmethod
     def of(cls, value: str | int | Polynomial) -> Polynomial:
@@ -81,10 +81,10 @@ class Polynomial:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Polynomial | int | str) -> Polynomial:
-        """The floor division, simplified where that holds for all sizes.
+        """The floor division, with simplifications that are valid for all sizes.
 
         Raises:
-            ZeroDivisionError: when the denominator is the constant 0.
+            ZeroDivisionError: if the denominator is the constant 0.
         """
         divisor = Polynomial.of(other)
         number = divisor.constant
@@ -101,11 +101,11 @@ class Polynomial:
         """The same size with names replaced by numbers, names or polynomials.
 
         Raises:
-            ZeroDivisionError: when a denominator becomes 0.
+            ZeroDivisionError: if a denominator becomes 0.
         """
         if not any(name in sizes for name in self.names):
             return self
-        if len(self.names) == 1 and self.terms == {self.names: 1}:  # a name, as most sizes are
+        if len(self.names) == 1 and self.terms == {self.names: 1}:  # a single name, the common case
             return Polynomial.of(sizes[self.names[0]])
         total = Polynomial({})
         for monomial, count in self.terms.items():
@@ -116,10 +116,10 @@ class Polynomial:
         return total
 
     def value(self, sizes: Mapping[str, int]) -> int | None:
-        """The number that this size is; None when a name has no size.
+        """The value of this size; None if a name has no size.
 
         Raises:
-            ZeroDivisionError: when a denominator is 0.
+            ZeroDivisionError: if a denominator is 0.
         """
         total = 0
         for monomial, count in self.terms.items():
@@ -132,11 +132,11 @@ class Polynomial:
         return total
 
     def evaluate(self, sizes: Mapping[str, int]) -> int:
-        """The number that this size is.
+        """The value of this size.
 
         Raises:
-            KeyError: when a name has no size.
-            ZeroDivisionError: when a denominator is 0.
+            KeyError: if a name has no size.
+            ZeroDivisionError: if a denominator is 0.
         """
         result = self.value(sizes)
         if result is None:
@@ -144,7 +144,7 @@ class Polynomial:
         return result
 
     def linear(self) -> tuple[str, int, int] | None:
-        """The one name, its factor and what is added to it; None for any other size."""
+        """The only name, its factor and the constant term; None for any other size."""
         name = self.names[0] if len(self.names) == 1 else ""
         slope = self.terms.get((name,), 0)
         if not slope or any([name in _names([monomial]) for monomial in self.terms if monomial != (name,)]):
@@ -152,12 +152,12 @@ class Polynomial:
         return name, slope, self.evaluate({name: 0})
 
     def solve_for_single_linear(self, value: int) -> tuple[str, Fraction] | None:
-        """The one name of a linear size, and what it must be for the size to be `value`; None for any other size."""
+        """The only name of a linear size, and its value that makes the size `value`; None for any other size."""
         found = self.linear()
         return None if found is None else (found[0], Fraction(value - found[2], found[1]))
 
     def isolate(self, name: str) -> Polynomial | None:
-        """The value of `name` for this size to be zero, when that is a polynomial; else None."""
+        """The value of `name` for which this size is zero, if that is a polynomial; else None."""
         slope = self.terms.get((name,), 0)
         rest = Polynomial({monomial: count for monomial, count in self.terms.items() if monomial != (name,)})
         if not slope or name in rest.names or any(count % slope for count in rest.terms.values()):
@@ -212,7 +212,7 @@ def _order(term: tuple[Monomial, int]) -> tuple[int, list[tuple[bool, str]]]:
 
 
 def _divide(size: Polynomial, number: int) -> Polynomial:
-    """Floor division by a number: whole multiples come out, nested divisions by numbers become one."""
+    """Floor division by a number: whole multiples are moved out, nested divisions by numbers are merged."""
     whole = Polynomial({monomial: count // number for monomial, count in size.terms.items()})
     rest = Polynomial({monomial: count % number for monomial, count in size.terms.items()})
     if rest.constant is not None:
@@ -225,7 +225,7 @@ def _divide(size: Polynomial, number: int) -> Polynomial:
 
 
 def _nested_division(size: Polynomial) -> tuple[Polynomial, int, int] | None:
-    """The parts of `numerator//divisor + offset`, when the size is just that."""
+    """The parts of a size of the form `numerator//divisor + offset`; else None."""
     divisions = [atom for monomial in size.terms for atom in monomial if isinstance(atom, FloorDiv)]
     if len(divisions) != 1 or size.terms.get((divisions[0],)) != 1 or not set(size.terms) <= {(), (divisions[0],)}:
         return None

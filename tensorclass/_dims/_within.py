@@ -1,4 +1,4 @@
-"""Whether every shape of some dims is one of others, where a name of the one may stand for a size of the other."""
+"""Whether every shape of some dims also fits other dims. A name of one may map to a size of the other."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ._polynomial import Polynomial
 
 
 class DimMap:
-    """What the dim names of a parent class are in the child: one table for all fields, since equal names are equal.
+    """Maps the dim names of a parent class to dims of the child. One table for all fields, since equal names are equal.
 
     Args:
-        pairs: The dims of each redeclared field, in the parent and in the child; None for a shape that is not known.
+        pairs: The dims of each redeclared field, in the parent and in the child; None for an unknown shape.
     """
 
     def __init__(self, pairs: Iterable[tuple[Dims | None, Dims | None]] = ()) -> None:
@@ -50,7 +50,7 @@ class DimMap:
 
 
 def pair(parent: Dims, child: Dims) -> list[tuple[Token, tuple[Token, ...]]] | None:
-    """Each dim of the parent with the dims of the child that are there; None when the ranks can't agree."""
+    """Each dim of the parent with the corresponding dims of the child; None if the ranks can't agree."""
     rank = len(child.tokens)
     if rank < parent.min_rank or (parent.variadic is None and rank > parent.min_rank):
         return None
@@ -58,7 +58,7 @@ def pair(parent: Dims, child: Dims) -> list[tuple[Token, tuple[Token, ...]]] | N
 
 
 def dims_within(child: Dims | None, parent: Dims | None, table: DimMap) -> bool:
-    """Whether every shape of the child's dims is one of the parent's."""
+    """Whether every shape of the child's dims also fits the dims of the parent."""
     if parent is None or (len(parent) == 1 and parent.tokens[0] == Variadic()):
         return True
     pairs = None if child is None else pair(parent, child)

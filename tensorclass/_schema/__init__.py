@@ -1,6 +1,6 @@
-"""What a class declares, as data: dims, dtypes, annotations and fields make a schema, which checks values.
+"""Declarations of classes as data: dims, dtypes, annotations and fields form a schema, which checks values.
 
-Nothing here knows a container: a tensorclass is a class with `__tensorclass_schema__`, an untyped container one with
+Nothing here imports containers: a typed class has the attribute `__tensorclass_schema__`, an untyped container
 `__tensor_collection__`.
 """
 

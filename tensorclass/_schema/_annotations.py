@@ -1,4 +1,4 @@
-"""An annotation, taken apart: kind of field, dtype and dims, nested class, optional or not, other metadata."""
+"""Parses annotations: kind of field, dtype and dims, nested class, optional or not, other metadata."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALIASES = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typ
 
 
 class WrongDeclaration(Exception):
-    """What is wrong with one declaration and how to mend it; a `SchemaError` once class and field are known."""
+    """An error in one declaration, with its fix. It becomes a `SchemaError` once class and field are known."""
 
     def __init__(self, given: str, hint: str) -> None:
         super().__init__(given, hint)
@@ -37,7 +37,7 @@ class WrongDeclaration(Exception):
 
 @dataclass(frozen=True)
 class Parsed:
-    """What an annotation says."""
+    """The content of an annotation."""
 
     kind: Kind
     annotation: Any
@@ -48,7 +48,7 @@ class Parsed:
 
 
 def is_tensorclass(annotation: Any) -> bool:
-    """Whether a type is a tensorclass; the base classes, which declare nothing themselves, are not."""
+    """Whether a type is a typed class; False for the base classes, which declare nothing."""
     return isinstance(annotation, type) and getattr(annotation, "__tensorclass_schema__", None) is not None
 
 
@@ -62,14 +62,14 @@ def is_collection(annotation: Any) -> bool:
 
 
 def parse_annotation(annotation: Any, owner: type | None = None) -> Parsed:
-    """Take an annotation apart.
+    """Parse an annotation.
 
     Args:
         annotation: A type without unresolved names.
-        owner: The class that is being made, which a recursive field names before it has a schema.
+        owner: The class that is being built; a recursive field refers to it before it has a schema.
 
     Raises:
-        WrongDeclaration: when the annotation contradicts itself.
+        WrongDeclaration: if the annotation contradicts itself.
     """
     core, optional, metadata = _peel(annotation)
     tensor_marks = [mark for mark in metadata if isinstance(mark, TENSOR_MARKS)]
@@ -87,7 +87,7 @@ def parse_annotation(annotation: Any, owner: type | None = None) -> Parsed:
 
 
 def _peel(annotation: Any) -> tuple[Any, bool, list[Any]]:
-    """Take off `None`, `Annotated`, aliases and type variables, however they are nested."""
+    """Strip `None`, `Annotated`, aliases and type variables, however they are nested."""
     optional, metadata = False, []
     while True:
         origin = get_origin(annotation)
@@ -123,12 +123,12 @@ def _without_none(annotation: Any) -> Any:
     members = tuple(member for member in get_args(annotation) if member is not types.NoneType)
     try:
         return functools.reduce(operator.or_, members)
-    except TypeError:  # a name that is not known yet; not the first choice, as `typing` keeps what it is given
-        return Union[members]  # noqa: UP007  # the members are known at run time only
+    except TypeError:  # an undefined name; `typing` is the fallback, since it caches its arguments
+        return Union[members]  # noqa: UP007  # the members are only known at run time
 
 
 def _ragged_spec(core: Any, marks: list[Any], shared: bool) -> TensorSpec:
-    """What a ragged field declares; its first dim is the one that varies, so that it is a name of its own."""
+    """The spec of a ragged field. Its first dim varies between elements, so it must be a single name."""
     if not (isinstance(core, type) and (issubclass(core, Tensor) or is_ragged(core))):
         raise WrongDeclaration(f"Ragged[{type_name(core)}]", 'the elements are tensors: `Ragged[Tensor, "t d"]`')
     if shared:
@@ -168,17 +168,17 @@ def _parse_core(core: Any, optional: bool, metadata: tuple[Any, ...], owner: typ
 
 
 def is_interface(core: Any) -> bool:
-    """Whether a type says what an object has and not what it is: a Protocol, or an abstract class of the program."""
+    """Whether a type describes the members of an object: a Protocol, or an abstract class of the program."""
     if not isinstance(core, type) or core.__module__ in ("collections.abc", "typing", "numbers", "os"):
         return False
     return is_protocol(core) or (inspect.isabstract(core) and not hasattr(core, "__get_pydantic_core_schema__"))
 
 
 def missing_members(value: object, interface: type) -> list[str]:
-    """What an object lacks of a Protocol; of an abstract class, which it inherits or not, that class."""
+    """The members of a Protocol that an object lacks; or an abstract class that it doesn't inherit from."""
     if not is_protocol(interface):
         return [] if isinstance(value, interface) else [f"parent {interface.__name__}"]
-    kind = type(value)  # a field that nothing has written yet is one all the same
+    kind = type(value)  # look at the class: a field may be unwritten yet
     return sorted(n for n in get_protocol_members(interface) if not (hasattr(kind, n) or hasattr(value, n)))
 
 
@@ -191,7 +191,7 @@ def _nested_class(core: Any, owner: type | None) -> type | None:
     origin = get_origin(core)
     if not (is_tensorclass(origin) or (owner is not None and origin is owner)):
         return None
-    # `Pair[T]` of the typing module: a class of its own once the arguments are types.
+    # `Pair[T]` of the typing module becomes a class of its own once the arguments are types.
     made = origin[get_args(core)] if not getattr(core, "__parameters__", ()) and origin is not owner else origin
     return made if isinstance(made, type) else origin
 
@@ -228,7 +228,7 @@ def _refuse_tensor_marks(core: Any, marks: list[Any], shared: bool) -> None:
 
 
 def _merge(marks: Iterable[Any]) -> TensorSpec:
-    """One spec from all that an annotation says about dtype and dims, in any order."""
+    """Merge the parts of an annotation about dtype and dims, in any order, into one spec."""
     dtypes: list[DTypeFamily] = []
     dims: list[Dims] = []
     for mark in marks:
@@ -248,7 +248,7 @@ def _merge(marks: Iterable[Any]) -> TensorSpec:
 
 def _is_jaxtyping(annotation: Any) -> bool:
     if not isinstance(annotation, type) or hasattr(annotation, "__tensor_collection__"):
-        return False  # asking a tensorclass for an attribute may resolve it, which is what is being done
+        return False  # reading an attribute of a typed class may resolve it, which is in progress
     return all(hasattr(annotation, name) for name in ("dtypes", "dim_str", "array_type"))
 
 
@@ -264,9 +264,9 @@ def _jaxtyping_spec(annotation: Any) -> TensorSpec:
 
 def _jaxtyping_family(annotation: Any) -> DTypeFamily:
     dtypes = annotation.dtypes
-    if not isinstance(dtypes, list | tuple):  # their marker for any dtype
+    if not isinstance(dtypes, list | tuple):  # the marker of jaxtyping for any dtype
         return Shaped
-    # By name first: their `Float` and ours differ in dtypes that only one of the two knows.
+    # By name first: `Float` of jaxtyping and ours differ in dtypes that only one of them knows.
     named = FAMILIES.get(getattr(getattr(annotation, "dtype", None), "__name__", ""))
     if named is not None:
         return named

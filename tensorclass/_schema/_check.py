@@ -1,4 +1,7 @@
-"""One value against one field: what fits is returned as it is stored, what does not becomes problems with hints."""
+"""Checks one value against one field.
+
+A value that fits is returned in its stored form; else problems with hints are collected.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from ._spec import EXACT, TENSOR_KINDS, FieldSpec, FieldValidator, describe_tens
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a class, as `tensorclass` takes them; `removed` as pairs."""
+    """The options of a class, as in `tensorclass`; `removed` as pairs."""
 
     frozen: bool = False
     nocast: bool = False
@@ -37,9 +40,9 @@ DEFAULT_OPTIONS = Options()
 
 
 class Checker:
-    """Checks the fields of one instance in turn; dims of equal name are bound across them.
+    """Checks the fields of one instance in turn; dims of the same name are bound across fields.
 
-    `source` says in messages where the batch size comes from.
+    `source` tells messages where the batch size comes from.
     """
 
     def __init__(self, options: Options, batch_size: torch.Size = torch.Size(), source: str = "") -> None:  # noqa: B008  # immutable
@@ -50,7 +53,7 @@ class Checker:
         self.problems: list[Problem] = []
 
     def add(self, spec: FieldSpec, given: str, hint: str, path: str = "") -> None:
-        """Note a problem of a field."""
+        """Add a problem of a field."""
         self.problems.append(Problem(path or spec.name, str(spec), given, hint))
 
     def coercion(self, spec: FieldSpec) -> str:
@@ -60,14 +63,14 @@ class Checker:
         return "cast" if self.options.autocast else "strict" if self.options.nocast else "exact"
 
     def convert(self, spec: FieldSpec, value: object) -> object:
-        """A number or numpy array as the declared tensor, where that is exact; anything else as it is."""
+        """Convert a number or numpy array to the declared tensor, if that is exact; return anything else unchanged."""
         for validator in spec.validators:
             if validator.before and value is not None and self.options.validate != "off":
                 value = self._run(spec, validator, value)
         return self.convert_plainly(spec, value)
 
     def convert_plainly(self, spec: FieldSpec, value: object) -> object:
-        """The same, without the validators that run before it."""
+        """As `convert`, without the validators that run before it."""
         policy = self.coercion(spec)
         if spec.spec is None or value is None or (isinstance(value, Tensor) and policy != "cast"):
             return value
@@ -78,7 +81,7 @@ class Checker:
         return self._converted(spec, value, None)
 
     def _converted(self, spec: FieldSpec, value: Any, refused: Any) -> Any:
-        assert spec.spec is not None  # tensor kinds have one
+        assert spec.spec is not None  # tensor fields have one
         try:
             converted = to_tensor(spec.spec, value, self.coercion(spec) == "cast")
         except Inexact as error:
@@ -87,7 +90,7 @@ class Checker:
         return value if converted is None else converted
 
     def check(self, spec: FieldSpec, value: Any) -> object:
-        """The value of a field as it is stored; what does not fit is noted in `problems`."""
+        """The value of a field in its stored form; problems are added to `problems`."""
         before = len(self.problems)
         stored = self._stored(spec, value)
         if not spec.validators or self.options.validate == "off":
@@ -102,7 +105,7 @@ class Checker:
         return stored
 
     def _run(self, spec: FieldSpec, validator: FieldValidator, value: object) -> object:
-        """What a validator makes of a value; what it raises is noted."""
+        """The result of a validator; its errors become problems."""
         try:
             result = validator.function(value)
         except (ValueError, AssertionError) as error:
@@ -140,7 +143,7 @@ class Checker:
     # ---- tensors -------------------------------------------------------------------------------------------------
 
     def _tensor(self, spec: FieldSpec, value: Any) -> None:
-        assert spec.spec is not None  # tensor kinds have one
+        assert spec.spec is not None  # tensor fields have one
         if not isinstance(value, Tensor):
             self.add(spec, describe(value), _no_tensor_hint(spec.spec, value))
             return
@@ -152,7 +155,7 @@ class Checker:
             self._values(spec, value, len(batch))
 
     def _shape(self, spec: FieldSpec, value: Tensor, batch: torch.Size, off: bool) -> bool:
-        assert spec.spec is not None  # tensor kinds have one
+        assert spec.spec is not None  # tensor fields have one
         dims, count = spec.spec.dims, len(batch)
         if off or dims is None:
             return self._batch(spec, value.shape, batch, describe_tensor(value))
@@ -194,7 +197,8 @@ class Checker:
     # ---- one length per element ----------------------------------------------------------------------------------
 
     def _convert_elements(self, spec: FieldSpec, value: Any, above: int | None = None) -> Any:
-        """Arrays in nested lists as tensors; with `autocast` tensors of another dtype, and lists of numbers."""
+        """Convert arrays in nested lists to tensors; with `autocast`, also lists of numbers, and the dtype of tensors.
+        """
         if isinstance(value, list | tuple):
             if above is None:  # an element of `n` dims is a list of `n` levels
                 cast = self.coercion(spec) == "cast" and spec.dims is not None
@@ -207,8 +211,8 @@ class Checker:
         return self._converted(spec, value, value)
 
     def _ragged(self, spec: FieldSpec, value: Any) -> None:
-        """The batch shape of a ragged value, then dtype and event shape of its elements, each kind of element once."""
-        assert spec.spec is not None  # tensor kinds have one
+        """Check the batch shape of a ragged value, then dtype and event shape, once for each kind of element."""
+        assert spec.spec is not None  # tensor fields have one
         found: dict[str, Tensor] = {}
         if is_ragged(type(value)):
             if len(value.shape) > len(self.batch_size):
@@ -230,7 +234,7 @@ class Checker:
             self._element_kinds(spec, found, found)
 
     def _collect(self, spec: FieldSpec, value: Any, shape: Sequence[int], path: str, found: dict[str, Tensor]) -> bool:
-        """The tensors in nested lists of the batch shape by path; False when something else is there."""
+        """Collect the tensors in nested lists of the batch shape, by path; False if there are other values."""
         if not shape:
             if isinstance(value, Tensor) and value.ndim and not value.is_nested:
                 found[path] = value
@@ -252,8 +256,8 @@ class Checker:
         return all(parts)
 
     def _element_kinds(self, spec: FieldSpec, tables: dict[str, Tensor], elements: dict[str, Tensor]) -> None:
-        """Each dtype and event shape of the tables once; the values of every element."""
-        assert spec.spec is not None  # tensor kinds have one
+        """Check each dtype and event shape of the tables once, and the values of every element."""
+        assert spec.spec is not None  # tensor fields have one
         if self.options.validate == "off":
             return
         kinds: dict[Any, tuple[str, Tensor]] = {}
@@ -282,7 +286,7 @@ class Checker:
     # ---- containers ----------------------------------------------------------------------------------------------
 
     def _container(self, spec: FieldSpec, value: Any) -> Any:
-        """With `autocast` a mapping, or a container for a nested class, as what is declared; None when that fails."""
+        """With `autocast`, convert a mapping or container to the declared class; None if that fails."""
         plain = isinstance(value, Mapping) and not is_collection(type(value))
         other: Any = spec.nested if spec.kind == "nested" else spec.annotation
         if not hasattr(other, "from_dict") or self.coercion(spec) != "cast" or is_tensorclass(type(value)):
@@ -320,7 +324,9 @@ class Checker:
             self.add(spec, describe(value), f"pass a container: `TensorDict(value, batch_size={batch})`")
 
     def _interface(self, spec: FieldSpec, value: Any) -> None:
-        """An object that has what a Protocol or an abstract class asks for; a typed instance has the batch dims."""
+        """Check that an object implements a Protocol or an abstract class, and that a typed instance has the batch
+        dims.
+        """
         missing = missing_members(value, spec.annotation)
         if missing:
             self.add(
@@ -342,7 +348,7 @@ class Checker:
         return self._validated(spec, value, spec.name)
 
     def _validated(self, spec: FieldSpec, value: Any, path: str) -> object:
-        """A Python value as pydantic has it."""
+        """A Python value, validated by pydantic."""
         if type(value) is spec.annotation and type(value) in EXACT and not spec.metadata:
             return value
         eager_only(f"`{spec.name}`: {spec.type_text} is checked by pydantic")
@@ -360,7 +366,7 @@ class Checker:
         self.add(spec, f"tensor {describe_tensor(value)}", f'{hint}declare a tensor: `{family}[Tensor, "..."]`')
 
     def refused(self, spec: FieldSpec, error: pydantic.ValidationError, path: str) -> None:
-        """Note what pydantic says against a value."""
+        """Add the errors of pydantic for a value as problems."""
         for entry in error.errors(include_url=False, include_context=False)[:5]:
             where = "".join(f"[{part!r}]" if isinstance(part, int) else f".{part}" for part in entry["loc"])
             hint = entry["msg"][:1].lower() + entry["msg"][1:]
@@ -385,7 +391,7 @@ class Checker:
             )
             return value
         if isinstance(value, tuple) and self.batch_size:
-            # A tuple may be one value of the element type; it is a list of values only when it is not.
+            # A tuple may be one value of the element type; only otherwise it is a list of values.
             value = spread(value, self.batch_size) if spec.adapter_accepts(value) else list(value)
         return self._elements(spec, value, self.batch_size if isinstance(value, list) else torch.Size(), spec.name)
 
@@ -405,19 +411,19 @@ class Checker:
 
 
 def build_container(cls: Any, value: Any, batch_size: Sequence[int]) -> Any:
-    """A mapping or container as an instance of a class that is declared for a field."""
+    """Convert a mapping or container to the declared class of a field."""
     if is_tensorclass(cls) and is_collection(type(value)):
         return cls.from_tensordict(value)
     return cls.from_dict(value, batch_size=batch_size)
 
 
 def bind_lengths(bindings: Bindings, spec: FieldSpec, value: Any) -> None:
-    """Let the first dim of a ragged field be compared with others of its name, in each element."""
+    """Bind the first dim of a ragged field, so that it is compared with dims of the same name in each element."""
 
     def read() -> list[int] | None:
         eager_only(f"`{spec.name}`: its lengths are compared")
         lengths = value.lengths
-        if type(lengths) is not Tensor or lengths.is_meta:  # of a fake tensor nothing is known
+        if type(lengths) is not Tensor or lengths.is_meta:  # the values of a fake tensor are unknown
             return None
         try:
             found: list[int] = lengths.flatten().tolist()
@@ -430,19 +436,19 @@ def bind_lengths(bindings: Bindings, spec: FieldSpec, value: Any) -> None:
 
 
 def _levels(value: Any) -> int:
-    """How many lists there are around the numbers; -1 where tensors or other things are in them."""
+    """The nesting depth of lists of numbers; -1 if they contain tensors or other values."""
     if not isinstance(value, list | tuple):
         return 0 if isinstance(value, int | float) else -99
     return 1 + max(map(_levels, value), default=0)
 
 
 def ragged_hint(spec: FieldSpec) -> str:
-    """What one element of a ragged field is."""
+    """Describe one element of a ragged field."""
     return f'one tensor of the shape "{spec.dims}" for each element' if spec.dims else "one tensor for each element"
 
 
 def _behind(spec: FieldSpec, hint: str) -> str:
-    assert spec.dims is not None  # which the hint is about
+    assert spec.dims is not None  # the caller has checked this
     return f"behind `{spec.dims.tokens[0]}`, which differs from element to element: {hint}"
 
 
@@ -458,7 +464,7 @@ def spread(value: object, shape: Sequence[int]) -> Any:
 
 
 def describe(value: object) -> str:
-    """A value in a message: its type and what it looks like."""
+    """Describe a value in a message: its type and its content."""
     if value is None:
         return "None"
     if isinstance(value, Tensor):
@@ -470,7 +476,7 @@ def describe(value: object) -> str:
 
 
 def dtype_hint(spec: TensorSpec, dtype: torch.dtype) -> str:
-    """What to do about a tensor of another dtype."""
+    """The hint for a tensor of another dtype."""
     target, given = preferred_dtype(spec.dtype), family_of(dtype)
     hint = f"convert with `.to({target})`" if target is not None else f"pass a tensor of {spec.dtype}"
     if given.is_within(Float) and spec.dtype.is_within(Float):
@@ -488,12 +494,12 @@ def _no_tensor_hint(spec: TensorSpec, value: object) -> str:
 
 
 def _mend_rank(spec: TensorSpec, value: Tensor, batch: torch.Size) -> str:
-    """The call that gives a tensor the declared rank, when one does."""
+    """The call that gives a tensor the declared rank, if there is one."""
     dims = spec.dims
     if dims is None or dims.rank is None:
         return ""
     shape, full = tuple(value.shape), len(batch) + dims.rank
-    batched = shape[: len(batch)] == tuple(batch)  # then it is an event dim that lacks
+    batched = shape[: len(batch)] == tuple(batch)  # then an event dim is missing
     if value.ndim == dims.rank and batch and not batched and not Bindings().bind("", dims, shape):
         sizes = ", ".join(map(str, (*batch, *shape)))
         return f"it has no batch dims: spread it with `.expand({sizes})`, or declare `Shared[...]`"

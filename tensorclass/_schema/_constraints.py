@@ -1,4 +1,4 @@
-"""Constraints of annotated-types on fields: which fields can have them, and which elements of a tensor break them."""
+"""Constraints of annotated-types on fields: the fields that can have them, and the elements that break them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNORDERED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
 
 
 def flatten(metadata: Iterable[Any]) -> Iterator[Any]:
-    """The single constraints: `Interval`, `Len` and the `Field(...)` of pydantic are taken apart."""
+    """Split `Interval`, `Len` and the `Field(...)` of pydantic into single constraints."""
     for mark in metadata:
         if is_pydantic_field(mark):
             yield from flatten(mark.metadata)
@@ -37,10 +37,10 @@ def flatten(metadata: Iterable[Any]) -> Iterator[Any]:
 
 
 def check_constraints(spec: FieldSpec) -> None:
-    """Refuse constraints that a field of this kind can't have, or that nothing meets.
+    """Refuse constraints that a field of this kind can't have, or that no value meets.
 
     Raises:
-        WrongDeclaration: for the first of them.
+        WrongDeclaration: for the first such constraint.
     """
     if not spec.metadata:
         return
@@ -109,7 +109,7 @@ def _check_on_value(spec: FieldSpec, mark: Any) -> None:
 
 
 def _check_bounds(marks: list[Any]) -> None:
-    """Nothing is above the upper bound's lower bound."""
+    """Refuse lower bounds above an upper bound."""
     low = [(bound_of(mark), isinstance(mark, Gt)) for mark in marks if isinstance(mark, Ge | Gt)]
     high = [(bound_of(mark), isinstance(mark, Lt)) for mark in marks if isinstance(mark, Le | Lt)]
     shortest = [bound_of(mark) for mark in marks if isinstance(mark, MinLen)]
@@ -130,13 +130,13 @@ def bound_of(mark: Any) -> Any:
 
 
 def broken(metadata: Iterable[Any], value: Tensor, start: int, name: str = "") -> Iterator[str]:
-    """What elements of a tensor break, with their count and the first of them; nan breaks every bound.
+    """The constraints that elements of a tensor break, with a count and the first element. nan breaks every bound.
 
     Args:
-        metadata: What the annotation carries.
+        metadata: The metadata of the annotation.
         value: The tensor, batch dims included.
         start: Where its event dims begin; a length is the size of the first.
-        name: The field, for who compiles.
+        name: The field, for the message under `torch.compile`.
     """
     for mark in flatten(metadata):
         if not isinstance(mark, KNOWN) or value.is_meta:
@@ -151,7 +151,7 @@ def broken(metadata: Iterable[Any], value: Tensor, start: int, name: str = "") -
 
 
 def eager_only(what: str) -> None:
-    """Leave compiled code before something that it can't do; with `fullgraph=True` the reason is in the error."""
+    """Break the graph before an operation that can't be compiled; with `fullgraph=True`, the error gives the reason."""
     if torch.compiler.is_compiling():
         torch._dynamo.graph_break(f"{what}, which only eager code can do")
 
@@ -170,7 +170,7 @@ def _wrong_elements(mark: Any, value: Tensor) -> Iterator[str]:
         text, wrong = f"a multiple of {bound}", ~_is_multiple(numbers, bound, value.dtype)
     else:
         _, sign, holds = ORDER[type(mark)]
-        text, wrong = f"{sign} {bound}", ~holds(numbers, bound)  # nan compares false and so is wrong
+        text, wrong = f"{sign} {bound}", ~holds(numbers, bound)  # nan compares false, and so breaks the bound
     if bool(wrong.any()):
         first = [int(i) for i in wrong.nonzero()[0]]
         count = f"{int(wrong.sum())} of {value.numel()} elements, first {value[tuple(first)].item()} at {first}"
@@ -178,7 +178,7 @@ def _wrong_elements(mark: Any, value: Tensor) -> Iterator[str]:
 
 
 def _comparable(value: Tensor) -> Tensor:
-    """The numbers in a dtype for which torch has comparisons."""
+    """The numbers in a dtype that torch can compare."""
     if value.dtype in (torch.uint16, torch.uint32):
         return value.to(torch.int64)
     return (
@@ -187,7 +187,7 @@ def _comparable(value: Tensor) -> Tensor:
 
 
 def _is_multiple(value: Tensor, step: float, dtype: torch.dtype) -> Tensor:
-    """Exactly for integers; a float is a multiple when it is as close to one as its dtype can say."""
+    """Which elements are multiples: exact for integers; for floats, to the precision of the dtype."""
     if not dtype.is_floating_point and float(step).is_integer():
         return torch.remainder(value, int(step)) == 0
     ratio = value.double() / step

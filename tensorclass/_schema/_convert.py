@@ -1,4 +1,4 @@
-"""Values that are not tensors where a tensor is declared: numbers and numpy arrays, when the conversion is exact."""
+"""Converts numbers and numpy arrays to declared tensors, if the conversion is exact."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ NUMBERS = (bool, int, float, complex)
 
 
 class Inexact(Exception):
-    """The value has no exact counterpart in the declared dtype; the text says why."""
+    """The value can't be represented exactly in the declared dtype; the message gives the reason."""
 
 
 def to_tensor(spec: TensorSpec, value: object, autocast: bool = False) -> Tensor | None:
-    """The tensor that a value means, in the declared dtype; None when the value is nothing like a tensor.
+    """Convert a value to a tensor of the declared dtype; None if the value is not numeric.
 
     Args:
         spec: The declaration; only its dtype is used.
@@ -27,7 +27,7 @@ def to_tensor(spec: TensorSpec, value: object, autocast: bool = False) -> Tensor
         autocast: Convert any numeric value, lists included, to the declared dtype, exact or not.
 
     Raises:
-        Inexact: when the value would change.
+        Inexact: if the value would change.
     """
     if isinstance(value, Tensor):
         return _cast(spec.dtype, value) if autocast else value
@@ -46,7 +46,7 @@ def _cast(family: DTypeFamily, value: Tensor) -> Tensor:
 
 
 def preferred_dtype(family: DTypeFamily) -> torch.dtype | None:
-    """The dtype that a conversion to a family takes; None when any will do."""
+    """The dtype for conversions to a family; None if any dtype fits."""
     if family.exact is not None or family.dtypes is None:
         return family.exact
     defaults = (torch.get_default_dtype(), torch.int64, torch.bool, torch.complex64, torch.uint8)
@@ -57,7 +57,7 @@ def _from_numpy(family: DTypeFamily, array: np.ndarray[Any, Any], autocast: bool
     if array.dtype.kind not in "biufc":
         return None
     try:
-        # A read-only array would make a tensor whose writes are undefined behaviour; a foreign byte order makes none.
+        # Writes to a tensor over a read-only array are undefined behaviour; torch can't read a foreign byte order.
         tensor = torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
     except (TypeError, ValueError):
         return None
@@ -68,14 +68,14 @@ def _from_numpy(family: DTypeFamily, array: np.ndarray[Any, Any], autocast: bool
 
 
 def changed(tensor: Tensor, converted: Tensor) -> Tensor:
-    """Where a conversion changed a value; nan is equal to itself."""
+    """Which elements a conversion has changed; nan equals nan."""
     if tensor.is_complex() and not converted.is_complex():
         return (tensor.imag != 0) | changed(tensor.real, converted)
     if converted.is_complex() and not tensor.is_complex():
         converted = converted.real
     back = converted.to(tensor.dtype)
     found = (back != tensor) & ((back == back) | (tensor == tensor))
-    if torch.uint64 in (tensor.dtype, converted.dtype):  # the way there and back again keeps the bits, not the sign
+    if torch.uint64 in (tensor.dtype, converted.dtype):  # a round trip keeps the bits, but not the sign
         found |= (tensor.double() < 0) != (converted.double() < 0)
     return found
 
@@ -92,7 +92,7 @@ def _from_number(family: DTypeFamily, value: complex, autocast: bool) -> Tensor:
 
 
 def torch_dtype_for(family: DTypeFamily, value: complex) -> torch.dtype | None:
-    """The dtype of a family that a number like this one takes; None when any dtype is declared."""
+    """The dtype of a family for a Python number of this type; None if any dtype is declared."""
     if family.exact is not None or family.dtypes is None:
         return family.exact
     order = (Bool,) if isinstance(value, bool) else (Integer, Float) if isinstance(value, int) else (Float, Complex)
@@ -101,7 +101,7 @@ def torch_dtype_for(family: DTypeFamily, value: complex) -> torch.dtype | None:
 
 
 def _exact_number(tensor: Tensor, value: complex) -> bool:
-    """A float is a decimal that the dtype rounds, as torch itself does; anything else must be kept."""
+    """Whether a number is kept. Floats may be rounded to the dtype, as torch does; anything else must be exact."""
     kept = tensor.item()
     if isinstance(value, bool) != (tensor.dtype is torch.bool):
         return False

@@ -1,4 +1,4 @@
-"""One line of a class body as a field record: annotation, default and options are checked against each other here."""
+"""Turns one line of a class body into a field record; checks annotation, default and options against each other."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ class Row:
     init_var: bool = False
 
     def pending(self) -> FieldSpec:
-        """The field as known while a name in its annotation is not defined yet."""
+        """The field, while a name in its annotation is undefined."""
         return _plain(self).replace(kind="pending", produced=self.info.produced)
 
 
 def make_field(row: Row, annotation: Any, owner: type) -> FieldSpec:
-    """The record of a field.
+    """Make the record of a field.
 
     Args:
         row: The line of the class body.
-        annotation: Its type, evaluated.
+        annotation: The evaluated annotation.
         owner: The class.
 
     Raises:
-        WrongDeclaration: when annotation, default and options do not fit together.
+        WrongDeclaration: if annotation, default and options don't fit together.
     """
     if row.init_var:
         return _plain(row).replace(kind="init_var", annotation=annotation, declared=annotation)
@@ -79,7 +79,7 @@ def apply_parsed(spec: FieldSpec, declared: Any, parsed: Parsed) -> FieldSpec:
 
 
 def default_join(kind: Kind) -> str:
-    """What joining does with a field that says nothing about it."""
+    """The join policy of a field that doesn't set one."""
     return "ragged" if kind == "ragged" else "same" if kind in ("value", "shared") else "stack"
 
 
@@ -87,7 +87,7 @@ def join_policy(parsed: Parsed, join: str | None) -> str:
     """The join policy of a field, checked against its kind.
 
     Raises:
-        WrongDeclaration: when the policy needs another kind of field.
+        WrongDeclaration: if the policy needs another kind of field.
     """
     kind = parsed.kind
     if join == "same" and kind in ("tensor", "ragged", "nested", "collection", "per_element"):
@@ -110,7 +110,7 @@ def join_policy(parsed: Parsed, join: str | None) -> str:
 
 
 def _check_shape_policy(parsed: Parsed, join: str | None) -> None:
-    """Policies that are about event sizes: "pad" where they may differ, "ragged" where there is one per element."""
+    """Check policies about event sizes: "pad" needs sizes that may differ, "ragged" one size per element."""
     kind, dims = parsed.kind, None if parsed.spec is None else parsed.spec.dims
     if kind == "ragged" and join is not None:
         raise WrongDeclaration(
@@ -128,10 +128,10 @@ def _check_shape_policy(parsed: Parsed, join: str | None) -> None:
 
 
 def check_fill(spec: FieldSpec) -> None:
-    """The number of `field(fill=...)` is one that the tensor can hold.
+    """Check that the tensor can hold the number of `field(fill=...)`.
 
     Raises:
-        WrongDeclaration: when it is not.
+        WrongDeclaration: if it can't.
     """
     if spec.join not in ("fill", "pad") or spec.spec is None:
         return
@@ -149,10 +149,10 @@ def check_fill(spec: FieldSpec) -> None:
 
 
 def check_default(spec: FieldSpec) -> Any:
-    """The default of a field; a number becomes the tensor that the field declares.
+    """Check the default of a field; a number becomes the declared tensor.
 
     Raises:
-        WrongDeclaration: when it does not fit the annotation, or instances would share something mutable.
+        WrongDeclaration: if it doesn't fit the annotation, or if instances would share a mutable default.
     """
     default = spec.default
     if default is MISSING:
@@ -215,7 +215,7 @@ def substitute_field(spec: FieldSpec, arguments: Mapping[Any, Any], owner: type 
     """The field with type variables replaced by types.
 
     Raises:
-        WrongDeclaration: when the result is not a valid field.
+        WrongDeclaration: if the result is not a valid field.
     """
     declared = _substitute(spec.declared, arguments)
     if declared is spec.declared or spec.kind == "pending":
@@ -239,10 +239,10 @@ def _substitute(declared: Any, arguments: Mapping[Any, Any]) -> Any:
 
 
 def check_argument(variable: Any, argument: Any) -> None:
-    """A type argument fits its variable.
+    """Check that a type argument fits its variable.
 
     Raises:
-        SchemaError: when it is outside the bound or the constraints.
+        SchemaError: if it is outside the bound or the constraints.
     """
     bound, constraints = getattr(variable, "__bound__", None), getattr(variable, "__constraints__", ())
     if not isinstance(argument, type):

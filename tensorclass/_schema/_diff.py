@@ -1,4 +1,4 @@
-"""What changed between two schemas, and what that does to data that was written before."""
+"""The differences between two schemas, and their effect on data of the old one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ Above = tuple[tuple["Schema", "Schema"], ...]
 
 
 class Change(NamedTuple):
-    """One difference between two schemas; `old` or `new` is None where a field is missing.
+    """One difference between two schemas; `old` or `new` is None if a field is missing.
 
-    `field` is its path, with the aspect that changed behind it where that is not the type or the default:
-    "image (constraints)", "class (validate)".
+    `field` is its path, followed by the changed aspect unless that is the type or the default: "image (constraints)",
+    "class (validate)".
 
-    `effect` says what it does to data of the old schema: "compatible" data is read and means the same, "widening" data
-    is read, and the new schema also admits what the old one refused; "breaking" data is refused. "may break" is what
-    can't be known: a validator that is new or gone, a conversion or a former name that some of the data needs.
+    `effect` is the effect on data of the old schema. "compatible": the data is accepted and means the same. "widening":
+    the data is accepted, and the new schema also accepts data that the old one refused. "breaking": the data is
+    refused. "may break": unknown, because a validator was added or removed, or some data may need a dropped conversion
+    or former name.
     """
 
     field: str
@@ -38,7 +39,7 @@ class Change(NamedTuple):
 
 
 class SchemaDiff(NamedTuple):
-    """What changed between two schemas; truthy when they differ, prints one line a change."""
+    """The differences between two schemas. It is true if they differ, and prints one line for each change."""
 
     old_name: str
     new_name: str
@@ -49,12 +50,12 @@ class SchemaDiff(NamedTuple):
 
     @classmethod
     def between(cls, old: Schema, new: Schema, above: Above = ()) -> SchemaDiff:
-        """The changes from one schema to another; a field that says `renamed_from` is compared with the one it was.
+        """The changes from one schema to another. A field with `renamed_from` is compared with its former field.
 
         Args:
             old: The schema of the data.
-            new: The schema that is to read it.
-            above: The pairs of classes in which these are nested, which are being compared already.
+            new: The schema that will read it.
+            above: The enclosing pairs of classes, which are being compared already.
         """
         before, after = old.fields, new.fields
         was = {now: name for name, now in new.renamed.items() if name in before and name not in after}
@@ -83,7 +84,7 @@ class SchemaDiff(NamedTuple):
 
     @property
     def effect(self) -> Effect:
-        """What all changes together do to data of the old schema: the worst of their effects."""
+        """The effect of all changes on data of the old schema: the worst of the single effects."""
         found = [change.effect for change in (*self.added, *self.removed, *self.changed)]
         return EFFECTS[max(map(EFFECTS.index, found), default=0)]
 
@@ -97,7 +98,7 @@ class SchemaDiff(NamedTuple):
 
 
 def _needed(spec: FieldSpec) -> bool:
-    """Whether data has to hold the field."""
+    """Whether data must hold the field."""
     return spec.required and not spec.optional
 
 

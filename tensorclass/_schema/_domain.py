@@ -1,4 +1,4 @@
-"""What instances of a class can be: sizes for dims, numbers for tensors. Examples and test data draw from it."""
+"""The possible instances of a class: sizes of dims, numbers in tensors. Examples and test data draw from it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ._convert import preferred_dtype
 from ._schema import Schema
 from ._spec import FieldSpec
 
-REACH = (8, 64)  # how far sizes of expressions are looked for, when none up to the wanted largest one fits
+REACH = (8, 64)  # limits for sizes of expressions, tried if no size up to the requested one fits
 TRIES = 20_000
 COMMON = (torch.float32, torch.int64, torch.bool, torch.float64, torch.int32, torch.uint8, torch.bfloat16)
 
 
 class Draw(Protocol):
-    """Whoever decides: a random generator, or hypothesis."""
+    """A source of choices: a random generator, or hypothesis."""
 
     def integer(self, low: int, high: int) -> int:
         """A number from `low` to `high`, both included."""
@@ -35,10 +35,10 @@ class Draw(Protocol):
 
 
 class Numbers(NamedTuple):
-    """The numbers that an element of one dtype may be.
+    """The possible values of an element of one dtype.
 
-    `low` and `high` are the least and the greatest one; None where nothing but the dtype limits them. With `step` only
-    its multiples are meant. `table` lists all of them for a dtype of one byte.
+    `low` and `high` are the least and the greatest value; None if only the dtype limits them. With `step`, only its
+    multiples are valid. For a dtype of one byte, `table` lists all values.
     """
 
     low: float | None = None
@@ -47,16 +47,16 @@ class Numbers(NamedTuple):
     table: tuple[float, ...] | None = None
 
     def multiples(self, low: float, high: float) -> tuple[int, int]:
-        """The factors of the step whose products lie between two numbers."""
-        step = self.step or Fraction(1, 2**1100)  # below the least difference of two floats
+        """The least and the greatest factor whose multiple of the step is between two numbers."""
+        step = self.step or Fraction(1, 2**1100)  # less than the smallest difference of two floats
         return math.ceil(Fraction(low) / step), math.floor(Fraction(high) / step)
 
 
 def numbers(spec: FieldSpec, dtype: torch.dtype) -> Numbers:
-    """The numbers that the constraints of a tensor field leave of a dtype.
+    """The numbers of a dtype that the constraints of a tensor field allow.
 
     Raises:
-        SchemaError: when nothing is left.
+        SchemaError: if no number is left.
     """
     found = _numbers(spec, dtype)
     if found is None:
@@ -92,7 +92,7 @@ def limits(dtype: torch.dtype) -> tuple[float, float]:
 
 
 def _bound(mark: Any, dtype: torch.dtype) -> tuple[bool, float]:
-    """Whether a mark bounds from below, and the outermost number of the dtype that meets it."""
+    """Whether a mark is a lower bound, and the extreme number of the dtype that meets it."""
     above, strict, given = isinstance(mark, Ge | Gt), isinstance(mark, Gt | Lt), bound_of(mark)
     least, greatest = limits(dtype)
     if given in (math.inf, -math.inf) or not least <= given <= greatest:
@@ -126,17 +126,17 @@ def dtypes_of(spec: FieldSpec) -> list[torch.dtype]:
 
 
 class Sizes:
-    """The sizes of one instance: drawn for its dim names so that every dim has a size.
+    """The sizes of one instance, drawn for its named dims so that every dim has a size.
 
     Args:
         schema: What the class declares.
         draw: Who decides.
         low: The least size of a name.
-        high: The greatest size of a name, where nothing else is asked for.
+        high: The greatest size of a name, unless the declaration requires more.
         fixed: Sizes that are known.
 
     Raises:
-        SchemaError: when no sizes up to 64 give every dim a size.
+        SchemaError: if no sizes up to 64 give every dim a size.
     """
 
     def __init__(self, schema: Schema, draw: Draw, low: int, high: int, fixed: Mapping[str, int]) -> None:
@@ -165,7 +165,7 @@ class Sizes:
         return self.draw.integer(low, max(low, self.high if most is None else min(self.high, most)))
 
     def _solve(self, schema: Schema, names: Sequence[str], tests: list[tuple[Polynomial, int, int | None]]) -> None:
-        """Sizes for names that are in expressions, out of all that are right."""
+        """Choose sizes for the names in expressions, among all solutions."""
         for high in (self.high, *REACH):
             span = range(self.low, high + 1)
             if len(span) ** len(names) > TRIES and high != self.high:
@@ -191,7 +191,7 @@ class Sizes:
         return True
 
     def event(self, dims: Dims | None, spec: FieldSpec) -> tuple[int, ...]:
-        """An event shape for dims; the tokens of one field are asked for once."""
+        """An event shape for dims; a named variadic (`*name`) is drawn once."""
         tokens = (Variadic(),) if dims is None else dims.tokens
         shape: list[int] = []
         for position, token in enumerate(tokens):
@@ -216,7 +216,10 @@ class Sizes:
         return found
 
     def lengths_of(self, spec: FieldSpec, count: int) -> Sequence[int]:
-        """How long the elements of a ragged field are: as long as those of a field whose first dim has its name."""
+        """The lengths of the elements of a ragged field.
+
+        Fields whose first dims have the same name get the same lengths.
+        """
         name = first_name(spec)
         if name in self.sizes:
             return [self.sizes[name]] * count
@@ -238,14 +241,14 @@ def first_name(spec: FieldSpec) -> str:
 
 
 def length_bounds(spec: FieldSpec) -> tuple[int, int | None]:
-    """What the constraints say about the size of the first event dim."""
+    """The bounds of the constraints for the size of the first event dim."""
     marks = list(flatten(spec.metadata))
     most = [bound_of(mark) for mark in marks if isinstance(mark, MaxLen)]
     return max([bound_of(mark) for mark in marks if isinstance(mark, MinLen)], default=0), min(most, default=None)
 
 
 def _named(schema: Schema) -> Iterator[tuple[Polynomial, int, int | None]]:
-    """Every size that names are in, with its least and greatest value."""
+    """Every size with names, with its least and greatest value."""
     for spec in schema:
         tokens: Iterable[Any] = () if spec.dims is None else spec.dims.tokens
         for position, token in enumerate(tokens):
@@ -257,5 +260,5 @@ def _named(schema: Schema) -> Iterator[tuple[Polynomial, int, int | None]]:
 
 
 def nested_lists(shape: Sequence[int], make: Callable[[], Any]) -> Any:
-    """Values in nested lists of a shape; a single value for no dims."""
+    """Values in nested lists of a shape; a single value for the empty shape."""
     return [nested_lists(shape[1:], make) for _ in range(shape[0])] if shape else make()

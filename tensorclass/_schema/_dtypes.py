@@ -13,13 +13,13 @@ from ..errors import DimSyntaxError, SchemaError
 
 
 def is_ragged(array: type) -> bool:
-    """Whether a type holds one tensor for each element, each of its own length."""
+    """Whether a type holds a tensor of a different length for each element."""
     return getattr(array, "__ragged_tensor__", False) is True
 
 
 @dataclass(frozen=True)
 class DTypeFamily:
-    """A set of dtypes under one name; `dtypes` is None when any dtype is meant.
+    """A set of dtypes under one name; `dtypes` is None for any dtype.
 
     >>> Float32.exact, Float.accepts(torch.bfloat16), Int64.is_within(Int)
     (torch.float32, True, True)
@@ -28,7 +28,7 @@ class DTypeFamily:
     name: str
     dtypes: frozenset[torch.dtype] | None
     exact: torch.dtype | None = field(init=False, repr=False, compare=False)
-    """The dtype, when there is only one."""
+    """The dtype, if there is only one; else None."""
 
     def __post_init__(self) -> None:
         exact = next(iter(self.dtypes)) if self.dtypes is not None and len(self.dtypes) == 1 else None
@@ -43,7 +43,7 @@ class DTypeFamily:
         return other.dtypes is None or (self.dtypes is not None and self.dtypes <= other.dtypes)
 
     def admits_cast(self, dtype: torch.dtype) -> bool:
-        """Whether `.to(dtype)`, which touches floating and complex tensors only, keeps the declaration."""
+        """Whether the declaration still holds after `.to(dtype)`, which converts only floating and complex tensors."""
         floats = self.dtypes is None or any(member.is_floating_point or member.is_complex for member in self.dtypes)
         return not floats or self.accepts(dtype)
 
@@ -51,7 +51,7 @@ class DTypeFamily:
         """The annotation of a tensor: `Float32[Tensor, "3 h w"]`.
 
         Raises:
-            SchemaError: when the item is not a tensor type and a shape.
+            SchemaError: if the item is not a tensor type and a shape.
         """
         if not isinstance(item, tuple) or len(item) != 2:
             raise SchemaError(
@@ -72,7 +72,7 @@ class DTypeFamily:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What a tensor field declares: dtype and event dims; `dims` is None when any shape is meant.
+    """The declaration of a tensor field: dtype and event dims. `dims` is None for any shape.
 
     >>> print(TensorSpec(Float32, parse_dims("1 8 8")))
     Float32["1 8 8"]
@@ -94,7 +94,7 @@ class Shape:
         text: Dims separated by spaces; "" is the shape of a scalar.
 
     Raises:
-        SchemaError: when the text is outside the grammar of dims.
+        SchemaError: if the text is outside the grammar of dims.
 
     >>> Shape("3 h w").dims.rank
     3
@@ -117,7 +117,7 @@ def _parse(where: str, text: str) -> Dims:
     try:
         return parse_dims(text)
     except (DimSyntaxError, TypeError) as error:
-        # TypeError: an unhashable "shape" does not reach the parser behind the cache.
+        # TypeError: an unhashable "shape" fails in the cache, before the parser.
         reason = (
             str(error) if isinstance(error, DimSyntaxError) else f'a shape is a string such as "3 h w", got {text!r}'
         )
@@ -128,7 +128,7 @@ def _family(name: str) -> DTypeFamily:
     dtypes = FAMILY_DTYPES[name]
     if dtypes is None:
         return DTypeFamily(name, None)
-    # Newer dtypes are empty families on older versions of torch: nothing has that dtype there.
+    # On older versions of torch, newer dtypes are empty families: no tensor has them.
     found = (getattr(torch, dtype, None) for dtype in dtypes)
     return DTypeFamily(name, frozenset(dtype for dtype in found if dtype is not None))
 
@@ -146,7 +146,7 @@ _BY_DTYPES = {family.dtypes: family for family in FAMILIES.values() if family.dt
 
 
 def family_of(*dtypes: torch.dtype) -> DTypeFamily:
-    """The family of some dtypes, under its own name where it has one.
+    """The family of some dtypes, under its own name if it has one.
 
     >>> str(family_of(torch.int64)), str(family_of(torch.int32, torch.int64))
     ('Int64', 'Int32|Int64')

@@ -1,4 +1,4 @@
-"""Data of an older version of a class: fields that have another name now, and fields that are gone."""
+"""Data of an older version of a class: fields that were renamed, and fields that were removed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ V = TypeVar("V")
 
 
 def migrate(entries: dict[str, V], schema: Schema) -> dict[str, V]:
-    """Entries under the names that a class has today.
+    """Rename entries to the current names of a class.
 
-    An old name of `field(renamed_from=...)` becomes the new one, and what the option `removed` lists is left out. Every
-    loader goes through here; the constructor does not. Fields that were added have a default, which the checks fill in.
+    A former name in `field(renamed_from=...)` becomes the current name, and the fields in the option `removed` are left
+    out. Every loader calls this function; the constructor does not. New fields have a default, which the checks fill
+    in.
 
     Args:
-        entries: What was read, by field; nested classes are brought up to date where they are read.
-        schema: Of the class as it is today.
+        entries: The values that were read, by field; nested classes are migrated where they are read.
+        schema: The current schema of the class.
 
     Raises:
-        SchemaError: when a field comes under two of its names.
+        SchemaError: if the data has a field under two of its names.
     """
     if not (schema.renamed or schema.removed):
         return entries
@@ -45,14 +46,14 @@ def migrate(entries: dict[str, V], schema: Schema) -> dict[str, V]:
 
 
 def removed_table(given: Mapping[str, str] | Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The option `removed` as pairs of a name and the version that took it away, "" when that is not said."""
+    """The option `removed` as pairs of a name and the version that removed it, or "" if not given."""
     if isinstance(given, str):
         raise ArgumentError(f"removed={given!r:.200}: give a tuple of names, or a mapping of names to versions")
     return tuple(given.items()) if isinstance(given, Mapping) else tuple((name, "") for name in given)
 
 
 def evolution_problems(schema: Schema, removed: Iterable[tuple[str, str]]) -> Iterator[Problem]:
-    """Names of former fields that still mean something else."""
+    """The former names that now clash with other names."""
     owners: dict[str, str] = {}
     gone = {name for name, _ in removed}
     for spec in schema:

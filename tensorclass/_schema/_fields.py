@@ -1,4 +1,4 @@
-"""What is on the right of a field: `field(...)` and `produced()`."""
+"""The right-hand side of a field declaration: `field(...)` and `produced()`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COERCIONS = ("strict", "exact", "cast")
 
 
 class Missing:
-    """Stands for a default that was not given; there is one, `MISSING`."""
+    """The type of `MISSING`, which marks a default that was not given."""
 
     _only: Missing | None = None
 
@@ -44,7 +44,7 @@ MISSING: Any = Missing()
 
 @dataclasses.dataclass(frozen=True)
 class FieldInfo:
-    """What `field()` and `produced()` leave in the class body until the schema is built."""
+    """The result of `field()` and `produced()`, which is in the class body until the schema is built."""
 
     default: Any = MISSING
     default_factory: Any = MISSING
@@ -71,32 +71,32 @@ def field(
     coerce: Coercion | None = None, renamed_from: str | Sequence[str] = (), since: str | None = None,
     shadow: bool = False,
 ) -> Any:  # fmt: skip
-    """Options of one field, as `dataclasses.field` has them, and what joining batches does with it.
+    """Set options of one field: those of `dataclasses.field`, and how the field is joined, converted and renamed.
 
     Args:
-        default: The value of an omitted field; a tensor has the event shape and is spread over the batch and copied.
-        default_factory: A function without arguments that makes the default.
-        init: Whether the constructor takes the field.
-        kw_only: Whether the constructor takes it by keyword only.
-        join: What stack, cat and collate do: "stack" joins the tensors, "same" requires equal values, "fill" joins an
-            optional field whose value is missing in some batches, "pad" joins tensors whose event sizes differ,
-            "ragged" keeps one length per element. By default what the kind of field does: values and `Shared` tensors
-            "same", `Ragged` ones "ragged", the others "stack".
-        fill: The number for missing elements with `join="fill"`, and behind shorter ones with `join="pad"`.
+        default: The value of an omitted field. A tensor has the event shape; it is spread over the batch, and copied.
+        default_factory: A function without arguments that returns the default.
+        init: Whether the constructor has a parameter for the field.
+        kw_only: Whether that parameter is keyword-only.
+        join: How stack, cat and collate treat the field. "stack" joins the tensors, "same" requires equal values,
+            "fill" fills an optional field that is None in some batches, "pad" pads tensors whose event sizes differ,
+            "ragged" keeps one length per element. The default depends on the field: "same" for values and `Shared`
+            tensors, "ragged" for `Ragged` tensors, else "stack".
+        fill: The number that `join="fill"` puts into missing elements, and `join="pad"` after shorter ones.
         doc: What the field means.
-        metadata: Anything of yours.
+        metadata: A mapping for your own use.
         repr: Whether `repr` shows the field.
         compare: Whether `==` compares the field.
-        coerce: What happens to a value of another type: "strict" refuses it, "exact" converts numbers and arrays where
-            that is exact, "cast" converts whatever it can. By default what the class says: "strict" with `nocast`,
+        coerce: How a value of another type is treated. "strict" refuses it, "exact" converts numbers and arrays if that
+            is exact, "cast" converts any value that it can. The default is that of the class: "strict" with `nocast`,
             "cast" with `autocast`, else "exact".
-        renamed_from: Former names of the field, which `from_dict`, `from_json` and file loads go on reading. The
-            constructor takes only the new name.
-        since: The version of your program that brought the field, or its name; for messages and documentation.
-        shadow: Allow a name that hides a method of every container, as the class option `shadow` does for all fields.
+        renamed_from: Former names of the field, which `from_dict`, `from_json` and file loads still accept. The
+            constructor accepts only the new name.
+        since: The version of your program that added or renamed the field, for messages and documentation.
+        shadow: Allow a name that hides a container method, as the class option `shadow` does for all fields.
 
     Raises:
-        SchemaError: when both defaults are given, or a policy is not one of these.
+        SchemaError: if both defaults are given, or for an unknown policy.
 
     >>> from tensorclass import TensorClass, field
     >>> class Note(TensorClass):
@@ -118,12 +118,13 @@ def field(
 
 
 def produced(doc: str | None = None, *, init: Literal[False] = False, **refused: Never) -> Any:
-    """A field that is not a constructor argument and that a module fills in later.
+    """Declare a field that is not a constructor argument; a module writes it later.
 
     Args:
         doc: What the field means.
         init: False, for type checkers.
-        refused: nothing; there is no default, for reading the field before it is written is an error.
+        refused: no other option is accepted. There is no default, since reading the field before it is written is an
+            error.
 
     Raises:
         SchemaError: for any other option.
@@ -160,7 +161,7 @@ def _check_policy(name: str, given: object, known: tuple[str, ...]) -> None:
 
 
 def as_field_info(value: Any) -> FieldInfo:
-    """The options of a field from what is on its right: a default, `field(...)` or the field of `dataclasses`."""
+    """The options of a field from its right-hand side: a default, `field(...)` or a field of `dataclasses`."""
     if isinstance(value, FieldInfo):
         return value
     if not isinstance(value, dataclasses.Field):

@@ -144,7 +144,7 @@ def decode(value: Any, family: DTypeFamily, cast: bool = False, json: bool = Fal
             means that it was too large for a float.
 
     Raises:
-        Inexact: when the value is not a tensor; the text says why.
+        Inexact: if the value is not a tensor; the message gives the reason.
     """
     return from_object(value, json) if isinstance(value, dict) else _from_lists(value, family, cast, json)
 
@@ -153,7 +153,7 @@ def from_object(value: dict[Any, Any], json: bool = False) -> Tensor:
     """Read a tensor from an object with `dtype`, `shape` and `data`.
 
     Raises:
-        Inexact: when the object is not a tensor.
+        Inexact: if the object is not a tensor.
     """
     try:
         shape = value["shape"]
@@ -163,7 +163,7 @@ def from_object(value: dict[Any, Any], json: bool = False) -> Tensor:
         if whole and not (1 in shape and bool in map(type, shape)):  # True is 1
             return torch.from_numpy(array)
     except (KeyError, TypeError, ValueError):
-        pass  # what is wrong, or just another form, is found below
+        pass  # the code below finds the fault, or reads another form
     return _from_any_object(value, json)
 
 
@@ -186,7 +186,7 @@ def _from_any_object(value: dict[Any, Any], json: bool) -> Tensor:
         if found.numel() != count:
             raise Inexact(f"the shape {list(shape)} has {count} elements, `data` holds {found.numel()}")
         return _shaped(found, shape)
-    if len(data) != (size + 2) // 3 * 4:  # nothing is decoded, however long it is
+    if len(data) != (size + 2) // 3 * 4:  # refuse before decoding, whatever the length
         raise Inexact(_wrong_size(name, shape, size, len(data) * 3 // 4))
     try:
         raw = bytearray(_unbase64(data))
@@ -238,7 +238,7 @@ def _from_lists(value: Any, family: DTypeFamily, cast: bool, json: bool) -> Tens
         if (kind == "b") != (target is torch.bool):
             given = "booleans" if kind == "b" else "numbers"
             raise Inexact(f'{given} are not {family}; nothing is converted without `coerce="cast"`')
-        # numpy takes a boolean among numbers for 0 or 1
+        # numpy converts a boolean among numbers to 0 or 1
         if kind != "b" and b"\1" in ((array == 0) | (array == 1)).tobytes() and _holds_booleans(value):
             raise Inexact('booleans are among the numbers; nothing is converted without `coerce="cast"`')
     if not array.size:
@@ -283,7 +283,7 @@ def _array(value: Any) -> np.ndarray[Any, Any]:
         if array.dtype.kind == "U" and array.ndim <= MAX_RANK and _spelt(value):
             array = np.asarray(value, dtype=np.float64)
         if array.dtype.kind == "u":
-            array = array.view(np.uint64)  # of two that are equal torch knows this one
+            array = array.view(np.uint64)  # torch supports only this one of two equal dtypes
     except (ValueError, TypeError, OverflowError, RecursionError):
         raise Inexact(_odd(value)) from None
     if array.dtype.kind not in SAMPLES:
@@ -318,7 +318,7 @@ def refuse_literals(value: Any, path: tuple[int, ...] = ()) -> None:
     """Raise an error for a float in nested lists and objects that is not finite.
 
     Raises:
-        Inexact: names its place.
+        Inexact: gives its position.
     """
     if isinstance(value, float) and not math.isfinite(value):
         raise Inexact(

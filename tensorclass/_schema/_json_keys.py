@@ -1,4 +1,4 @@
-"""JSON without keys that are given twice, which every reader of JSON drops in silence, all but the last."""
+"""Reads JSON and refuses repeated keys. Other readers silently keep only the last value."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _KEY: Final = re.compile(rb'"\s*:')
 
 
 class _Twice(dict[str, Any]):
-    """An object with a key that is given twice."""
+    """A JSON object with a repeated key."""
 
     key = ""
 
 
 def unique(text: bytes) -> Any:
-    """What a JSON text says.
+    """Parse a JSON text without repeated keys.
 
-    The text holds at least one mark of a key for each key. So it is read by the slow reader, which sees keys twice,
-    only where it has more marks than keys were found: for texts with marks in strings, and for wrong ones.
+    Every key has at least one mark in the text. If the text has no more marks than the parsed value has keys, no key is
+    repeated. Only otherwise (marks in strings, or repeated keys) a slow reader that sees every key runs.
 
     Raises:
-        StructureError: for a key that is given twice, by its path.
-        ValueError: for something that is not JSON.
+        StructureError: for a repeated key; names its path.
+        ValueError: for text that is not JSON.
 
     >>> unique(b'{"a": {"b": 1, "b": 2}}')
     Traceback (most recent call last):
@@ -42,7 +42,7 @@ def unique(text: bytes) -> Any:
 
 
 def _count(value: Any) -> int:
-    """The keys of objects; lists that begin with a number or text are not walked."""
+    """The number of keys in all objects. Lists that begin with a number or string are not searched."""
     if isinstance(value, dict):
         return len(value) + sum([_count(part) for part in value.values() if isinstance(part, (dict, list))])
     if isinstance(value, list) and value and isinstance(value[0], (dict, list)):

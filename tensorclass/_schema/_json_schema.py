@@ -1,4 +1,4 @@
-"""The JSON Schema of a class: what `from_json` takes; dtype, dims and shape are beside the types of a tensor."""
+"""The JSON Schema of a class: the input of `from_json`. For a tensor, it also has `dtype`, `dims` and `shape`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BOUNDS = {
 
 
 def json_schema(schema: Schema) -> dict[str, Any]:
-    """The JSON Schema of one instance as JSON; other classes are under `$defs`."""
+    """The JSON Schema of one instance; other classes are under `$defs`."""
     found: list[tuple[Schema, str]] = [(schema, schema.name)]
     models: dict[str, Any] = {}
 
@@ -35,7 +35,7 @@ def json_schema(schema: Schema) -> dict[str, Any]:
         return {} if inner is None else {"$ref": REF.format(model=unique_name(inner, found))}
 
     parts = JsonObject(nested, lambda spec: _value(spec, models))
-    classes = {name: parts.of(inner) for inner, name in found}  # grows while it is read
+    classes = {name: parts.of(inner) for inner, name in found}  # the loop body appends to it
     own = classes.pop(schema.name)
     if f"'{REF.format(model=schema.name)}'" in f"{classes}{own}":
         classes[schema.name] = own
@@ -44,7 +44,7 @@ def json_schema(schema: Schema) -> dict[str, Any]:
 
 
 def unique_name(schema: Schema, found: list[tuple[Schema, str]]) -> str:
-    """The name of a nested class; two classes of one name get different ones."""
+    """A unique name for a nested class, even if two classes have the same name."""
     for known, name in found:
         if known is schema:
             return name
@@ -71,8 +71,8 @@ class JsonObject:
     """Describes classes.
 
     Args:
-        nested: What stands for a field of another class.
-        value: What describes a Python value.
+        nested: Makes the schema of a field that holds another class.
+        value: Makes the schema of a Python value.
     """
 
     def __init__(self, nested: Part, value: Part) -> None:
@@ -114,7 +114,7 @@ class JsonObject:
 
 
 def _tensor(spec: TensorSpec, ragged: bool) -> dict[str, Any]:
-    """Lists or an object; the dtype family, dims and event shape are annotations, which validators pass over."""
+    """Lists or an object. The dtype family, dims and event shape are annotations, which validators ignore."""
     number = "boolean" if spec.dtype.is_within(Bool) else "integer" if spec.dtype.is_within(Integer) else "number"
     lists = ["array", "string"] if spec.dtype.is_within(Complex) else ["array", number, "string"]
     keys: dict[str, Any] = (

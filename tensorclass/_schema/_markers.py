@@ -1,4 +1,4 @@
-"""The marks that an annotation carries besides dtype and dims: what the batch shares, one value per element, ragged."""
+"""Markers of annotations besides dtype and dims: shared by the batch, one value per element, ragged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Shared = Annotated[T, SharedMark()]
 
 
 class PerElementValues(Protocol[T_co]):
-    """What reading a `PerElement` field gives, as checkers see it; `NonTensorStack` at run time."""
+    """The type of a `PerElement` field for checkers; at run time it is a `NonTensorStack`."""
 
     @property
     def shape(self) -> torch.Size:
@@ -45,7 +45,7 @@ class PerElementValues(Protocol[T_co]):
         ...
 
     def item(self) -> T_co:
-        """The object of a stack of one element."""
+        """The only object of a stack with one element."""
         ...
 
     def tolist(self) -> list[Any]:
@@ -62,7 +62,7 @@ class PerElementValues(Protocol[T_co]):
 
     def __getitem__(self, index: Any) -> Self: ...
 
-    def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]  # element by element, as for tensors
+    def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]  # elementwise, as for tensors
 
     def __hash__(self) -> int: ...
 
@@ -70,8 +70,9 @@ class PerElementValues(Protocol[T_co]):
 class PerElement(Generic[T]):
     """One value for each element of the batch: `name: PerElement[str]`.
 
-    Reads give a `NonTensorStack[T]`; writes take one, a value for all elements, or nested lists of the batch shape. It
-    is an annotation without instances: checkers take the types of reads and writes from its descriptor methods.
+    Reading the field returns a `NonTensorStack[T]`. Writing it accepts one, a single value for all elements, or nested
+    lists of the batch shape. The class is only an annotation: checkers infer the types of reads and writes from its
+    descriptor methods.
 
     >>> import torch
     >>> from torch import Tensor

@@ -1,4 +1,4 @@
-"""A child class may narrow a field and never widen it: what is valid for the child is valid for the parent."""
+"""A subclass may narrow a field but not widen it: a value that is valid for the child is valid for the parent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._spec import TENSOR_KINDS, FieldSpec
 
 
 def widening(child: FieldSpec, parent: FieldSpec, table: DimMap) -> str:
-    """How a child's field is wider than its parent's; "" when it is not."""
+    """How the field of a child is wider than that of its parent; "" if it is not."""
     if child.produced and not parent.produced:
         return "the parent's field can always be read, a produced one only when it was written"
     if parent.kind == "any":
@@ -39,7 +39,7 @@ def _tensor_widening(child: FieldSpec, parent: FieldSpec, table: DimMap) -> str:
 
 
 def type_within(child: Any, parent: Any) -> bool:
-    """Whether every value of one Python type belongs to another, as far as the run-time types can tell."""
+    """Whether every value of one Python type belongs to another, as far as run-time types show."""
     if parent is Any or parent is object or child == parent:
         return True
     if _is_union(child):
@@ -55,7 +55,7 @@ def _class_within(child: Any, parent: Any) -> bool:
     own, other = get_origin(child) or child, get_origin(parent) or parent
     if not (isinstance(own, type) and isinstance(other, type) and issubclass(own, other)):
         return False
-    # Only a bare parent or the same arguments: whether a type parameter is covariant can't be known here.
+    # Accept only a bare parent or equal arguments: the variance of a type parameter is unknown here.
     return not get_args(parent) or get_args(child) == get_args(parent)
 
 
@@ -70,5 +70,5 @@ def _is_union(annotation: Any) -> bool:
 
 
 def redeclared(own: Mapping[str, FieldSpec], inherited: Mapping[str, FieldSpec]) -> DimMap:
-    """What the redeclared fields of a child say about the dim names of a parent."""
+    """The dim names of a parent in the redeclared fields of a child."""
     return DimMap((inherited[name].dims, child.dims) for name, child in own.items() if name in inherited)

@@ -1,4 +1,4 @@
-"""From a class body to a schema: inheritance, generics, forward references; all that is wrong is reported at once."""
+"""Builds a schema from a class body: inheritance, generics, forward references. All errors are reported together."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def build_schema(
     cls: type, *, globalns: Mapping[str, Any] | None = None, localns: Mapping[str, Any] | None = None,
     kw_only: bool = False,
 ) -> Schema:  # fmt: skip
-    """The schema of a class body and of the tensorclasses that it inherits from.
+    """Build the schema of a class body and its inherited fields.
 
-    Call it while the class still holds its defaults. Forward references that are not defined yet are left pending.
+    Call it while the class still holds its defaults. Undefined forward references stay pending.
 
     Args:
         cls: The class.
-        globalns: Where annotations look names up; the globals of the class's module by default.
-        localns: The locals of the place where the class is written.
-        kw_only: Whether every field of this body is a keyword-only argument.
+        globalns: The globals for names in annotations; by default those of the module of the class.
+        localns: The locals where the class is defined.
+        kw_only: Whether all fields of this body are keyword-only.
 
     Raises:
-        SchemaError: for all declarations that are wrong, together.
+        SchemaError: lists all invalid declarations.
     """
     builder = _Body(cls, Scope(cls, globalns, localns), kw_only)
     return Schema(cls.__name__, builder.fields(final=False).values(), lambda _: builder.fields(final=True))
 
 
 def substitute(schema: Schema, arguments: Mapping[Any, Any], name: str | None = None) -> Schema:
-    """The schema with type variables replaced by types.
+    """Replace the type variables of a schema by types.
 
     Args:
         schema: The schema of a generic class.
@@ -51,7 +51,7 @@ def substitute(schema: Schema, arguments: Mapping[Any, Any], name: str | None = 
         name: The name of the new schema; the old one by default.
 
     Raises:
-        SchemaError: when an argument is outside the bound of its variable, or a field becomes invalid.
+        SchemaError: if an argument is outside the bound of its variable, or if a field becomes invalid.
     """
     for variable, argument in arguments.items():
         check_argument(variable, argument)
@@ -73,7 +73,7 @@ def _substitute_all(name: str, declared: Mapping[str, FieldSpec], arguments: Map
 
 
 class _Body:
-    """Reads one class body; the rows are kept, so that it can be read again when more names are known."""
+    """Reads one class body. It keeps the rows, so that they can be read again when more names are defined."""
 
     def __init__(self, cls: type, scope: Scope, kw_only: bool) -> None:
         self.cls = cls
@@ -83,7 +83,7 @@ class _Body:
         self._check_unannotated()
 
     def fields(self, *, final: bool) -> Fields:
-        """All fields, inherited ones first; `final` makes an unknown name an error."""
+        """All fields, inherited ones first. With `final`, an undefined name is an error."""
         bases = list(self._bases(final))
         inherited = {name: spec for _, fields in bases for name, spec in fields.items()}
         own = self._own(final)
@@ -137,7 +137,7 @@ class _Body:
                 self._add(name, "nothing", f"`{name} = {call}` without a type", f"write `{name}: <type> = {call}`")
 
     def _refuse_members(self, inherited: Fields) -> None:
-        """An inherited field is a field: a property, method, constant or ClassVar of its name would be lost."""
+        """Refuse a property, method, constant or ClassVar with the name of an inherited field: it would be lost."""
         rows, body = {row.name for row in self.rows}, vars(self.cls)
         constants = own_annotations(self.cls).keys() - rows
         for name, spec in inherited.items():
@@ -244,7 +244,7 @@ class _Body:
 
 
 def _way_back(cls: type, spec: FieldSpec, seen: tuple[Any, ...]) -> tuple[str, ...] | None:
-    """The fields that lead from a field back to the class, when none of them may be absent."""
+    """The path of required fields that leads from a field back to the class; None if there is none."""
     if spec.nested is None or spec.optional or spec.produced or spec.nested in seen:
         return None
     if spec.nested is cls:
@@ -258,7 +258,7 @@ def _way_back(cls: type, spec: FieldSpec, seen: tuple[Any, ...]) -> tuple[str, .
 
 
 def _rename_dims(spec: FieldSpec, table: DimMap) -> FieldSpec:
-    """An inherited field in the terms of a child that gave a shared dim another size."""
+    """An inherited field, with the dim names that a child has redefined."""
     dims = table.apply(spec.dims)
     if spec.spec is None or dims == spec.dims:
         return spec
@@ -266,7 +266,7 @@ def _rename_dims(spec: FieldSpec, table: DimMap) -> FieldSpec:
 
 
 def _is_special(annotation: Any, name: str, value: object = None) -> bool:
-    """Whether an annotation is one of the marks of dataclasses, also as a string that can't be evaluated yet."""
+    """Whether an annotation is a dataclass marker, also as a string that can't be evaluated yet."""
     if isinstance(annotation, str):
         return re.match(rf"(\w+\.)*{name}\b", annotation) is not None
     return value is not None and annotation is value

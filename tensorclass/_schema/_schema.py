@@ -1,4 +1,4 @@
-"""The schema of a class as an immutable object: fields in order; prints, compares, hashes, goes to JSON and back."""
+"""The schema of a class: an immutable, hashable object with fields in order, which converts to JSON and back."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ Resolver = Callable[["Schema"], "dict[str, FieldSpec]"]
 class Schema:
     """What a class declares.
 
-    Two schemas are equal when they describe the same data: fields, order, types and options, not docs and class names.
+    Two schemas are equal if they describe the same data: fields, order, types and options; docs and class names may
+    differ.
 
     Args:
         name: The name of the class.
         declared: Its fields and `InitVar` pseudo-fields, in constructor order.
-        resolver: Turns the fields whose forward references could not be read yet into their final form.
-        removed: The names of fields that older versions had, each with the version that dropped it.
-        policy: Other rules for accepted values, where they are not the default: the options `validate` and
-            `coerce` ("strict" for `nocast`, "cast" for `autocast`), and the names of the class validators as `checks`.
+        resolver: Resolves the fields with undefined forward references.
+        removed: The names of fields of older versions, each with the version that removed it.
+        policy: Further rules for accepted values, if they differ from the default: the options `validate` and `coerce`
+            ("strict" for `nocast`, "cast" for `autocast`), and the names of the class validators as `checks`.
 
     >>> from torch import Tensor
     >>> from tensorclass import schema, tensorclass
@@ -49,7 +50,7 @@ class Schema:
     removed: Mapping[str, str]
     policy: Mapping[str, Any]
     renamed: Mapping[str, str]
-    """The field that each former name means."""
+    """The current field name for each former name."""
 
     def __init__(
         self, name: str, declared: Iterable[FieldSpec], resolver: Resolver | None = None,
@@ -66,7 +67,7 @@ class Schema:
         object.__setattr__(self, "renamed", _former_names(specs))
         object.__setattr__(self, "_declared", specs)
         object.__setattr__(self, "_fields", None if pending else _real_fields(specs))
-        # A resolver holds the class body and the locals around it: not longer than it is needed.
+        # A resolver keeps the class body and its locals alive, so drop it as soon as possible.
         object.__setattr__(self, "_resolver", resolver if pending else None)
 
     _declared: dict[str, FieldSpec]
@@ -81,10 +82,10 @@ class Schema:
 
     @property
     def fields(self) -> Mapping[str, FieldSpec]:
-        """The fields by name, in order; forward references are resolved.
+        """The fields by name, in order, with resolved forward references.
 
         Raises:
-            SchemaError: when a forward reference names nothing.
+            SchemaError: if a forward reference can't be resolved.
 
         >>> print(schema(Digits).fields["image"])
         Float32["1 8 8"]
@@ -94,7 +95,7 @@ class Schema:
 
     @property
     def declared(self) -> Mapping[str, FieldSpec]:
-        """Fields and `InitVar` pseudo-fields as known now: what could not be resolved yet has the kind "pending".
+        """Fields and `InitVar` pseudo-fields. Unresolved ones have the kind "pending".
 
         >>> list(schema(Digits).declared)
         ['image', 'label']
@@ -121,7 +122,7 @@ class Schema:
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """The names of the fields whose forward references are not resolved yet.
+        """The names of the fields with unresolved forward references.
 
         >>> schema(Digits).pending
         ()
@@ -132,7 +133,7 @@ class Schema:
         """Resolve forward references now, and return this schema.
 
         Raises:
-            SchemaError: when a forward reference names nothing.
+            SchemaError: if a forward reference can't be resolved.
 
         >>> schema(Digits).resolve().pending
         ()
@@ -142,7 +143,7 @@ class Schema:
         return self
 
     def _settle(self, declared: dict[str, FieldSpec]) -> None:
-        """Take in the final form of the fields, once."""
+        """Store the final form of the fields, once."""
         object.__setattr__(self, "_declared", declared)
         object.__setattr__(self, "renamed", _former_names(declared))
         object.__setattr__(self, "_fields", _real_fields(declared))
@@ -164,7 +165,7 @@ class Schema:
             raise UnknownFieldError(unknown_field(self, name)) from None
 
     def diff(self, other: Schema) -> SchemaDiff:
-        """What changed from this schema to the other, and what that does to data of this one.
+        """The changes from this schema to another one, and their effect on data of this one.
 
         >>> from tensorclass import TensorClass
         >>> class Old(TensorClass):
@@ -189,10 +190,10 @@ class Schema:
 
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any]) -> Schema:
-        """The schema that `to_dict` wrote. Types are known by name only; nothing is imported.
+        """Read a result of `to_dict`. Types are known only by name; nothing is imported.
 
         Raises:
-            SchemaError: when the mapping is not a schema.
+            SchemaError: if the mapping is not a schema.
 
         >>> Schema.from_dict(schema(Digits).to_dict()) == schema(Digits)
         True
@@ -200,7 +201,7 @@ class Schema:
         return read_entries(entries, cls)
 
     def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of one instance as JSON; `dtype`, `dims` and `shape` are beside the types of a tensor.
+        """The JSON Schema of one instance. For a tensor, it also has `dtype`, `dims` and `shape`.
 
         >>> found = schema(Digits).json_schema()["properties"]["image"]
         >>> found["dtype"], found["dims"], found["shape"]
@@ -210,7 +211,7 @@ class Schema:
 
     @property
     def digest(self) -> str:
-        """The sha256 of what `==` compares, in hex; the same in every process.
+        """The sha256 of everything that `==` compares, in hex; the same in every process.
 
         >>> len(schema(Digits).digest)
         64
@@ -238,21 +239,21 @@ class Schema:
 
 
 def schema_of(cls: Any) -> Schema | None:
-    """The schema of a tensorclass or of its instance; None for anything else."""
+    """The schema of a typed class or its instance; None for anything else."""
     found: Any = getattr(cls if isinstance(cls, type) else type(cls), "__tensorclass_schema__", None)
     resolved: Schema | None = found if isinstance(found, Schema) or found is None else found()
     return resolved
 
 
 def schema(cls: Any) -> Schema:
-    """The schema of a tensorclass.
+    """The schema of a typed class.
 
     Args:
         cls: The class, or an instance of it.
 
     Raises:
-        TypeError: when it is not a tensorclass.
-        SchemaError: when a forward reference of the class names nothing.
+        TypeError: if it is not a typed class.
+        SchemaError: if a forward reference of the class can't be resolved.
 
     >>> from tensorclass import TensorClass, schema
     >>> class Note(TensorClass):
@@ -268,13 +269,13 @@ def schema(cls: Any) -> Schema:
 
 
 def unknown_field(schema: Schema, name: str) -> str:
-    """The message about a name that is not a field."""
+    """The message for a name that is not a field."""
     fields = ", ".join(schema.names) or "none"
     return f"{schema.name} has no field `{name}`; its fields are {fields}{did_you_mean(name, schema.names)}"
 
 
 def name_problems(name: Any) -> list[Problem]:
-    """What keeps a text from being the name of a field: fields are attributes, and arguments in generated source."""
+    """The reasons why a string can't be a field name: fields are attributes, and arguments in generated source."""
     reason = why_no_name(name)
     return [Problem(short(name), "the name of a field", short(name), reason)] if reason else []
 

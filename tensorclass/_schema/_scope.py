@@ -1,4 +1,4 @@
-"""Annotations of a class body as types: strings and forward references are evaluated where the class was written."""
+"""Annotations of a class body as types: strings and forward references are evaluated in the scope of the class."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if sys.version_info >= (3, 14):
 
 
 def own_annotations(cls: type) -> dict[str, Any]:
-    """The annotations of the class body, without those of its bases; not evaluated."""
+    """The unevaluated annotations of the class body, without those of its bases."""
     if sys.version_info >= (3, 14):
         return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
     return dict(inspect.get_annotations(cls))
 
 
 class Scope:
-    """Where the names in the annotations of one class are looked up.
+    """The scope in which names in the annotations of a class are looked up.
 
     Args:
-        cls: The class; its own name is known before the module knows it.
-        globalns: The globals of the place; those of the class's module by default.
-        localns: The locals of the place.
+        cls: The class; its name is defined here before it is defined in the module.
+        globalns: The globals; by default those of the module of the class.
+        localns: The locals where the class is defined.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class Scope:
         self.locals = localns if localns is not None else {}
 
     def evaluate(self, annotation: Any) -> Any:
-        """The type that an annotation means.
+        """Evaluate an annotation to a type.
 
         Raises:
-            NameError: when a name in it is not defined (yet).
+            NameError: if a name in it is not defined (yet).
         """
         if not is_open(annotation):
             return annotation
@@ -66,7 +66,7 @@ def _readable(layer: Mapping[str, Any]) -> MutableMapping[str, Any]:
 
 
 def is_open(annotation: Any) -> bool:
-    """Whether an annotation holds a string or forward reference somewhere."""
+    """Whether an annotation contains a string or forward reference."""
     if isinstance(annotation, str | ForwardRef):
         return True
     if get_origin(annotation) is typing.Literal:
@@ -89,7 +89,7 @@ def _evaluate(annotation: Any, globalns: Mapping[str, Any], names: MutableMappin
 
 
 def _callers_names(module: str) -> dict[str, Any]:
-    """The names that callers from a module see: locals of functions, and globals of code run by `exec` (doctests)."""
+    """The names that callers in a module see: locals of functions, and globals of code run by `exec` (doctests)."""
     found: dict[str, Any] = {}
     frame = sys._getframe(1).f_back
     while frame is not None:

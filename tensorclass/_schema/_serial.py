@@ -1,4 +1,4 @@
-"""A schema as plain JSON types, and back; what two schemas are compared by."""
+"""A schema as plain JSON types, and back; and the form in which schemas are compared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ BUILTINS = {kind.__name__: kind for kind in (str, int, float, bool, bytes, compl
 
 
 def canonical(schema: Schema, above: tuple[Schema, ...] = ()) -> list[Any]:
-    """What equality and digest see: the fields, nested classes in place, a recursive one by its distance upwards."""
+    """The form that equality and digest use: the fields, with nested classes expanded.
+
+    A recursive class is written as its distance upwards.
+    """
     above = (schema, *above)
     found = []
     for spec in schema:
@@ -37,7 +40,7 @@ def to_entries(schema: Schema) -> dict[str, Any]:
     """The schema as plain JSON types; nested classes appear once, under `classes`."""
     found: list[tuple[Schema, str]] = [(schema, schema.name)]
     rows = {schema.name: _rows(schema, found)}
-    for nested, name in found:  # grows while it is read
+    for nested, name in found:  # the loop body appends to it
         rows[name] = rows.get(name) or _rows(nested, found)
     own = rows[schema.name]
     recursive = any(row.get("class") == schema.name for part in rows.values() for row in part)
@@ -48,7 +51,7 @@ def to_entries(schema: Schema) -> dict[str, Any]:
 
 
 def _about(schema: Schema) -> dict[str, Any]:
-    """What a class says besides its fields."""
+    """The properties of a class besides its fields."""
     found = {"removed": dict(schema.removed), "policy": dict(schema.policy)}
     return {key: value for key, value in found.items() if value}
 
@@ -66,7 +69,7 @@ def _rows(schema: Schema, found: list[tuple[Schema, str]]) -> list[dict[str, Any
 
 
 def read_entries(entries: Mapping[str, Any], make: Callable[..., Schema]) -> Schema:
-    """The schema that `to_entries` wrote; `make` is the class of schemas."""
+    """Read a result of `to_entries`; `make` is the schema class."""
     try:
         name, own = str(entries["name"]), list(entries["fields"])
         classes = {str(key): list(rows) for key, rows in dict(entries.get("classes", {})).items()}
@@ -91,7 +94,7 @@ def read_entries(entries: Mapping[str, Any], make: Callable[..., Schema]) -> Sch
 def _read_class(
     name: str, classes: dict[str, list[Any]], made: dict[str, Schema], make: Callable[..., Schema]
 ) -> Schema:
-    # Nested classes are read when they are first used, which lets a class contain itself.
+    # Nested classes are read at their first use, so a class may contain itself.
     if name not in made:
         rows = classes[name]
         shells = [FieldSpec(str(row["name"]), "pending", Any) for row in rows]
@@ -122,7 +125,7 @@ def _read_field(row: Mapping[str, Any], nested: Callable[[str], Schema]) -> Fiel
 
 
 def _read_validator(name: str) -> FieldValidator:
-    """A validator by its name, which lets everything through."""
+    """A placeholder for a validator with this name, which accepts everything."""
     return FieldValidator(name.removesuffix(" (before)"), name.endswith(" (before)"), lambda value: value)
 
 

@@ -1,4 +1,4 @@
-"""One field of a class as a record: what the annotation and `field(...)` say, computed once."""
+"""One field of a class as a record, computed once from the annotation and `field(...)`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Kind = Literal[
 ]
 TENSOR_KINDS = ("tensor", "shared")
 EXACT: tuple[Any, ...] = (str, int, float, bool, bytes)
-"""Types whose values need no further check when their type is exactly this."""
+"""Types whose values need no further check if they have exactly this type."""
 _STRICT: pydantic.ConfigDict = {
     "arbitrary_types_allowed": True, "strict": True, "ser_json_bytes": "base64", "val_json_bytes": "base64",
     "ser_json_inf_nan": "strings",
@@ -35,18 +35,18 @@ _STRICT: pydantic.ConfigDict = {
 
 @dataclasses.dataclass(frozen=True)
 class TypeName:
-    """Stands for a type that is known by name only, in a schema that was read from a dict."""
+    """A type that is known only by name, in a schema that was read from a dict."""
 
     text: str
 
     def __repr__(self) -> str:
-        # As a class prints: without its module.
+        # As a class is printed, without its module.
         return self.text if "[" in self.text else self.text.rpartition(".")[2]
 
 
 @dataclasses.dataclass(frozen=True)
 class ObjectDefault:
-    """Stands for a default that a dict can't hold, in a schema that was read from one."""
+    """A default that a dict can't hold, in a schema that was read from a dict."""
 
     text: str
 
@@ -55,7 +55,7 @@ class ObjectDefault:
 
 
 class FieldValidator(NamedTuple):
-    """A check of the user's: `function(value)` gives the value to store, or raises a ValueError."""
+    """A user-defined check: `function(value)` returns the value to store, or raises a ValueError."""
 
     name: str
     before: bool
@@ -66,13 +66,12 @@ class FieldValidator(NamedTuple):
 class FieldSpec:
     """One field: its name, kind, type and options.
 
-    `kind` is "tensor", "shared" (a tensor without batch dims), "ragged" (a tensor of its own length for each element),
-    "nested" (a tensorclass), "collection" (an untyped container), "value" (one Python value for the batch),
+    `kind` is "tensor", "shared" (a tensor without batch dims), "ragged" (a tensor of a different length for each
+    element), "nested" (a typed class), "collection" (an untyped container), "value" (one Python value for the batch),
     "per_element" (one for each element) or "any". `annotation` is the type without `None` and metadata, `declared` the
-    type as written, `metadata` what `Annotated` carries besides dtype and dims, `options` the mapping given to
-    `field(metadata=...)`, `coerce` its conversion policy, `validators` what the class decorated with `field_validator`,
-    `renamed_from` its former names, `since` the version that brought it,
-    `shadow` whether it may hide a method.
+    type as written, `metadata` the content of `Annotated` besides dtype and dims, `options` the mapping given to
+    `field(metadata=...)`, `coerce` its conversion policy, `validators` the methods decorated with `field_validator`,
+    `renamed_from` its former names, `since` the version that added it, `shadow` whether it may hide a method.
     """
 
     name: str
@@ -113,7 +112,7 @@ class FieldSpec:
 
     @property
     def has_default(self) -> bool:
-        """Whether the constructor fills the field in when it is omitted."""
+        """Whether the constructor fills in the field if it is omitted."""
         return self.default is not MISSING or self.default_factory is not MISSING
 
     @property
@@ -123,11 +122,11 @@ class FieldSpec:
 
     @property
     def nested_schema(self) -> Schema | None:
-        """The schema of a nested tensorclass."""
+        """The schema of a nested typed class."""
         if self.nested is None:
             return self.nested_schema_
         found: Any = getattr(self.nested, "__tensorclass_schema__", None)
-        # A class may give its schema by a function without arguments.
+        # The schema of a class may be a function without arguments.
         schema: Schema | None = found if found is None or hasattr(found, "fields") else found()
         return schema
 
@@ -139,7 +138,7 @@ class FieldSpec:
             kind = Any
         try:
             return pydantic.TypeAdapter(kind, config=_STRICT)
-        except pydantic.PydanticUserError:  # models and dataclasses bring a config of their own
+        except pydantic.PydanticUserError:  # models and dataclasses have their own config
             return pydantic.TypeAdapter(kind)
 
     def adapter_accepts(self, value: object) -> bool:
@@ -155,7 +154,7 @@ class FieldSpec:
 
     @property
     def type_text(self) -> str:
-        """The type as messages write it, without `| None`."""
+        """The type for messages, without `| None`."""
         if self.kind == "tensor":
             return str(self.spec)
         if self.kind in ("shared", "ragged"):
@@ -168,7 +167,7 @@ class FieldSpec:
 
     @property
     def default_text(self) -> str:
-        """The default as messages write it; "" without one."""
+        """The default for messages; "" without one."""
         if self.produced:
             return "produced()"
         if self.default_factory is not MISSING:
@@ -183,12 +182,12 @@ class FieldSpec:
         new = object.__new__(FieldSpec)  # several times faster than dataclasses.replace
         entries = vars(new)
         entries.update(vars(self))
-        entries.pop("adapter", None)  # the only cached value, which may be another's
+        entries.pop("adapter", None)  # the only cached value; it may not fit the new field
         entries.update(changes)
         return new
 
     def to_dict(self) -> dict[str, Any]:
-        """The field as plain JSON types; a nested tensorclass by its name."""
+        """The field as plain JSON types; a nested typed class by its name."""
         entry: dict[str, Any] = {"name": self.name, "kind": self.kind}
         if self.spec is not None:
             entry["dtype"] = str(self.spec.dtype)
@@ -216,7 +215,7 @@ class FieldSpec:
         return hash((self.name, self.kind, str(self.spec), self.optional))
 
     def layout(self) -> dict[str, Any]:
-        """What makes two fields equal, a nested class aside: `to_dict` without docs, dims in normal form."""
+        """The form that field equality uses, without nested classes: `to_dict` without docs, dims in normal form."""
         entry = self.to_dict()
         for about_input in ("doc", "coerce", "renamed_from", "since", "shadow"):  # not about the data
             entry.pop(about_input, None)
@@ -226,14 +225,14 @@ class FieldSpec:
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in self.__dict__.items() if name not in ("adapter", "validators")}
-        return {**kept, "options": dict(self.options)}  # a mapping proxy does not pickle
+        return {**kept, "options": dict(self.options)}  # a mapping proxy can't be pickled
 
 
 _ENTRIES = frozenset(entry.name for entry in dataclasses.fields(FieldSpec))
 
 
 def short(value: object, width: int = 60) -> str:
-    """The repr of a value, cut to fit into a message."""
+    """The repr of a value, shortened to fit into a message."""
     if isinstance(value, Tensor) and value.numel() > 4:
         return f"tensor of {describe_tensor(value)}"
     text = " ".join(repr(value).split())
@@ -241,7 +240,7 @@ def short(value: object, width: int = 60) -> str:
 
 
 def describe_tensor(value: Tensor) -> str:
-    """A tensor in a message: its dtype and shape."""
+    """Describe a tensor in a message: its dtype and shape."""
     return f"{dtype_name(value.dtype)} {list(value.shape)}"
 
 
@@ -278,12 +277,12 @@ def _plain_name(annotation: Any, full: bool) -> str:
 
 
 def factory_name(factory: Any) -> str:
-    """The name of a default factory, also of one that was read from a dict."""
+    """The name of a default factory, which may have been read from a dict."""
     return factory.text if isinstance(factory, ObjectDefault) else type_name(factory)
 
 
 def encode_default(value: Any, factory: Any = MISSING) -> dict[str, Any]:
-    """A default as plain JSON types; what JSON can't hold is named by its type."""
+    """A default as plain JSON types; a value that JSON can't hold is replaced by the name of its type."""
     if factory is not MISSING:
         return {"factory": factory_name(factory)}
     if isinstance(value, ObjectDefault):

@@ -1,4 +1,4 @@
-"""All fields of one instance against the schema: the complete way, taken when a class's generated checks give up."""
+"""Checks all fields of one instance against the schema: the complete path, if the generated checks of a class fail."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def check_fields(
     schema: Schema, values: Mapping[str, object], *, batch_size: Sequence[int] | int | None = None,
     options: Options = DEFAULT_OPTIONS,
 ) -> tuple[dict[str, object], torch.Size]:  # fmt: skip
-    """Every field as it is stored, and the batch size: defaults filled in, conversions made, all of it checked.
+    """Fill in defaults, convert and check all fields; returns them in their stored form, and the batch size.
 
     Args:
         schema: What the class declares.
-        values: The given fields by name; `MISSING` stands for one that was not given.
-        batch_size: The batch size; inferred from the first field that says it when None.
+        values: The given fields by name; `MISSING` marks a field that was not given.
+        batch_size: The batch size; None infers it from the first field that determines it.
         options: The options of the class.
 
     Returns:
         The fields in order, without produced ones that were not given, and the batch size.
 
     Raises:
-        SchemaError: with all problems together.
+        SchemaError: lists all problems.
     """
     checker = Checker(options)
     given = {name: value for name, value in values.items() if value is not MISSING}
@@ -51,7 +51,7 @@ def check_fields(
     fields = schema.fields
     found = {name: checker.check(fields[name], value) for name, value in present.items() if name not in refused}
     checker.problems += checker.bindings.finish()
-    if checker.problems:  # before defaults are spread over a batch size that may be wrong
+    if checker.problems:  # stop here: defaults would be spread over a batch size that may be wrong
         raise SchemaError.of(schema.name, _in_order(checker.problems, schema))
     ordered = {name: found.get(name, MISSING) for name in fields}
     result = {name: _filled(fields[name], value, checker.batch_size) for name, value in ordered.items()}
@@ -62,7 +62,7 @@ def check_field(
     schema: Schema, name: str, value: object, *, batch_size: Sequence[int], others: Mapping[str, object],
     options: Options = DEFAULT_OPTIONS,
 ) -> object:  # fmt: skip
-    """One field as it is stored, checked against the batch size and the dims that the other fields bound.
+    """Check one field against the batch size and the dims of the other fields; returns its stored form.
 
     Args:
         schema: What the class declares.
@@ -73,8 +73,8 @@ def check_field(
         options: The options of the class.
 
     Raises:
-        UnknownFieldError: when the class has no such field.
-        SchemaError: with all problems together.
+        UnknownFieldError: if the class has no such field.
+        SchemaError: lists all problems.
     """
     spec = schema.fields.get(name)
     if spec is None:
@@ -92,18 +92,18 @@ def check_field(
 
 
 def infer_batch_size(schema: Schema, values: Mapping[str, Any], *, trusting: bool = False) -> tuple[torch.Size, str]:
-    """The batch size that the first field with a declared event rank says, and the words for where it comes from.
+    """Infer the batch size from the first field with a declared event rank; also returns the source, for messages.
 
-    A nested instance says its own. An untyped container is asked only when no other field says anything.
+    A nested instance has its own. An untyped container is used only if no other field determines it.
 
     Args:
         schema: What the class declares.
         values: The present fields.
-        trusting: Take the first field also when its event dims do not fit.
+        trusting: Use the first field even if its event dims don't fit.
     """
     told = [(name, _own_batch(schema.fields[name], value)) for name, value in values.items()]
     said = [(name, *own) for name, own in told if own]
-    # A field whose own event dims do not fit is wrong anyway: messages about the others should not follow it.
+    # A field whose event dims don't fit is wrong anyway, so prefer another field: else all others would get messages.
     for name, batch, _ in [entry for entry in said if entry[2] or trusting] or said:
         return batch, f" (inferred from `{name}`)"
     for name, value in values.items():
@@ -113,7 +113,7 @@ def infer_batch_size(schema: Schema, values: Mapping[str, Any], *, trusting: boo
 
 
 def _own_batch(spec: FieldSpec, value: Any) -> tuple[torch.Size, bool] | None:
-    """The batch size that one field says, and whether its event dims fit."""
+    """The batch size of one field, and whether its event dims fit."""
     if spec.kind == "tensor" and isinstance(value, Tensor):
         rank = None if spec.dims is None else spec.dims.rank
         if spec.dims is None or rank is None or value.ndim < rank:
@@ -133,14 +133,14 @@ def _own_batch(spec: FieldSpec, value: Any) -> tuple[torch.Size, bool] | None:
 
 
 def _batch_of_mapping(nested: Any, schema: Schema, value: Mapping[str, object]) -> tuple[torch.Size, bool] | None:
-    """The batch size that a mapping says for the nested class that it will become; None when no field says one."""
+    """The batch size of a mapping for the nested class that it will become; None if no field determines it."""
     given = {name: entry for name, entry in value.items() if name in schema.fields}
     batch, source = infer_batch_size(schema, _present(Checker(nested.__tensorclass_options__), schema, given))
     return None if _SILENT in source else (batch, True)
 
 
 def _batch_of_ragged(value: Any) -> tuple[torch.Size, bool] | None:
-    """The batch size that the elements of a ragged field say, and whether they are elements."""
+    """The batch size of the elements of a ragged field, and whether they are valid elements."""
     if is_ragged(type(value)):
         return torch.Size(value.shape), True
     if isinstance(value, Tensor) and value.is_nested:
@@ -153,10 +153,10 @@ def _batch_of_ragged(value: Any) -> tuple[torch.Size, bool] | None:
 
 
 def as_size(batch_size: Sequence[int] | int) -> torch.Size:
-    """A batch size from what users write.
+    """Convert an argument to a batch size.
 
     Raises:
-        BatchSizeError: when it is not a sequence of sizes.
+        BatchSizeError: if it is not a sequence of sizes.
     """
     sizes = (batch_size,) if isinstance(batch_size, int) else tuple(batch_size)
     if any(isinstance(size, bool) or not isinstance(size, int | torch.SymInt) or size < 0 for size in sizes):
@@ -165,11 +165,11 @@ def as_size(batch_size: Sequence[int] | int) -> torch.Size:
 
 
 def cast_problem(spec: FieldSpec, dtype: torch.dtype, path: str = "") -> Problem | None:
-    """Why `.to(dtype)` would break the declaration of a field; None when it would not.
+    """The reason why `.to(dtype)` would break the declaration of a field; None if it would not.
 
     Args:
         spec: The field.
-        dtype: The dtype of the cast, which touches floating tensors only.
+        dtype: The dtype of the cast, which converts only floating tensors.
         path: The path of the field; its name by default.
     """
     if spec.dtype is None or spec.dtype.admits_cast(dtype):
@@ -198,17 +198,17 @@ def _note_unknown(checker: Checker, schema: Schema, given: Mapping[str, object])
 
 
 def _present(checker: Checker, schema: Schema, given: Mapping[str, object]) -> dict[str, object]:
-    """The given values and the made defaults, converted; what is missing is noted."""
+    """The given values and the defaults, converted. Missing fields become problems."""
     found: dict[str, object] = {}
     for spec in schema:
         value = given.get(spec.name, MISSING)
         if value is MISSING:
             value = spec.default_factory() if spec.default_factory is not MISSING else spec.default
             if isinstance(value, Tensor) and value is spec.default:
-                continue  # has the event shape: spread when the batch size is known
+                continue  # it has the event shape: spread it when the batch size is known
         if value is not MISSING:
             found[spec.name] = checker.convert(spec, value)
-        elif spec.init and not spec.produced and not spec.optional:  # as for the constructor: None
+        elif spec.init and not spec.produced and not spec.optional:  # an optional field stays out, and reads as None
             checker.add(spec, "nothing", f"pass `{spec.name}=`")
     return found
 
@@ -222,7 +222,7 @@ def _filled(spec: FieldSpec, value: object, batch_size: torch.Size) -> object:
 
 
 def dims_problems(schema: Schema, entries: Mapping[str, object], batch_size: Sequence[int]) -> list[Problem]:
-    """Where the dims of entries that are valid one by one do not agree."""
+    """The problems of entries that are valid by themselves, but whose dims disagree."""
     checker = Checker(DEFAULT_OPTIONS, torch.Size(batch_size))
     return [*_bind(checker, schema, entries), *checker.bindings.finish()]
 
