@@ -197,7 +197,9 @@ class Checker:
     # ---- one length per element ----------------------------------------------------------------------------------
 
     def _convert_elements(self, spec: FieldSpec, value: Any, above: int | None = None) -> Any:
-        """Convert arrays in nested lists to tensors; with `autocast`, also lists of numbers, and the dtype of tensors.
+        """Convert arrays in nested lists to tensors.
+
+        With `autocast`, also convert lists of numbers, and the dtype of tensors.
         """
         if isinstance(value, list | tuple):
             if above is None:  # an element of `n` dims is a list of `n` levels
@@ -324,9 +326,7 @@ class Checker:
             self.add(spec, describe(value), f"pass a container: `TensorDict(value, batch_size={batch})`")
 
     def _interface(self, spec: FieldSpec, value: Any) -> None:
-        """Check that an object implements a Protocol or an abstract class, and that a typed instance has the batch
-        dims.
-        """
+        """Check that an object implements a Protocol or an abstract class; check the batch dims of a typed instance."""
         missing = missing_members(value, spec.annotation)
         if missing:
             self.add(

@@ -1,4 +1,4 @@
-"""Typed modules and pipelines: fields of batches in, fields of batches out, checked when they are put together."""
+"""Typed modules and pipelines: they read and write fields of batches, and are checked when they are built."""
 
 from ..store import Buffer as Buffer
 from ..store import TensorDictParams as TensorDictParams

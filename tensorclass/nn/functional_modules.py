@@ -1,4 +1,4 @@
-"""Functional modules under the names of early versions of the original; new code uses `from_module`, `to_module`."""
+"""Functional modules under the names of early versions of `tensordict`. New code uses `from_module` and `to_module`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..store import TensorDict
 
 
 def extract_weights_and_buffers(model: nn.Module) -> Any:
-    """The parameters and buffers of a module, as `TensorDict.from_module` gives them; the module keeps them.
+    """The parameters and buffers of a module, as `TensorDict.from_module` returns them; the module keeps them.
 
     >>> from tensorclass.nn.functional_modules import extract_weights_and_buffers
     >>> sorted(extract_weights_and_buffers(nn.Linear(3, 4)).keys())
@@ -24,7 +24,7 @@ def extract_weights_and_buffers(model: nn.Module) -> Any:
 
 
 def repopulate_module(model: nn.Module, tensordict: Any) -> nn.Module:
-    """Put parameters and buffers into a module for good, and return it.
+    """Put parameters and buffers into a module permanently, and return it.
 
     >>> from tensorclass.nn.functional_modules import extract_weights_and_buffers, repopulate_module
     >>> layer = nn.Linear(3, 4)
@@ -36,7 +36,7 @@ def repopulate_module(model: nn.Module, tensordict: Any) -> nn.Module:
 
 
 def is_functional(module: nn.Module) -> bool:
-    """Whether calls of a module take `params`.
+    """Whether calls of a module accept `params`.
 
     >>> from tensorclass.nn.functional_modules import is_functional
     >>> is_functional(nn.Linear(3, 4))
@@ -50,11 +50,11 @@ def make_functional(
     module: nn.Module, funcs_to_decorate: Iterable[str] | None = None, keep_params: bool = False,
     return_params: bool = True,
 ) -> Any:  # fmt: skip
-    """Let calls of a module take parameters, as `params=` or as the last argument; changes the module.
+    """Let calls of a module accept parameters, as `params=` or as the last argument; changes the module.
 
     Args:
         module: the module to change.
-        funcs_to_decorate: methods that take `params` besides the call.
+        funcs_to_decorate: methods that accept `params`, besides the call.
         keep_params: leave the parameters in the module, for calls without `params`; otherwise they go to the meta
             device, and such a call raises.
         return_params: return the parameters.
@@ -94,7 +94,7 @@ def get_functional(module: nn.Module, funcs_to_decorate: Iterable[str] | None = 
 
 
 class Functional(nn.Module):
-    """What `make_functional` puts before the class of a module: a call that takes parameters.
+    """The class that `make_functional` puts before the class of a module: its call accepts parameters.
 
     >>> from tensorclass.nn.functional_modules import Functional, get_functional
     >>> isinstance(get_functional(nn.Linear(3, 4)), Functional)
@@ -102,7 +102,7 @@ class Functional(nn.Module):
     """
 
     def __call__(self, *args: Any, params: Any = None, **kwargs: Any) -> Any:
-        """Call the module with its own parameters, or with those that are given."""
+        """Call the module with its own parameters, or with `params`."""
         return _called(super().__call__, self, args, params, kwargs)
 
 

@@ -1,1 +1,1 @@
-"""The build check, only on declarations: what each module reads and writes, followed through the pipeline."""
+"""The build check: follows the declarations of what each module reads and writes through the pipeline."""

@@ -1,6 +1,6 @@
 """Step 1 of the build check: follows the declared fields through the modules. Runs no torch operation.
 
-After an error it goes on with what the module declares to write, so that one mistake is reported once.
+After an error it continues with the declared outputs of the module, so that one mistake is reported once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ._unify import DimScope, Terms
 
 @dataclass(frozen=True)
 class Use:
-    """One value that a module reads or writes, with what the whole pipeline says about it."""
+    """One value that a module reads or writes, with the facts that the whole pipeline implies about it."""
 
     slot: Slot
     place: Place
@@ -33,7 +33,7 @@ class Use:
 
 @dataclass(frozen=True)
 class SeenOutput:
-    """One value that a module made when it was probed with a batch of two; `shape` is the event shape."""
+    """One value that a module returned when it was probed with a batch of two; `shape` is the event shape."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -41,10 +41,10 @@ class SeenOutput:
 
 @dataclass(frozen=True)
 class Probed:
-    """What probing adds to the report.
+    """The results of probing in a report.
 
-    `answered` are findings of step 1 that a probe has refuted, `narrowed` the variables that a module accepts one size
-    of, `seen` the outputs of every module, `blind` why a module could not be probed.
+    `answered`: findings of step 1 that a probe has refuted. `narrowed`: variables of which a module accepts only one
+    size. `seen`: the outputs of every module. `blind`: why a module could not be probed.
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -56,7 +56,7 @@ class Probed:
 
 @dataclass(frozen=True)
 class Report:
-    """What the check found, and what the generated forward needs to know."""
+    """The findings of the check, and the facts that the generated forward needs."""
 
     diagnostics: tuple[Diagnostic, ...]
     state: FlowState
@@ -64,9 +64,9 @@ class Report:
     reads: tuple[tuple[Use | None, ...], ...]
     writes: tuple[tuple[Use | None, ...], ...]
     gates: tuple[tuple[int, ...], ...] = ()
-    """The in fields of each module, by position, without which it is skipped (`partial=True`)."""
+    """For each module with `partial=True`, the positions of the in fields without which it is skipped."""
     probed: Probed | None = None
-    """What running the modules on fake tensors showed; None with `probe=False`."""
+    """The results of running the modules on fake tensors; None with `probe=False`."""
 
     def __repr__(self) -> str:
         return f"Report({self})"
@@ -80,8 +80,8 @@ def check(stages: Sequence[Stage], modules: Sequence[Callable[..., Any]], input:
     """Check a pipeline only on its declarations.
 
     Args:
-        stages: What each module reads and writes.
-        modules: What each stage calls.
+        stages: The fields that each module reads and writes.
+        modules: The callable of each stage.
         input: The class that the pipeline takes.
         output: The class that it returns.
     """
@@ -89,7 +89,7 @@ def check(stages: Sequence[Stage], modules: Sequence[Callable[..., Any]], input:
 
 
 class DeclaredCheck:
-    """One run of the check; every method reports what it finds and goes on."""
+    """One run of the check; every method reports its findings and continues."""
 
     def __init__(
         self, stages: Sequence[Stage], modules: Sequence[Callable[..., Any]], input: type, output: type
@@ -103,14 +103,14 @@ class DeclaredCheck:
         self.scopes = self.state.add_input(input)
         self.inputs = dict(self.state.places)
         self.declared = {path: self.state.unifier.text(place.terms) for path, place in self.inputs.items()}
-        # The input passed through is the same instance, so its names are the same sizes.
+        # If the input is also the output, it is the same instance, so its names have the same sizes.
         self.output_scopes = self.scopes if output is input else {}
         self.written: list[Place] = []
         self.missed: set[Path] = set()
         self.gates: list[list[int]] = [[] for _ in stages]
 
     def run(self) -> Report:
-        """All modules in order, then the output, then what is left over."""
+        """Check all modules in order, then the output, then unused fields."""
         reads, writes = [], []
         for index, stage in enumerate(self.stages):
             scope = self.state.unifier.scope()
@@ -196,7 +196,7 @@ class DeclaredCheck:
     def _write(self, index: int, slot: Slot, scope: DimScope) -> Place:
         stage, before = self.stages[index], self.state.overwritten(slot.path)
         if before is not None and before.optional and before.writer == INPUT and stage.skip_existing:
-            before = None  # written only where it is not there
+            before = None  # it is written only if it is absent
         if before is not None and not stage.update:
             if before.writer == INPUT:
                 message = f"{self._who(index)} overwrites `{slot.name}` of the input {self.input.__name__}"
@@ -206,7 +206,7 @@ class DeclaredCheck:
                 message = f"{self._who(index)} writes `{slot.name}`, which {self._who(before.writer)} already writes"
                 hint = "drop one output with None, write to a field with another name, or pass `update=True`"
                 self._report(index, "E106", message, slot, (self._origin(before),), hint)
-            before.used = True  # said already
+            before.used = True  # reported already
         place = self.state.write(slot, index, scope)
         place.optional = bool(self.gates[index]) and (before is None or before.optional)
         place.used = slot.path in self.missed or (before is not None and not stage.update) or bool(slot.within)
@@ -262,13 +262,13 @@ class DeclaredCheck:
         self._report(None, "E107", message, None, (f"declared: {slot}", self._available()), hint)
 
     def _smaller(self) -> str:
-        """A class of the fields of the output that are there, as the user would write it."""
+        """Code for a class with the output fields that exist."""
         kept = {name: spec for name, spec in fields_of(self.output).items() if (name,) in self.state.places}
         rows = "; ".join(f"{name}: {_annotation(spec)}" for name, spec in kept.items())
         name = f"{self.output.__name__}Part"
         return f"`class {name}(TensorClass): {rows}` and `output={name}`"
 
-    # ---- what is left over ---------------------------------------------------------------------------------------
+    # ---- unused fields -------------------------------------------------------------------------------------------
 
     def _unused(self) -> None:
         for place in self.written:
@@ -299,7 +299,7 @@ class DeclaredCheck:
                 message = f'input field `{place.name}` is narrowed to {place.dtype}["{now}"]'
                 self._report(None, "N301", message, None, (f"declared: {place}",), "")
 
-    # ---- words ---------------------------------------------------------------------------------------------------
+    # ---- text ----------------------------------------------------------------------------------------------------
 
     def _who(self, index: int) -> str:
         return self.stages[index].at(index)
@@ -315,7 +315,7 @@ class DeclaredCheck:
         return f"available here: {', '.join(names) or 'nothing'}"
 
     def _spelled(self, spec: FieldSpec, terms: Terms) -> str:
-        """A declaration, with the sizes that its names have here."""
+        """A declaration, with the sizes of its names in this pipeline."""
         if spec.dims is None or not spec.dims.names:
             return str(spec)
         now = self.state.unifier.text(terms)

@@ -1,4 +1,4 @@
-"""The first call: what modules really return is compared with what they declare, sizes across modules too."""
+"""The first call: compares the values that modules return with their declarations, and sizes across modules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FirstCall:
     """Compares every value of one call with its declaration; sizes are shared by the whole pipeline.
 
     Args:
-        report: What the build check knows about each value.
+        report: The facts of the build check about each value.
         stages: The modules, for messages.
         size: The batch size of the call.
     """
@@ -33,16 +33,16 @@ class FirstCall:
         self.names: dict[str, str] = {}
 
     def read(self, stage: int, position: int, value: object) -> None:
-        """Bind the sizes of an input field; its instance has been validated already."""
+        """Bind the sizes of an input field, whose instance is valid already."""
         use = self.report.reads[stage][position]
         if use is not None and isinstance(value, Tensor) and use.place.spec.kind in TENSORS:
             self._bind(use.place, value)
 
     def wrote(self, stage: int, position: int, value: object) -> None:
-        """Hold a value that a module returned against its declaration.
+        """Check a value that a module returned against its declaration.
 
         Raises:
-            SchemaError: naming the module, the field, what was declared and what came.
+            SchemaError: names the module, the field, the declaration and the value.
         """
         use = self.report.writes[stage][position]
         if use is None or use.slot.spec.kind not in TENSORS:
@@ -85,7 +85,7 @@ def _dtype_hint(use: Use, spec: FieldSpec) -> str:
 
 
 def runtime_dims(unifier: Unifier, place: Place, names: dict[str, str]) -> Dims:
-    """The dims of a place over plain names, one for each variable of the pipeline."""
+    """The dims of a place with plain names, one for each variable of the pipeline."""
     tokens: list[Dim | Variadic] = []
     for term in unifier.resolve(place.terms):
         if isinstance(term, Rest):

@@ -1,4 +1,4 @@
-"""The state of a pipeline while it is checked: what is at each path, who put it there, what is known about it."""
+"""The state of a pipeline during the check: the value at each path, its writer, and its known properties."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Place:
     """One field of the state.
 
     `writer` is the index of the module that wrote it, or `INPUT`; `terms` are its event dims over the variables of the
-    unifier; `dtype` is what is left of the declared family after every read.
+    unifier; `dtype` is the declared family, narrowed by every read.
     """
 
     path: Path
@@ -43,7 +43,7 @@ class Place:
 
 
 class ByPath(dict[Path, V]):
-    """Values by path, those under one root together: what overlaps with a path is found at once."""
+    """Values by path, grouped by first key, so that overlapping paths are found quickly."""
 
     def __init__(self, known: Mapping[Path, V] = types.MappingProxyType({})) -> None:
         super().__init__()
@@ -60,26 +60,26 @@ class ByPath(dict[Path, V]):
         del self._roots[path[0]][path]
 
     def overlapping(self, path: Path) -> list[Path]:
-        """The paths that lead to this one, or to which it leads."""
+        """The paths that are a prefix of this one, or of which it is a prefix."""
         return [other for other in self._roots.get(path[0], ()) if overlap(other, path)]
 
 
 @dataclass
 class FlowState:
-    """Places by path, and what is known about their sizes."""
+    """Places by path, and the known facts about their sizes."""
 
     unifier: Unifier = field(default_factory=Unifier)
     places: ByPath[Place] = field(default_factory=ByPath[Place])
 
     def add_input(self, cls: type) -> dict[Path, DimScope]:
-        """Every field of the input class that its constructor fills; each nested instance is a scope of its own."""
+        """Add every field of the input class that its constructor fills. Each nested instance has its own scope."""
         scopes: dict[Path, DimScope] = {}
         for place in self._expand(cls, cls, (), scopes, ()):
             self.places[place.path] = place
         return scopes
 
     def write(self, slot: Slot, writer: int, scope: DimScope) -> Place:
-        """Put what a module declares at its path; a place that encloses it is no longer whole."""
+        """Put the declared output of a module at its path; an enclosing place is no longer complete."""
         for path in self.places.overlapping(slot.path):
             del self.places[path]
         spec = slot.spec
@@ -98,7 +98,7 @@ class FlowState:
         return next((self.places[path[:n]] for n in range(len(path) - 1, 0, -1) if path[:n] in self.places), None)
 
     def read(self, path: Path) -> Place | None:
-        """The place at a path, marked as used, with what encloses it and what it encloses."""
+        """The place at a path. It is marked as used, as are enclosing and enclosed places."""
         found = self.places.get(path)
         if found is not None:
             for other in self.places.overlapping(path):
@@ -124,13 +124,13 @@ class FlowState:
 
 
 def overlap(one: Path, other: Path) -> bool:
-    """Whether one path leads to the other, or both are the same."""
+    """Whether one path is a prefix of the other, or both are equal."""
     shorter = min(len(one), len(other))
     return one[:shorter] == other[:shorter]
 
 
 class Mismatch(Exception):
-    """A read that the place does not fit: the code, where they differ, and what to do."""
+    """A read that doesn't fit its place: the code, the difference, and the fix."""
 
     def __init__(self, code: str, reason: str, hint: str) -> None:
         super().__init__(reason)
@@ -138,10 +138,10 @@ class Mismatch(Exception):
 
 
 def agree(state: FlowState, place: Place, spec: FieldSpec, terms: Terms) -> None:
-    """Hold a place against what a reader declares; sizes and dtype of the place are narrowed to it.
+    """Check a place against the declaration of a reader, and narrow its sizes and dtype to it.
 
     Raises:
-        Mismatch: when no value fits both.
+        Mismatch: if no value fits both.
     """
     if place.spec.spec is None or spec.spec is None:
         _agree_types(place.spec, spec)
@@ -197,7 +197,7 @@ def _shape_hint(state: FlowState, place: Place, terms: Terms) -> str:
 
 
 def suggest(state: FlowState, slot: Slot, terms: Terms) -> Place | None:
-    """The place that a reader of a missing field probably means: by name, fit, and what nothing has read yet."""
+    """The place that a reader of a missing field probably means: by name, by fit, unread places first."""
     scored = sorted(
         ((_score(state, place, slot, terms), place) for place in state.places.values()), key=lambda s: -s[0]
     )

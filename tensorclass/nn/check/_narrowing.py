@@ -1,4 +1,4 @@
-"""Input fields that the modules need narrower than the class declares them: the test that each call makes."""
+"""Tests of each call for input fields that the modules need narrower than the class declares them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._known import Place
 from ._unify import Rest, Term, Terms, Unifier
 
 Seen = dict[Polynomial, tuple[str, Term, str]]
-"""Where a size is first, what is declared there, and the guard against None there."""
+"""For each size, its first occurrence, the declaration there, and the guard against None there."""
 
 
 def narrowing(report: Report) -> tuple[list[str], dict[str, Any]]:
@@ -23,7 +23,7 @@ def narrowing(report: Report) -> tuple[list[str], dict[str, Any]]:
     names: dict[str, Any] = {}
     seen: Seen = {}
     places = [place for place in report.inputs.values() if place.spec.kind in TENSORS]
-    for place in sorted(places, key=lambda place: len(_present(place))):  # what may be None is compared with the others
+    for place in sorted(places, key=lambda place: len(_present(place))):  # optional fields come last
         value = "batch." + ".".join(place.path)
         tests = _tests(report.state.unifier, place, value, seen, names)
         if tests:
@@ -43,7 +43,7 @@ def _present(place: Place) -> str:
 def _tests(unifier: Unifier, place: Place, value: str, seen: Seen, names: dict[str, Any]) -> list[str]:
     tests = []
     if place.dtype != place.spec.dtype and place.dtype is not None:
-        key = f"dtypes{len(names)}"  # not made of the names: `a.b_c` and `a_b.c` are two
+        key = f"dtypes{len(names)}"  # numbered: names made of paths could collide, as `a.b_c` and `a_b.c` would
         names[key] = place.dtype.dtypes
         tests.append(f"{value}.dtype not in {key}")
     now = unifier.resolve(place.terms)
@@ -57,7 +57,7 @@ def _tests(unifier: Unifier, place: Place, value: str, seen: Seen, names: dict[s
 
 
 def _sizes(declared: Terms, now: Terms, value: str, seen: Seen, guard: str) -> list[str]:
-    """Sizes that became numbers, and names that became equal."""
+    """Conditions for sizes that became numbers, and for names that became equal."""
     tests = []
     for position, (term, size) in enumerate(zip(declared, now, strict=True), -len(now)):
         assert isinstance(size, Polynomial)
@@ -67,13 +67,13 @@ def _sizes(declared: Terms, now: Terms, value: str, seen: Seen, guard: str) -> l
                 tests.append(f"{here} != {size.constant}")
             continue
         first, named, known = seen.setdefault(size, (here, term, guard))
-        if first != here and (term != named or declared is now):  # the class itself holds dims of one name
+        if first != here and (term != named or declared is now):  # the class itself checks dims of the same name
             tests.append(f"{known}{here} != {first}")
     return tests
 
 
 def refuse(place: Place, dims: str, report: Report) -> Callable[[Any], NoReturn]:
-    """The error for an input that its class admits and the pipeline does not."""
+    """The error for an input that fits its class but not the pipeline."""
 
     def raise_(value: Any) -> NoReturn:
         given = describe(value)

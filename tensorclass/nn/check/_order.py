@@ -1,4 +1,4 @@
-"""Modules listed in any order, put into one in which they can run: whoever writes a field comes before its readers."""
+"""Sorts modules into an order in which they can run: the writer of a field comes before its readers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Edges = dict[int, dict[int, str]]
 
 
 class Listed(NamedTuple):
-    """What the order depends on: the fields of one module, and whether it overwrites."""
+    """The facts that determine the order: the fields of one module, and whether it overwrites fields."""
 
     name: str
     location: Location
@@ -29,7 +29,7 @@ def topological(nodes: Sequence[Listed], input: type, title: str) -> list[int]:
     and its other readers.
 
     Raises:
-        BuildError: with an E101 that names a cycle, when there is no such order.
+        BuildError: E101, which names a cycle, if there is no such order.
     """
     waits = _waits(nodes, input)
     order: list[int] = []
@@ -43,7 +43,7 @@ def topological(nodes: Sequence[Listed], input: type, title: str) -> list[int]:
 
 
 def _waits(nodes: Sequence[Listed], input: type) -> Edges:
-    """For each module those that it waits for, and the field for which it does."""
+    """For each module, the modules that must run before it, each with the field that requires it."""
     waits: Edges = {index: {} for index in range(len(nodes))}
     for path in dict.fromkeys(slot.path for node in nodes for slot in node.writes):
         writers = [i for i, node in enumerate(nodes) if any(s.path == path for s in node.writes)]

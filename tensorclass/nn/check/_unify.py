@@ -1,4 +1,4 @@
-"""Dims as type schemes: every occurrence of a module has fresh names, and what it reads decides what they are.
+"""Dims as type schemes: every occurrence of a module has fresh names, which its inputs determine.
 
 A size is a polynomial over variables. Two sizes are made equal by binding a variable; an equation that can't be solved
 waits until its variables are known. `_` is a variable without a name, `...` a variable for any number of dims.
@@ -25,7 +25,7 @@ Terms = tuple[Term, ...]
 
 
 class Clash(Exception):
-    """Two shapes that can't be equal; the text says where they differ."""
+    """Raised for two shapes that can't be equal; the text names the difference."""
 
 
 class DimScope:
@@ -40,7 +40,7 @@ class DimScope:
         return tuple(map(self._term, dims.tokens)) if dims is not None else (Rest(self._anonymous("...")),)
 
     def variable(self, name: str) -> str:
-        """The variable that a declared name stands for."""
+        """The variable of a declared name."""
         return name + self._suffix
 
     def _anonymous(self, text: str) -> str:
@@ -56,7 +56,7 @@ class DimScope:
 
 
 class Unifier:
-    """What is known about the sizes of a pipeline.
+    """The known facts about the sizes of a pipeline.
 
     >>> from tensorclass._schema import parse_dims
     >>> unifier = Unifier()
@@ -74,14 +74,14 @@ class Unifier:
         self._scopes = itertools.count()
 
     def scope(self) -> DimScope:
-        """Fresh names; earlier scopes keep their variables when two variables become one."""
+        """A scope with fresh names. Earlier scopes keep their variables when two variables are merged."""
         return DimScope(next(self._scopes))
 
     def unify(self, have: Terms, want: Terms) -> None:
         """Make two shapes equal.
 
         Raises:
-            Clash: when they can't be; then nothing is bound.
+            Clash: if they can't be equal; then nothing is bound.
         """
         before = self._mark()
         try:
@@ -102,11 +102,11 @@ class Unifier:
         return True
 
     def _mark(self) -> tuple[int, int, list[Polynomial], int]:
-        """What is bound now; a variable is bound once, so that counts say it."""
+        """The current bindings, as counts: a variable is bound only once."""
         return len(self._sizes), len(self._rests), self._waiting.copy(), len(self._signs)
 
     def _undo(self, sizes: int, rests: int, waiting: list[Polynomial], signs: int) -> None:
-        """Forget what was bound since."""
+        """Undo the bindings since a mark."""
         for bound, count in ((self._sizes, sizes), (self._rests, rests)):
             while len(bound) > count:
                 bound.popitem()
@@ -126,16 +126,16 @@ class Unifier:
         return tuple(found)
 
     def text(self, terms: Terms) -> str:
-        """The shape as a declaration would write it."""
+        """The shape as the text of a declaration."""
         return " ".join(str(token) for token in self.dims(terms).tokens)
 
     def dims(self, terms: Terms) -> Dims:
-        """The shape as dims over the variables that are left, under names that a reader knows."""
+        """The shape as dims over the free variables, with names that readers know."""
         return Dims(tuple(_token(term) for term in self.resolve(terms)))
 
     @property
     def waiting(self) -> list[Polynomial]:
-        """Sizes that are zero, and hold too many variables to be solved."""
+        """Sizes that must be zero, but have too many variables to be solved."""
         return [self._size(zero) for zero in self._waiting]
 
     # ---- the algorithm -------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class Unifier:
             self._bind_rest(have, i, want, head, tail)
 
     def _bind_rest(self, terms: Terms, at: int | None, others: Terms, head: int, tail: int) -> bool:
-        """Bind the open part of one shape to what is there in the other; False when neither encloses the other."""
+        """Bind the open part of one shape to the matching part of the other; False if neither encloses the other."""
         if at is None or at != head or len(terms) - at - 1 != tail:
             return False
         rest, middle = terms[at], others[head : len(others) - tail]
@@ -186,7 +186,7 @@ class Unifier:
             raise Clash(f"event dim {position} is {_plain(left)}, here it is declared {_plain(right)}")
 
     def _solve(self, zero: Polynomial) -> bool:
-        """Bind what makes a size zero; False when nothing does."""
+        """Bind a variable so that a size is zero; False if that is impossible."""
         if zero.constant is not None:
             return zero.constant == 0
         single = zero.solve_for_single_linear(0)
@@ -206,7 +206,7 @@ class Unifier:
         return True
 
     def _recheck(self) -> None:
-        """Equations whose variables are known by now, and sizes that must not have become negative."""
+        """Check equations whose variables are known now, and sizes that must not be negative."""
         progress = True
         while progress and self._waiting:
             waiting, self._waiting = self._waiting, []
@@ -235,7 +235,7 @@ def _count(terms: Terms) -> str:
 
 
 def plain_name(variable: str) -> str:
-    """The declared name that a variable came from."""
+    """The declared name of a variable."""
     name = variable.rpartition("@")[0]
     return "_" if name.startswith("_") else name
 

@@ -1,4 +1,4 @@
-"""Distributions beside those of torch, and the layers that parametrise them."""
+"""Distributions that torch lacks, and layers that compute their parameters."""
 
 from . import composite as composite
 from . import continuous as continuous

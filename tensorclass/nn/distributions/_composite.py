@@ -1,4 +1,4 @@
-"""Several named distributions as one, over containers."""
+"""Several named distributions as one distribution over containers."""
 
 # torch declares the class attributes of a distribution as properties, and its values as tensors.
 # pyright: reportIncompatibleMethodOverride=false, reportAssignmentType=false
@@ -20,7 +20,7 @@ from ...store import TensorDict, is_tensor_collection
 from ._fixed import fixed
 from ._interaction import InteractionType, composite_lp_aggregate
 
-Shape = Any  # what torch's distributions take: a torch.Size or a sequence of ints
+Shape = Any  # the shape argument of torch's distributions: a torch.Size or a sequence of ints
 Key = Any  # a normalised key: a string, or a tuple of them
 LOG_PROB_KEY = "sample_log_prob"
 ENTROPY_KEY = "entropy"
@@ -28,23 +28,25 @@ ENTROPY_KEY = "entropy"
 
 @flags
 class CompositeDistribution(D.Distribution):
-    """Several named distributions, which sample and score containers.
+    """A distribution over containers, composed of several named distributions.
 
-    Component `name` is `distribution_map[name](**params[name], **extra_kwargs[name])`. It is a mapping from the keys of
-    the samples to the components. The batch shape is the batch size of `params`; the event dims of each component stay
+    Component `name` is `distribution_map[name](**params[name], **extra_kwargs[name])`. The composite is also a mapping
+    from sample keys to components. Its batch shape is the batch size of `params`; the event dims of each component are
     in its entry.
 
     Args:
-        params: The parameters: under each name a container of the keyword arguments of its distribution.
-        distribution_map: A distribution class, or a callable that makes one, for each name (keys may be nested).
-        name_map: The key of the sample of a name; names that are left out keep their own.
-        extra_kwargs: More keyword arguments by name.
-        log_prob_key: Where `log_prob_composite` writes the sum; by default "sample_log_prob".
-        entropy_key: Where `entropy_composite` writes the sum; by default "entropy".
+        params: The parameters: for each name, a container with the keyword arguments of its distribution.
+        distribution_map: For each name (keys may be nested), a distribution class, or a callable that returns a
+            distribution.
+        name_map: The sample key of each name; omitted names are their own keys.
+        extra_kwargs: Further keyword arguments for each name.
+        log_prob_key: The key at which `log_prob_composite` writes the sum; by default "sample_log_prob".
+        entropy_key: The key at which `entropy_composite` writes the sum; by default "entropy".
 
     Raises:
-        MissingKeyError: when `params` has no entry for a name.
-        ValueError: when `name_map` or `extra_kwargs` has a name that the map has not, or two samples have one key.
+        MissingKeyError: if `params` has no entry for a name.
+        ValueError: if `name_map` or `extra_kwargs` has a name that `distribution_map` lacks, or if two samples have the
+            same key.
 
     >>> params = TensorDict({"x": {"loc": torch.zeros(3, 4), "scale": torch.ones(3, 4)}}, [3])
     >>> dist = CompositeDistribution(params, distribution_map={"x": D.Normal})
@@ -72,12 +74,12 @@ class CompositeDistribution(D.Distribution):
         name_map: Mapping[NestedKey, NestedKey] | None = None, log_prob_key: NestedKey | None = None,
         entropy_key: NestedKey | None = None,
     ) -> Self:  # fmt: skip
-        """A composite of distributions that exist.
+        """Make a composite of existing distributions.
 
         Args:
             params: A container whose batch size is the batch shape; its entries are not read.
             distributions: The components by name.
-            name_map: The key of the sample of a name.
+            name_map: The sample key of each name.
             log_prob_key: As in the constructor.
             entropy_key: As in the constructor.
 
@@ -140,7 +142,7 @@ class CompositeDistribution(D.Distribution):
 
     @property
     def log_prob_key(self) -> Key:
-        """Where `log_prob_composite` writes the sum; None restores the default."""
+        """The key at which `log_prob_composite` writes the sum; None restores the default."""
         return self._log_prob_key
 
     @log_prob_key.setter
@@ -149,7 +151,7 @@ class CompositeDistribution(D.Distribution):
 
     @property
     def entropy_key(self) -> Key:
-        """Where `entropy_composite` writes the sum; None restores the default."""
+        """The key at which `entropy_composite` writes the sum; None restores the default."""
         return self._entropy_key
 
     @entropy_key.setter
@@ -163,17 +165,17 @@ class CompositeDistribution(D.Distribution):
         return TensorDict({key: value(dist) for key, dist in self.dists.items()}, batch_size=size)
 
     def sample(self, sample_shape: Shape = None, *, shape: Shape = None) -> TensorDict:  # type: ignore[override]  # a container
-        """A sample of every component, batch size `[*sample_shape, *batch]`.
+        """Draw a sample of every component; the batch size is `[*sample_shape, *batch]`.
 
         Args:
             sample_shape: Leading dims of the sample.
-            shape: The same, under the name that `tensordict` has for it.
+            shape: An alias of `sample_shape`, for compatibility.
         """
         size = _size(sample_shape, shape)
         return self._collect(lambda dist: dist.sample(size), size)
 
     def rsample(self, sample_shape: Shape = None, *, shape: Shape = None) -> TensorDict:  # type: ignore[override]  # a container
-        """A reparametrised sample of every component, as `sample`; each must have `rsample`."""
+        """Draw a reparametrized sample of every component, as `sample`; each component must have `rsample`."""
         size = _size(sample_shape, shape)
         return self._collect(lambda dist: dist.rsample(size), size)
 
@@ -203,8 +205,8 @@ class CompositeDistribution(D.Distribution):
         return sample, self._scores(scores, sample.batch_size, composite_lp_aggregate())
 
     @property
-    def has_rsample(self) -> bool:  # type: ignore[override]  # as torch's own composed distributions have it
-        """Whether every component has reparametrised samples."""
+    def has_rsample(self) -> bool:  # type: ignore[override]  # as in torch's composed distributions
+        """Whether every component has reparametrized samples."""
         return all(dist.has_rsample for dist in self.dists.values())
 
     @property
@@ -219,13 +221,13 @@ class CompositeDistribution(D.Distribution):
 
     @property
     def deterministic_sample(self) -> TensorDict:
-        """The deterministic value of every component, see `InteractionType`."""
+        """The deterministic value of every component; see `InteractionType`."""
         return self._collect(lambda dist: fixed(dist, InteractionType.DETERMINISTIC))
 
     # ---- probabilities -------------------------------------------------------------------------------------------
 
     def log_prob(self, sample: TensorCollection) -> Tensor | TensorDict:  # type: ignore[override]  # of a container
-        """The log-probability of a sample, which holds the value of each component at its key.
+        """The log-probability of a sample, which holds the value of each component under its key.
 
         Returns:
             Under `set_composite_lp_aggregate(True)` one tensor, `[*batch of the sample]`: the sum over components and
@@ -239,7 +241,7 @@ class CompositeDistribution(D.Distribution):
 
         Args:
             sample: The value of each component at its key.
-            include_sum: Whether `log_prob_key` holds the sum; by default as `composite_lp_aggregate()` says.
+            include_sum: Whether to write the sum at `log_prob_key`; by default `composite_lp_aggregate()`.
 
         Returns:
             A new container; under `set_composite_lp_aggregate(True)` the sample itself, with the entries written.
@@ -263,7 +265,7 @@ class CompositeDistribution(D.Distribution):
         """The entropy: one tensor under `set_composite_lp_aggregate(True)`, else one entry per component.
 
         Args:
-            samples_mc: How many samples estimate the entropy of a component that has no closed form.
+            samples_mc: The number of samples that estimate an entropy without a closed form.
             aggregate_probabilities: Without effect; accepted for compatibility.
             include_sum: As in `entropy_composite`.
         """
@@ -275,8 +277,8 @@ class CompositeDistribution(D.Distribution):
         """The entropy of every component, at `<key>_entropy`, batch size `[*batch]`.
 
         Args:
-            samples_mc: How many samples estimate the entropy of a component that has no closed form.
-            include_sum: Whether `entropy_key` holds the sum; by default as `composite_lp_aggregate()` says.
+            samples_mc: The number of samples that estimate an entropy without a closed form.
+            include_sum: Whether to write the sum at `entropy_key`; by default `composite_lp_aggregate()`.
         """
         entries = {suffixed(key, "_entropy"): _entropy(dist, samples_mc) for key, dist in self.dists.items()}
         result = TensorDict(entries, batch_size=self.batch_shape)
@@ -285,13 +287,13 @@ class CompositeDistribution(D.Distribution):
         return result
 
     def cdf(self, sample: Any) -> Any:
-        """Write the cumulative probability of every component's value into the sample, at `<key>_cdf`."""
+        """Write the cumulative probability of each component's value into the sample, at `<key>_cdf`."""
         return sample.update({suffixed(key, "_cdf"): d.cdf(_value(sample, key)) for key, d in self.dists.items()})
 
     def icdf(self, sample: Any) -> Any:
-        """Write the value of every component's probability into the sample, at `<key>_icdf`.
+        """Write the inverse of the cumulative probability of each component into the sample, at `<key>_icdf`.
 
-        The probability is read at `<key>_cdf`; where it is missing, it is that of the value at the key.
+        The probability is read at `<key>_cdf`; if that is missing, it is computed from the value at the key.
         """
         shares = {}
         for key, dist in self.dists.items():
@@ -301,10 +303,10 @@ class CompositeDistribution(D.Distribution):
 
 
 def _size(sample_shape: Shape, shape: Shape) -> torch.Size:
-    """The leading dims of a sample, given under one of two names.
+    """The leading dims of a sample, from either of two arguments.
 
     Raises:
-        TypeError: for both at once.
+        TypeError: if both are given.
     """
     if sample_shape is not None and shape is not None:
         raise ArgumentError("CompositeDistribution: `shape` is another name of `sample_shape`; give one of them")

@@ -1,4 +1,4 @@
-"""All mass on one value."""
+"""The distribution with all its mass on one value."""
 
 # torch declares the class attributes of a distribution as properties.
 # pyright: reportIncompatibleMethodOverride=false, reportAssignmentType=false
@@ -28,7 +28,7 @@ class Delta(D.Distribution):
         event_shape: The trailing dims of `param`; by default those after the batch, or the last one.
 
     Raises:
-        ValueError: when `batch_shape` and `event_shape` are not how `param` is made up.
+        ValueError: if `batch_shape` and `event_shape` don't add up to the shape of `param`.
 
     >>> dist = Delta(torch.tensor([1.0, 2.0]))
     >>> dist.sample(), dist.log_prob(torch.tensor([1.0, 2.0])), dist.log_prob(torch.tensor([1.0, 3.0]))
@@ -60,12 +60,12 @@ class Delta(D.Distribution):
         self.param = param
 
     def expand(self, batch_shape: Shape, _instance: Any = None) -> Delta:
-        """The same value for a larger batch."""
+        """Expand to a larger batch."""
         size = torch.Size(batch_shape)
         return Delta(self.param.expand(size + self.event_shape), self.atol, self.rtol, size, self.event_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """`inf` where the whole event is the value within the tolerances, else `-inf`; `[*batch]`."""
+        """`inf` if the whole event equals the value within the tolerances, else `-inf`; shape `[*batch]`."""
         equal = (value - self.param).abs() <= self.atol + self.rtol * self.param.abs()
         if self.event_shape:
             equal = equal.flatten(-len(self.event_shape)).all(-1)
@@ -105,7 +105,10 @@ class Delta(D.Distribution):
 
 
 def _split(shape: torch.Size, batch: tuple[int, ...], event: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Batch and event dims of a value; a missing one is the rest of the other, or the last dim is the event."""
+    """The batch and event dims of a value.
+
+    If one is missing, it is the rest; if both are, the last dim is the event.
+    """
     whole = tuple(shape)
     if not batch and not event:
         return whole[:-1], whole[-1:]

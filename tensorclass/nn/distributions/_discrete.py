@@ -1,4 +1,4 @@
-"""One-hot samples."""
+"""Distributions with one-hot samples."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rand_one_hot(values: Tensor, do_softmax: bool = True) -> Tensor:
     probs = values.softmax(-1) if do_softmax else values
     cumulative = probs.cumsum(-1)
     drawn = torch.rand(values.shape[:-1], dtype=cumulative.dtype, device=values.device).unsqueeze(-1)
-    # Rounding may leave the last sum below one; what is drawn beyond it is the last category.
+    # Rounding may leave the last sum below one; a draw beyond it selects the last category.
     index = (cumulative <= drawn * cumulative[..., -1:]).sum(-1).clamp_max(values.shape[-1] - 1)
     return functional.one_hot(index, values.shape[-1])
 
@@ -38,13 +38,13 @@ def rand_one_hot(values: Tensor, do_softmax: bool = True) -> Tensor:
 class OneHotCategorical(D.Categorical):
     """A categorical distribution over one-hot tensors.
 
-    Samples, the mode and what `log_prob` takes have shape `[*batch, categories]` and dtype int64; `rsample` gives
-    straight-through samples, which carry the gradient of a relaxed sample at temperature 1.
+    Samples, the mode and the argument of `log_prob` have shape `[*batch, categories]` and dtype int64. `rsample`
+    returns straight-through samples, which have the gradient of a relaxed sample at temperature 1.
 
     Args:
-        logits: Unnormalised log-probabilities, categories last; a last dim of one is dropped.
-        probs: Probabilities, in place of logits.
-        **kwargs: For `torch.distributions.Categorical`.
+        logits: Unnormalized log-probabilities, categories last; a last dim of one is dropped.
+        probs: Probabilities, instead of logits.
+        **kwargs: Passed to `torch.distributions.Categorical`.
 
     >>> dist = OneHotCategorical(logits=torch.tensor([0.0, 2.0, 1.0]))
     >>> dist.mode, dist.log_prob(torch.tensor([0, 1, 0]))
@@ -58,7 +58,7 @@ class OneHotCategorical(D.Categorical):
 
     @property
     def mode(self) -> Tensor:
-        """The most probable category; the first of several."""
+        """The most probable category, as one-hot; the first one in a tie."""
         return functional.one_hot(self.logits.argmax(-1), self._num_events)
 
     @property

@@ -1,4 +1,4 @@
-"""From parameters to a distribution, and from a distribution to a value; shared by keyed and typed modules."""
+"""Builds distributions from parameters and draws values from them, for keyed and typed modules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Generator = Any  # a torch.Generator, a seed, or the key of either
 
 
 def parameters_of(maker: Callable[..., Any]) -> list[str] | None:
-    """The names of the arguments of a distribution class or function; None when it takes any or tells none."""
+    """The parameter names of a distribution class or function; None if it accepts any, or has no signature."""
     try:
         arguments = inspect.signature(maker).parameters.values()
     except (TypeError, ValueError):
@@ -34,7 +34,7 @@ def parameters_of(maker: Callable[..., Any]) -> list[str] | None:
 
 
 def unknown_parameter(maker: Callable[..., Any], names: list[str]) -> str | None:
-    """What is wrong with the names of the arguments of a distribution; None when nothing is."""
+    """The error in the parameter names for a distribution; None if there is none."""
     known = parameters_of(maker)
     wrong = [] if known is None else [name for name in names if name not in known]
     if not wrong:
@@ -45,11 +45,11 @@ def unknown_parameter(maker: Callable[..., Any], names: list[str]) -> str | None
 
 
 def build(maker: Callable[..., Any], values: Mapping[str, Any], constants: Mapping[str, Any], label: str) -> Any:
-    """A distribution of some values.
+    """Build a distribution from values.
 
     Raises:
-        TypeError: when it does not take them; names what it takes.
-        ModuleError: when what is made is not a distribution.
+        TypeError: if it doesn't accept them; names the accepted ones.
+        ModuleError: if the result is not a distribution.
     """
     try:
         dist = maker(**values, **constants)
@@ -67,22 +67,22 @@ def draw(
     dist: Any, default: InteractionType, shape: torch.Size, scored: bool, estimates: int,
     generator: torch.Generator | None, label: str,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """A value of a distribution by the interaction type in force, and its log-probability when it is asked for.
+    """Draw or compute a value of a distribution by the active interaction type, and its log-probability if `scored`.
 
     Args:
         dist: The distribution.
-        default: The interaction type outside of `set_interaction_type`.
-        shape: Leading dims of new draws; other values are repeated over them.
-        scored: Whether the log-probability is wanted.
-        estimates: How many samples estimate a mean that has no closed form.
-        generator: Where random numbers come from; None is torch's global generator.
+        default: The interaction type outside `set_interaction_type`.
+        shape: Leading dims of samples; other values are repeated over them.
+        scored: Whether to compute the log-probability.
+        estimates: The number of samples that estimate a mean without a closed form.
+        generator: The source of random numbers; None for the global generator of torch.
         label: The module, for messages.
 
     Returns:
-        The value and its log-probability, None unless it is asked for.
+        The value, and its log-probability or None.
 
     Raises:
-        NotImplementedError: when the distribution has no such value.
+        NotImplementedError: if the distribution has no such value.
     """
     kind = interaction_type() or default
     if generator is not None and torch.compiler.is_compiling():
@@ -106,7 +106,7 @@ def _random(dist: Any, shape: torch.Size, scored: bool) -> tuple[Any, Any]:
 
 
 def _fixed(dist: Any, kind: InteractionType, estimates: int, label: str) -> Any:
-    """A value without a draw; of a composite distribution that of each component."""
+    """A value without sampling; for a composite distribution, that of each component."""
     if isinstance(dist, CompositeDistribution):
         parts = dist.dists.items()
         values = {key: _fixed(part, kind, estimates, f"{label}, component {key!r}") for key, part in parts}
@@ -118,14 +118,14 @@ def _fixed(dist: Any, kind: InteractionType, estimates: int, label: str) -> Any:
 
 
 def _repeated(value: Any, shape: torch.Size) -> Any:
-    """A value over more leading dims."""
+    """Repeat a value over further leading dims."""
     if not shape:
         return value
     return value.expand(shape + (value.batch_size if isinstance(value, TensorCollection) else value.shape))
 
 
 def as_generator(generator: Generator) -> Any:
-    """A generator from a seed; a generator, None and the key of an entry stay what they are."""
+    """A generator from a seed; a generator, None and the key of an entry are returned unchanged."""
     if isinstance(generator, int) and not isinstance(generator, bool):
         return torch.Generator().manual_seed(generator)
     if generator is None or isinstance(generator, torch.Generator):

@@ -1,4 +1,4 @@
-"""The last layer of a network that parametrises a normal distribution, and what its scale is made by, by name."""
+"""Last layers of networks for a normal distribution, and named mappings to positive scales."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def inv_softplus(bias: float) -> float: ...
 @overload
 def inv_softplus(bias: Tensor) -> Tensor: ...
 def inv_softplus(bias: float | Tensor) -> float | Tensor:
-    """The input for which softplus gives `bias`: `log(exp(bias) - 1)`, finite also for `bias <= 0`.
+    """The inverse of softplus, `log(exp(bias) - 1)`; finite even for `bias <= 0`.
 
     >>> round(inv_softplus(1.0), 4)
     0.5413
@@ -31,7 +31,7 @@ def inv_softplus(bias: float | Tensor) -> float | Tensor:
 
 
 def expln(x: Tensor) -> Tensor:
-    """`exp(x)` up to zero and `log1p(x) + 1` beyond: smooth, positive, and slow to grow.
+    """`exp(x)` for `x <= 0`, else `log1p(x) + 1`: smooth, positive, and slowly growing.
 
     Source: Rückstieß et al., State-Dependent Exploration for Policy Gradient Methods, ECML 2008.
 
@@ -42,10 +42,10 @@ def expln(x: Tensor) -> Tensor:
 
 
 class biased_softplus(nn.Module):
-    """A softplus that gives `bias` at zero and stays above `min_val`.
+    """A softplus that is `bias` at zero and always above `min_val`.
 
     Args:
-        bias: What a zero is mapped to.
+        bias: The value at zero.
         min_val: The lower bound.
 
     Raises:
@@ -82,10 +82,10 @@ _MAPPINGS: dict[str, Mapping] = {
 
 
 def add_custom_mapping(name: str, mapping: Mapping) -> None:
-    """Give a function a name that `mappings`, and every argument `scale_mapping`, understand.
+    """Register a function under a name for `mappings` and all `scale_mapping` arguments.
 
     Args:
-        name: The name; one that exists is replaced.
+        name: The name; an existing one is replaced.
         mapping: A function from a tensor to a tensor of the same shape.
 
     >>> add_custom_mapping("twice_exp", lambda x: 2 * x.exp())
@@ -98,15 +98,15 @@ def add_custom_mapping(name: str, mapping: Mapping) -> None:
 
 
 def mappings(key: str) -> Mapping:
-    """The function of a name.
+    """The mapping with a name.
 
     Args:
-        key: "softplus", "exp", "relu", "expln", "biased_softplus", "none", a name given by `add_custom_mapping`, or
-            `biased_softplus_{bias}` and `biased_softplus_{bias}_{min_val}`.
+        key: "softplus", "exp", "relu", "expln", "biased_softplus", "none", a name registered by `add_custom_mapping`,
+            or `biased_softplus_{bias}` and `biased_softplus_{bias}_{min_val}`.
 
     Raises:
-        NotImplementedError: for a name that is not known.
-        ValueError: for numbers of `biased_softplus` that are none, or too many.
+        NotImplementedError: for an unknown name.
+        ValueError: for `biased_softplus` with invalid or too many numbers.
 
     >>> mappings("biased_softplus_2.0_0.1")(torch.zeros(2))
     tensor([2., 2.])
@@ -133,10 +133,10 @@ def mappings(key: str) -> Mapping:
 
 
 class NormalParamExtractor(nn.Module):
-    """Splits the last dim in a location and a positive scale.
+    """Splits the last dim into a location and a positive scale.
 
     Args:
-        scale_mapping: The name of the function that makes the second half positive, see `mappings`.
+        scale_mapping: The name of the function that makes the second half positive; see `mappings`.
         scale_lb: The least scale.
 
     >>> loc, scale = NormalParamExtractor()(torch.zeros(3, 4))
@@ -152,10 +152,10 @@ class NormalParamExtractor(nn.Module):
         self.scale_lb = scale_lb
 
     def forward(self, *tensors: Any) -> tuple[Any, ...]:
-        """Location and scale, each `[..., n]`, of the first tensor, `[..., 2 * n]`; then the others as they are.
+        """Location and scale, each `[..., n]`, from the first tensor, `[..., 2 * n]`; other tensors are passed through.
 
         Raises:
-            ValueError: when the last dim is odd, or nothing is given.
+            ValueError: if the last dim is odd, or no tensor is given.
         """
         if not tensors:
             raise ArgumentError(
@@ -173,15 +173,15 @@ class NormalParamExtractor(nn.Module):
 
 @flags
 class AddStateIndependentNormalScale(nn.Module):
-    """Gives its input as location, beside a learned scale that does not depend on it.
+    """Returns its input as the location, with a learned scale that doesn't depend on the input.
 
     Args:
         scale_shape: The shape of the scale: the trailing dims of the location.
-        scale_mapping: The name of the function that makes it positive, see `mappings`.
+        scale_mapping: The name of the function that makes it positive; see `mappings`.
         scale_lb: The least scale.
-        device: Where the scale lives.
-        make_param: Whether it is trained; a buffer otherwise.
-        init_value: Its first value, before the mapping.
+        device: The device of the scale.
+        make_param: Whether the scale is a trained parameter; otherwise it is a buffer.
+        init_value: The initial value, before the mapping.
 
     >>> loc, scale = AddStateIndependentNormalScale(4)(torch.zeros(3, 4))
     >>> scale.shape, scale[0]
@@ -205,10 +205,10 @@ class AddStateIndependentNormalScale(nn.Module):
             self.register_buffer("state_independent_scale", scale)
 
     def forward(self, loc: Tensor, *others: Any) -> tuple[Any, ...]:
-        """The location, the scale expanded to its shape, and the others as they are.
+        """The location, the scale expanded to its shape, and the other tensors, unchanged.
 
         Raises:
-            RuntimeError: when the location does not end in the shape of the scale.
+            RuntimeError: if the shape of the location doesn't end with the shape of the scale.
         """
         shape = self.state_independent_scale.shape
         if loc.shape[loc.ndim - len(shape) :] != shape or loc.ndim < len(shape):

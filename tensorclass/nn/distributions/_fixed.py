@@ -1,4 +1,4 @@
-"""The values that a distribution has without a draw: mode, median, mean, and a deterministic one of some kind."""
+"""Values of a distribution without sampling: mode, median, mean, and a deterministic value."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from ...ops._index import is_plain
 from ._interaction import InteractionType
 
 _KNOWN = {D.Normal: "mean", D.Laplace: "mean", D.MultivariateNormal: "mean", D.OneHotCategorical: "mode"}
-"""Classes whose mode and mean are defined for all parameters, and which of the two is the deterministic value."""
+"""Classes with a mode and a mean for all parameters, and which of the two is the deterministic value."""
 
 _FIXED = (InteractionType.MODE, InteractionType.MEAN, InteractionType.DETERMINISTIC)
 
 
 def fixed(dist: D.Distribution, kind: InteractionType, estimates: int | None = None) -> Tensor:
-    """The value of a kind; `[*batch, *event]`.
+    """The value of a kind, `[*batch, *event]`.
 
-    An element whose value is undefined is an error, except in compiled code and under functorch, where nobody can look.
+    An element whose value is undefined is an error, except in compiled code and under functorch, where values can't be
+    read.
 
     Args:
         dist: The distribution.
         kind: Any interaction type but `RANDOM`.
-        estimates: How many samples estimate a mean that has no closed form; None for no estimate.
+        estimates: The number of samples that estimate a mean without a closed form; None for no estimate.
 
     Raises:
-        NotImplementedError: when the distribution has no such value, or none for some of its parameters.
+        NotImplementedError: if the distribution has no such value, or none for some of its parameters.
     """
     known = _KNOWN.get(type(dist))
     if known is not None and kind is not InteractionType.MEDIAN:
@@ -41,7 +42,7 @@ def fixed(dist: D.Distribution, kind: InteractionType, estimates: int | None = N
     for way in _ways(dist, kind, estimates):
         try:
             value = way()
-        except (AttributeError, NotImplementedError):  # what torch says of a value that a class does not have
+        except (AttributeError, NotImplementedError):  # raised by torch for a value that the class lacks
             continue
         found = value if found is None else torch.where(found.isfinite(), found, value.to(found.dtype))
         if _is_defined(dist, found):
@@ -52,7 +53,7 @@ def fixed(dist: D.Distribution, kind: InteractionType, estimates: int | None = N
 
 
 def _ways(dist: Any, kind: InteractionType, estimates: int | None) -> Iterator[Callable[[], Tensor]]:
-    """What gives the value, best first; what comes later fills in for elements that are undefined."""
+    """Functions that compute the value, best first. Later ones fill in elements that are still undefined."""
     if kind is not InteractionType.DETERMINISTIC:
         yield lambda: getattr(dist, kind.value)
         if kind is InteractionType.MEAN and estimates is not None and not _has_mean(dist):
@@ -91,7 +92,7 @@ def _estimated(dist: Any, estimates: int) -> Tensor:
 
 
 def _likeliest(dist: Any) -> Tensor:
-    """The first of the likeliest values, where torch gives none for a tie."""
+    """The first of the most likely values, for classes of torch without a mode in case of a tie."""
     values: Tensor = dist.enumerate_support()
     best = dist.log_prob(values).argmax(0, keepdim=True)
     for _ in dist.event_shape:
@@ -100,7 +101,7 @@ def _likeliest(dist: Any) -> Tensor:
 
 
 def _transformed(dist: Any) -> Tensor:
-    """The deterministic value of the base, sent through the transforms."""
+    """The deterministic value of the base distribution, transformed."""
     value = fixed(dist.base_dist, InteractionType.DETERMINISTIC)
     for transform in dist.transforms:
         value = transform(value)
@@ -122,7 +123,7 @@ def _is_defined(dist: Any, value: Any) -> bool:
 
 
 def _parameters_are_finite(dist: Any) -> bool:
-    """Whether all parameters are numbers; else an undefined value is their fault."""
+    """Whether all parameters are finite; otherwise an undefined value is expected."""
     values = [vars(dist).get(name) for name in getattr(dist, "arg_constraints", {})]
     return all([bool(value.isfinite().all()) for value in values if isinstance(value, Tensor)])
 

@@ -1,4 +1,4 @@
-"""What a probabilistic module takes from its distribution, and whether composite log-probabilities are summed."""
+"""The value that a probabilistic module takes from its distribution; whether composite log-probabilities are summed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ...errors import ArgumentError, did_you_mean
 class InteractionType(str, Enum):
     """The rule by which a probabilistic module gets a value from a distribution.
 
-    `RANDOM` draws a sample (`rsample` where there is one); `MODE`, `MEDIAN` and `MEAN` take the attribute of that name;
-    `DETERMINISTIC` takes `deterministic_sample`, else the mode of a discrete distribution and the mean of any other; a
-    transformed distribution without a mean gives the transformed value of its base. Where the mean is undefined, as of
-    Cauchy, it takes the mode; of several likeliest values the first. `MODE`, `MEDIAN` and `MEAN` that a distribution
-    does not have, or not for its parameters, are errors: they are never nan.
-    Strings are accepted in any case.
+    `RANDOM` draws a sample (with `rsample` if available). `MODE`, `MEDIAN` and `MEAN` read the attribute of that name.
+    `DETERMINISTIC` reads `deterministic_sample`; without it, the mode of a discrete distribution and the mean of any
+    other. For a transformed distribution without a mean, it is the transformed value of the base. If the mean is
+    undefined, as for Cauchy, it is the mode; in a tie, the first of the most likely values. If a distribution has no
+    `MODE`, `MEDIAN` or `MEAN`, or none for its parameters, an error is raised; the value is never nan. Strings are
+    accepted in any case.
 
     >>> InteractionType("Mode") is InteractionType.MODE
     True
@@ -32,10 +32,10 @@ class InteractionType(str, Enum):
 
     @classmethod
     def from_str(cls, type_str: str) -> InteractionType:
-        """The type of a name, in any case.
+        """The type with a name, in upper or lower case.
 
         Raises:
-            ValueError: for a name that is none.
+            ValueError: for an unknown name.
         """
         return cls(type_str)
 
@@ -56,11 +56,11 @@ _AGGREGATE: Setting[bool] = Setting("composite_lp_aggregate", os.environ.get("CO
 
 
 @flags
-class set_interaction_type(Block["InteractionType | None"]):  # called like a function, and known under this name
-    """What all probabilistic modules take from their distributions, for a block or for a decorated function.
+class set_interaction_type(Block["InteractionType | None"]):  # lower case: used like a function
+    """Set the value that probabilistic modules take from their distributions, for a block or for a decorated function.
 
     Args:
-        type: An `InteractionType` or its name; None leaves each module to its own default.
+        type: An `InteractionType` or its name; None for the default of each module.
         thread_local: Accepted for compatibility; a block never reaches other threads.
 
     >>> with set_interaction_type("mode"):
@@ -78,7 +78,7 @@ class set_interaction_type(Block["InteractionType | None"]):  # called like a fu
 
 
 def interaction_type() -> InteractionType | None:
-    """The interaction type of the innermost `set_interaction_type`; None outside of one.
+    """The interaction type of the innermost `set_interaction_type`; None outside such blocks.
 
     >>> print(interaction_type())
     None
@@ -87,8 +87,8 @@ def interaction_type() -> InteractionType | None:
 
 
 @flags
-class set_composite_lp_aggregate(Mode):  # called like a function, and known under this name
-    """Whether a `CompositeDistribution` sums the log-probabilities and entropies of its components.
+class set_composite_lp_aggregate(Mode):  # lower case: used like a function
+    """Set whether a `CompositeDistribution` sums the log-probabilities and entropies of its components.
 
     Args:
         mode: True for one tensor, False for one entry per component.
@@ -106,11 +106,11 @@ class set_composite_lp_aggregate(Mode):  # called like a function, and known und
         self.thread_local = thread_local
 
     def set(self) -> None:
-        """Keep the setting from here on, in this thread or task, until `unset`."""
+        """Apply the setting from now on, in this thread or task, until `unset`."""
         self._entered.append(self._setting.begin(self.mode))
 
     def unset(self) -> None:
-        """Go back to what `set` replaced."""
+        """Restore the setting that `set` replaced."""
         if not self._entered:
             raise ArgumentError("set_composite_lp_aggregate: `unset` goes with a `set` before it, of the same object")
         self.__exit__()
@@ -118,7 +118,7 @@ class set_composite_lp_aggregate(Mode):  # called like a function, and known und
 
 @flags
 def composite_lp_aggregate(nowarn: bool = False) -> bool:
-    """Whether composite log-probabilities are summed: False, unless a block or `COMPOSITE_LP_AGGREGATE=1` says so.
+    """Whether composite log-probabilities are summed. False by default; set by a block or `COMPOSITE_LP_AGGREGATE=1`.
 
     Args:
         nowarn: Without effect; accepted for compatibility.

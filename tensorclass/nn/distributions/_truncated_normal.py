@@ -1,7 +1,7 @@
 """The normal distribution between two bounds.
 
 Source: Burkardt, The Truncated Normal Distribution, Florida State University (2014). Everything is computed in the
-lower tail, where probabilities keep their digits: an interval above the mean is reflected below it.
+lower tail, where probabilities keep their precision: an interval above the mean is reflected below it.
 """
 
 # torch declares the class attributes of a distribution as properties.
@@ -27,17 +27,17 @@ _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 @flags
 class TruncatedNormal(D.Distribution):
-    """A normal distribution restricted to `[a, b]`, with reparametrised samples.
+    """A normal distribution restricted to `[a, b]`, with reparametrized samples.
 
     Args:
         loc: Mean before truncation.
         scale: Standard deviation before truncation; at least 1e-6.
         a: Lower bound, in the units of `loc`.
         b: Upper bound, in the units of `loc`.
-        validate_args: As for every torch distribution.
+        validate_args: As in all distributions of torch.
 
     Raises:
-        ValueError: when `a` is not below `b` everywhere.
+        ValueError: if `a` is not below `b` everywhere.
 
     >>> dist = TruncatedNormal(loc=torch.zeros(3), scale=torch.ones(3), a=-1.0, b=1.0)
     >>> dist.mean, dist.variance
@@ -72,13 +72,13 @@ class TruncatedNormal(D.Distribution):
 
     @property
     def auc(self) -> Tensor:
-        """The mass that the normal distribution has between the bounds."""
+        """The mass of the normal distribution between the bounds."""
         mass: Tensor = self._log_mass.exp()
         return mass
 
     @property
     def _weights(self) -> tuple[Tensor, Tensor]:
-        """The density at both bounds, as shares of the mass."""
+        """The density at both bounds, divided by the mass."""
         low, high = (torch.exp(-0.5 * x**2 - _LOG_SQRT_2PI - self._log_mass) for x in (self._low, self._high))
         return low, high
 
@@ -90,7 +90,7 @@ class TruncatedNormal(D.Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """The point of the interval that is nearest to `loc`."""
+        """The point of the interval nearest to `loc`."""
         return torch.minimum(torch.maximum(self.loc, self.a), self.b)
 
     @property
@@ -108,7 +108,7 @@ class TruncatedNormal(D.Distribution):
         return result
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Log-density, `[*batch]`; `-inf` outside of the bounds where arguments are not validated."""
+        """Log-density, `[*batch]`; `-inf` outside the bounds if arguments are not validated."""
         if self._validate_args and not torch.compiler.is_compiling():
             self._validate_sample(value)
         x = (value - self.loc) / self.scale
@@ -116,14 +116,14 @@ class TruncatedNormal(D.Distribution):
         return torch.where((value < self.a) | (value > self.b), -torch.inf, density)
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of at most `value`, `[*batch]`."""
+        """The cumulative probability of `value`, `[*batch]`."""
         x = self._sign * (value - self.loc) / self.scale
         share = torch.special.ndtr(x) - torch.special.ndtr(self._low)
         share = (share / self.auc.clamp_min(torch.finfo(x.dtype).tiny)).clamp(0, 1)
         return torch.where(self._sign < 0, 1 - share, share)
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The value below which a probability lies, `[*batch]`."""
+        """The value with this cumulative probability, `[*batch]`."""
         share = torch.where(self._sign < 0, 1 - value, value)
         x = torch.special.ndtri(torch.special.ndtr(self._low) + share * self.auc)
         x = torch.minimum(torch.maximum(x, self._low), self._high)
@@ -136,12 +136,12 @@ class TruncatedNormal(D.Distribution):
         return self.icdf(uniform)
 
     def expand(self, batch_shape: Shape, _instance: Any = None) -> TruncatedNormal:
-        """The same distributions for a larger batch."""
+        """Expand to a larger batch."""
         size = torch.Size(batch_shape)
         loc, scale, a, b = (part.expand(size) for part in (self.loc, self.scale, self.a, self.b))
         return TruncatedNormal(loc, scale, a, b, self._validate_args)
 
 
 def _times(bound: Tensor, weight: Tensor) -> Tensor:
-    """A bound times its weight; a bound at infinity has none."""
+    """A bound times its weight; zero for a bound at infinity."""
     return torch.where(bound.isinf(), 0.0, bound * weight)

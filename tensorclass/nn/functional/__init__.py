@@ -1,1 +1,1 @@
-"""Parameters out of modules and into them: the work behind `from_module` and `to_module`."""
+"""Moves parameters out of modules and into them: implements `from_module` and `to_module`."""

@@ -1,4 +1,4 @@
-"""How a container fits a module: its tensors sorted into the dicts of the module, kept for the next swap."""
+"""Sorts the tensors of a container into the dicts of a module, and caches the result for the next swap."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VALUES: Any = dict.values
 
 
 class Fit:
-    """The tensors of a container as they were, by dict of the module, and what shows that they still are."""
+    """The cached tensors of a container, by dict of the module, and the data to check that they are unchanged."""
 
     __slots__ = ("keys", "lock", "news", "owner", "sources", "stores", "values")
 
@@ -47,7 +47,7 @@ def fit_of(swaps: Swaps, olds: list[Tensors], params: Any, preserve: bool) -> li
     """The tensors of a container by dict of the module.
 
     Raises:
-        StructureError: for names that one of them has and the other has not, and two values for one parameter.
+        StructureError: for names that only one of them has, and for two values of one parameter.
     """
     if not isinstance(params, TensorCollection):
         raise ArgumentError(f"to_module: give a container, got {type(params).__name__}")
@@ -90,7 +90,7 @@ def _sort_in(level: Level, params: Any, path: Path, news: list[Tensors], unknown
         tensor = value._shown() if isinstance(value, Entry) else value
         if not isinstance(tensor, Tensor):
             unknown.append((*path, name))
-        news[slot].setdefault(name, tensor)  # a submodule under several names takes what the first has
+        news[slot].setdefault(name, tensor)  # a submodule under several names uses the first value
 
 
 def _mismatch(swaps: Swaps, unknown: list[Path], missing: list[Path]) -> StructureError:
@@ -109,7 +109,7 @@ def _unknown(name: str, names: list[str]) -> str:
 
 
 def _plain_stores(params: Any, stores: list[TensorDict]) -> bool:
-    """Collect the stores that a container reads from; False where one of them is not dense."""
+    """Collect the stores of a container; False if one of them is not dense."""
     if type(params) is TensorDictParams and not params._hooks:
         params = params._store
     if type(params) is not TensorDict:
@@ -119,9 +119,9 @@ def _plain_stores(params: Any, stores: list[TensorDict]) -> bool:
 
 
 def _wrap(plan: Plan, olds: list[Tensors], news: list[Tensors]) -> bool:
-    """Make parameters of plain tensors that take the place of parameters; whether there may be tensors of that kind.
+    """Wrap plain tensors that replace parameters as parameters; returns whether there may be such tensors.
 
-    A tensor that requires grad, or belongs to a function transform, stays what it is, for gradients to reach it.
+    A tensor that requires grad, or belongs to a function transform, is not wrapped, so that gradients reach it.
     """
     if not foreach_is_safe() or forward_ad._current_level >= 0:
         return True

@@ -1,4 +1,4 @@
-"""Parameters out of modules and into them: the work behind `from_module`, `from_modules` and `to_module`."""
+"""Moves parameters out of modules and into them: implements `from_module`, `from_modules` and `to_module`."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def from_modules(
 
 
 def _stacked(members: Sequence[TensorCollection], path: Path, expand: bool, made: dict[Any, Tensor]) -> TensorDict:
-    """One container of several; parameters that are tied in all modules are one stacked parameter too."""
+    """Stack several containers. Parameters that are tied in all modules become one stacked parameter."""
     first, *others = [member._entries() for member in members]
     for number, other in enumerate(others, 1):
         differs = sorted(first.keys() ^ other.keys())
@@ -126,7 +126,7 @@ def _stacked(members: Sequence[TensorCollection], path: Path, expand: bool, made
 
 
 def _stack_tensors(values: list[Tensor], path: Path, expand: bool) -> Tensor:
-    """A new parameter from those of all modules; a buffer from buffers."""
+    """Stack parameters into a new parameter, and buffers into a buffer."""
     first = values[0]
     for number, value in enumerate(values):
         if value.shape != first.shape or value.dtype != first.dtype:

@@ -1,4 +1,4 @@
-"""The structure of a module as a swap needs it: the dicts that hold its tensors, found once and checked cheaply."""
+"""The structure of a module for swaps: the dicts that hold its tensors, found once and checked cheaply."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ...errors import ArgumentError, UnsupportedOperationError
 from ...store import TensorDictParams
 
 Tensors: TypeAlias = "dict[str, Any]"
-"""What one of a module's dicts holds, or will hold, by name."""
+"""The old or new content of one dict of a module, by name."""
 
 KEY = "_tensorclass_swaps"
-"""Where a module keeps its `Swaps`: in its own `__dict__`, so that both go together."""
+"""The key of the `Swaps` in the `__dict__` of a module, so that both are freed together."""
 
 _GATES: WeakKeyDictionary[nn.Module, Gate] = WeakKeyDictionary()
 _MAKING = forked(threading.RLock())
 
 
 class Level:
-    """One module of a tree: for each name of a tensor the number of the dict that holds it, and the levels below."""
+    """One module of a tree: for each tensor name, the number of the dict that holds it; and the levels below."""
 
     __slots__ = ("children", "only", "optional", "path", "slots")
 
@@ -35,7 +35,7 @@ class Level:
         self.path = path
         self.slots: dict[str, int] = {}
         self.only = -1
-        """The one dict that holds all tensors of the module itself; negative where there are several, or none."""
+        """The number of the only dict with tensors of the module itself; negative if there are several, or none."""
         self.optional: frozenset[str] = frozenset()
         self.children: dict[str, Level] = {}
 
@@ -47,10 +47,10 @@ class Level:
 
 
 class Plan:
-    """Where a module's tensors are, and what must still hold for that to be true.
+    """The dicts with a module's tensors, and the facts to check that the plan is still valid.
 
-    A holder is the `__dict__` of a module with the key of one of its dicts. Those of the module itself come first and
-    are not kept, so that the module is not held by its own plan.
+    A holder is the `__dict__` of a module with the key of one of its dicts. Holders of the root module come first and
+    are not stored, so that the plan doesn't keep its module alive.
     """
 
     __slots__ = ("empties", "kinds", "levels", "live", "lock", "nones", "own", "rest", "root", "stack", "then", "total")
@@ -68,7 +68,7 @@ class Plan:
         self.lock, self.stack = gate_of([part for part in module.modules() if not isinstance(part, TensorDictParams)])
 
     def holders(self, module: nn.Module) -> list[Any]:
-        """Whatever holds the dicts of tensors, one entry for each dict."""
+        """The holders of the dicts of tensors, one for each dict."""
         return [*repeat(module.__dict__, self.own), *self.rest] if self.own else self.rest
 
     def _survey(self, module: nn.Module, path: Path, seen: dict[int, Level]) -> Level:
@@ -122,14 +122,14 @@ class Plan:
             self.own += 1
 
     def fits(self, olds: list[Tensors]) -> bool:
-        """Whether the module has the submodules, and as many tensors, as when the plan was made."""
+        """Whether the module still has the same submodules and number of tensors."""
         if any(self.empties) or self.live != self.then or sum(map(len, olds)) != self.total:
             return False
         return not self.nones or all([olds[slot].get(name) is None for slot, name in self.nones])
 
 
 class Data:
-    """The dict of a container's store, to be read and set as a module's dicts are."""
+    """Makes the dict of a container's store readable and writable like the dicts of a module."""
 
     __slots__ = ("store",)
 
@@ -145,7 +145,7 @@ class Data:
 
 
 class Several:
-    """Some locks as one; always taken in the same order."""
+    """Several locks as one, always acquired in the same order."""
 
     __slots__ = ("locks",)
 
@@ -158,7 +158,7 @@ class Several:
             lock.acquire()
 
     def release(self) -> None:
-        """Give all back."""
+        """Release all."""
         for lock in reversed(self.locks):
             lock.release()
 
@@ -170,7 +170,7 @@ class Several:
 
 
 class Gate:
-    """What modules of overlapping trees have in common: a lock, and the swaps that are on."""
+    """The state that modules of overlapping trees share: a lock, and the active swaps."""
 
     __slots__ = ("lock", "stack")
 
@@ -180,7 +180,7 @@ class Gate:
 
 
 def gate_of(modules: list[nn.Module]) -> tuple[Any, list[ref[Any]]]:
-    """The lock of a tree of modules and the stack of its swaps, which trees that overlap with it share."""
+    """The lock and the stack of swaps of a module tree, which overlapping trees share."""
     with _MAKING:
         held = [_GATES[module] for module in modules if module in _GATES] or [Gate()]
         for module in modules:
@@ -197,7 +197,7 @@ def uninitialised(path: Path) -> UnsupportedOperationError:
 
 
 class Swaps:
-    """What a module knows of its swaps: the plan, and containers that were swapped in before."""
+    """The swap data of a module: the plan, and containers that were swapped in before."""
 
     __slots__ = ("fits", "owner", "plan")
 
@@ -207,23 +207,23 @@ class Swaps:
         self.fits: dict[int, Any] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
-        """A copy of the module starts anew."""
+        """Return None: a copy of the module gets new swap data."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(None), ()
 
     def renew(self, module: nn.Module) -> Plan:
-        """Survey the module again, whose structure has changed."""
+        """Make a new plan, after the structure of the module has changed."""
         self.fits.clear()
         self.plan = Plan(module)
         return self.plan
 
 
 def swaps_of(module: Any) -> Swaps:
-    """The record of a module, made when there is none.
+    """The swap data of a module, created if there is none.
 
     Raises:
-        TypeError: for something that is not a module.
+        TypeError: for anything but a module.
     """
     if not isinstance(module, nn.Module):
         raise ArgumentError(f"to_module: give an nn.Module, got {type(module).__name__}: {module!r:.60}")

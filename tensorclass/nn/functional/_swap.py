@@ -1,8 +1,8 @@
-"""Swaps: a module's tensors replaced by those of a container, for good or for a `with` block.
+"""Swaps: replace a module's tensors by those of a container, permanently or for a `with` block.
 
 A swap writes into the dicts in which the module keeps its tensors. It holds the lock of the module while it writes, and
-for the whole of a block. Swaps of one module form a stack, so that each takes back what it found, in whatever order
-blocks of several threads or tasks begin and end.
+during a block. Swaps of one module form a stack, so that each restores what it replaced, even if blocks of several
+threads or tasks overlap.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ._fit import fit_of
 from ._plan import Level, Plan, Swaps, Tensors
 
 _run = deque[Any](maxlen=0).extend
-"""Runs an iterator to its end, at the speed of C."""
+"""Exhausts an iterator, at the speed of C."""
 
 SWAPS, PLAN, HOLDERS, OLDS, NEWS, WRITE, OPEN = range(7)
-"""What the state of a swap holds: a list, which takes a third of the time of an object."""
+"""The positions in the state of a swap, which is a list: creating an object takes three times as long."""
 
 
 class Swap(TensorDict):
-    """What a module held before a swap: a TensorDict that is put together when it is read for the first time.
+    """The previous tensors of a module: a TensorDict that is built when it is first read.
 
-    Until then its slots are empty, but for `_undo`, which is its state.
+    Until then its slots are empty, except `_undo`, which is its state.
     """
 
     __slots__ = ()
@@ -43,7 +43,7 @@ class Swap(TensorDict):
         for slot in ("_data", "_batch_size", "_device", "_names", "_plain", "_lock"):
             setattr(self, slot, getattr(tree, slot))
         self._undo = [None, Undo(self, state)] if state[OPEN] else [Undo(self, state)]
-        self.__class__ = TensorDict  # type: ignore[assignment]  # of the same slots
+        self.__class__ = TensorDict  # type: ignore[assignment]  # it has the same slots
         return getattr(self, name)
 
     def __repr__(self) -> str:
@@ -73,7 +73,7 @@ class Swap(TensorDict):
             plan.lock.release()
 
     def moved_to(self, target: Any) -> Any:
-        """The old tensors in another container, which takes over the end of the block."""
+        """Copy the old tensors into another container, which then ends the block."""
         undo = Undo(self, self._undo)
         MappingOps.update(target, self)
         target._frames()[0] = undo
@@ -81,7 +81,7 @@ class Swap(TensorDict):
 
 
 class Undo:
-    """The end of a block over a swap that was read before the block, or that another container stands for."""
+    """Ends the block of a swap that was read before the block, or that another container replaces."""
 
     def __init__(self, swap: Any, state: Any) -> None:
         self.swap = ref(swap)
@@ -105,11 +105,12 @@ def _tree(level: Level, held: list[Tensors]) -> TensorDict:
     return TensorDict._from_entries(entries, torch.Size(), None, None)
 
 
-# ---- on and off ----------------------------------------------------------------------------------------------------
+# ---- begin and end
+# ----------------------------------------------------------------------------------------------------
 
 
 def swap(swaps: Swaps, module: nn.Module, params: Any, preserve: bool) -> Swap:
-    """Give a module other dicts, which hold the tensors of a container."""
+    """Replace the dicts of a module by dicts with the tensors of a container."""
     plan = swaps.plan
     with plan.lock:
         kinds, total = plan.kinds, plan.total
@@ -123,7 +124,7 @@ def swap(swaps: Swaps, module: nn.Module, params: Any, preserve: bool) -> Swap:
             news = list(map(or_, olds, fit.news))
         else:
             news = list(map(or_, olds, fit_of(swaps, olds, params, preserve)))
-        if sum(map(len, news)) != total:  # other names, as many as before
+        if sum(map(len, news)) != total:  # as many names, but different ones
             plan, holders, olds = _renewed(swaps, module)
             kinds = plan.kinds
             news = list(map(or_, olds, fit_of(swaps, olds, params, preserve)))
@@ -138,7 +139,7 @@ def swap(swaps: Swaps, module: nn.Module, params: Any, preserve: bool) -> Swap:
 
 
 def _drop_forgotten(stack: list[ref[Any]]) -> None:
-    """Take off swaps for good that nobody kept."""
+    """Remove permanent swaps whose results were dropped."""
     while stack and stack[-1]() is None:
         stack.pop()
 
@@ -159,11 +160,11 @@ def _pushed(state: list[Any]) -> Swap:
 
 
 def _leave(swap: Any, state: list[Any]) -> None:
-    """Take a swap off its module, which the caller has locked."""
+    """Remove a swap from its module, which the caller has locked."""
     stack = state[PLAN].stack
     state[OPEN] = False
     place = [i for i, entry in enumerate(stack) if entry() is swap]
-    if not place:  # the block has ended before
+    if not place:  # the block has already ended
         return
     above = [_state_of(found) for found in [entry() for entry in stack[place[0] + 1 :]] if found is not None]
     del stack[place[0]]
@@ -179,7 +180,7 @@ def _leave(swap: Any, state: list[Any]) -> None:
 
 
 def _slot(state: list[Any], holder: Any, kind: str) -> int | None:
-    """The number of the dict that a swap has in a holder."""
+    """The number of the dict of a swap in a holder."""
     kinds = state[PLAN].kinds
     return next(
         (i for i, (h, k) in enumerate(zip(state[HOLDERS], kinds, strict=True)) if h is holder and k == kind), None
@@ -187,7 +188,7 @@ def _slot(state: list[Any], holder: Any, kind: str) -> int | None:
 
 
 def _put_on_top(swap: Any, state: list[Any]) -> None:
-    """A block begins after another swap came in between: this one goes on top of it."""
+    """Move a swap to the top of the stack, if another swap was added before its block begins."""
     _leave(swap, state)
     held: list[Any] = list(map(getitem, state[HOLDERS], state[PLAN].kinds))
     state[OLDS] = held if state[WRITE] is _assign else _clones(held, state[NEWS])
@@ -236,18 +237,18 @@ def _clones(dicts: list[Tensors], news: list[Tensors]) -> list[Tensors]:
 
 
 def load_state(swaps: Swaps, module: nn.Module, values: dict[str, Any]) -> Swap:
-    """Load a state dict, whose tensors take the place of the module's; its hooks run."""
+    """Load a state dict, whose tensors replace those of the module; its hooks run."""
     with swaps.plan.lock:
         plan, holders, olds = _renewed(swaps, module)
         news = [held.copy() for held in olds]
         state = [swaps, plan, holders, olds, news, _assign, False]
-        for level, held in zip(plan.levels, news, strict=True):  # what state dicts leave out
+        for level, held in zip(plan.levels, news, strict=True):  # the values that state dicts leave out
             for name in level.optional & held.keys():
                 held[name] = values.pop(join_path((*level.path, name)), held[name])
         _assign(state, news)
         try:
             module.load_state_dict(values, assign=True)
-        except BaseException as error:  # whatever it is, the module is restored
+        except BaseException as error:  # also on an interrupt, the module is restored
             _assign(state, olds)
             if isinstance(error, RuntimeError):
                 raise StructureError(f"to_module: {error}") from None

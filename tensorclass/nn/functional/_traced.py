@@ -1,4 +1,4 @@
-"""The swap of a module's tensors as `torch.compile` can follow it: no plan, no lock, each level by itself."""
+"""Swaps of a module's tensors that `torch.compile` can trace: no plan, no lock, each level by itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...store import TensorDictParams
 
 
 class Traced:
-    """A swap inside compiled code, for a `with` block: what was there before, dict by dict."""
+    """A swap inside compiled code, for a `with` block: holds the replaced tensors of each dict."""
 
     def __init__(self, placed: list[tuple[dict[str, Any], str, Any]]) -> None:
         self.placed = placed
@@ -27,7 +27,7 @@ class Traced:
 
 
 def swap_traced(params: Any, module: nn.Module) -> Traced:
-    """Put the tensors of a container in place of a module's, as they are."""
+    """Replace the tensors of a module by those of a container, unchanged."""
     changes: list[tuple[dict[str, Any], str, Any]] = []
     _plan(module, params, (), changes, [])
     before = []

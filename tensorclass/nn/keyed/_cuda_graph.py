@@ -1,4 +1,4 @@
-"""`CudaGraphModule`: a function or a module recorded as a CUDA graph, and replayed."""
+"""`CudaGraphModule`: records a function or a module as a CUDA graph, and replays it."""
 
 from __future__ import annotations
 
@@ -22,33 +22,34 @@ Run = Callable[[], Any]
 
 @flags
 class CudaGraphModule:
-    """One launch from the CPU in place of many: the kernels of a call, recorded once as a CUDA graph and then replayed.
+    """Record the kernels of a call once as a CUDA graph, and then replay them: one launch from the CPU instead of many.
 
-    Worth it where a call consists of many small kernels and the CPU can't launch them fast enough. Call number `warmup`
-    is recorded. The calls before it are ordinary ones on a stream of their own, so that libraries initialise and
-    allocators settle; the calls after it write their inputs over the recorded ones and launch the graph. Results are
-    cloned out of the graph: the next call does not change them. Arguments and results may be tensors, typed batches,
-    `TensorDict`s and pytrees of them. A module with `in_keys` is called with a container, or with tensors as under
-    `dispatch`, and a container that it fills in place is filled here too. On a machine without CUDA nothing is
-    recorded: a warning says so once, and calls go through.
+    Use it if a call consists of many small kernels, and the CPU can't launch them fast enough. Call number `warmup` is
+    recorded. Earlier calls run normally on a side stream, so that libraries initialize and allocators settle. Later
+    calls copy their inputs over the recorded ones and launch the graph. Results are cloned out of the graph: the next
+    call does not change them. Arguments and results may be tensors, typed batches, `TensorDict`s and pytrees of them. A
+    module with `in_keys` is called with a container, or with tensors as under `dispatch`, and a container that it fills
+    in place is filled here too. On a machine without CUDA nothing is recorded: a warning says so once, and calls go
+    through.
 
-    A recording repeats what the Python code did then. So each state that may lead to other kernels has a recording of
-    its own: training or evaluation mode of every submodule, autocast, gradient mode, the interaction type and the
-    other modes of this library. Branches on the values of tensors are not seen, waiting for the device (`.item()`) is
-    an error of CUDA, and an optimizer whose step is recorded is made with `capturable=True`. The class does not derive
-    from `nn.Module`: an optimizer is given the parameters of what it wraps.
+    A replay repeats the recorded kernels; the Python code does not run. Every state that may select other kernels has
+    its own recording: training or evaluation mode of each submodule, autocast, gradient mode, the interaction type and
+    the other modes of this library. Branches on tensor values are not seen. Waiting for the device (`.item()`) is an
+    error of CUDA. Create an optimizer whose step is recorded with `capturable=True`. The class does not derive from
+    `nn.Module`: pass the parameters of the wrapped module to an optimizer.
 
     Args:
         module: a function, a module, or a keyed or typed one. A result that requires grad is refused, since a replay
-            has no graph for it: do the backward pass inside, or call it under `torch.no_grad()`.
-        warmup: the number of the call to record, from 1. Give a compiled function the calls that it compiles in.
+            has no autograd graph: run the backward pass inside, or call it under `torch.no_grad()`.
+        warmup: the number of the call to record, from 1. For a compiled function, leave enough calls for the
+            compilation.
         in_keys: for a function over a container, the keys that it reads; `[]` for all of them.
         out_keys: for a function over a container, the keys that it writes.
-        device: where it runs, a CUDA device; by default the current one.
+        device: the CUDA device to run on; by default the current one.
 
     Raises:
-        ModuleError: (a `RuntimeError` and `ValueError`) for an input that requires grad; when a replay gets a tensor of
-            another shape, dtype or device, another structure, or another constant than was recorded.
+        ModuleError: (a `RuntimeError` and `ValueError`) for an input that requires grad; if a replay gets a tensor of
+            another shape, dtype or device, another structure, or another constant than the recording.
 
     >>> import torch, warnings
     >>> from tensorclass.nn import CudaGraphModule
@@ -101,7 +102,7 @@ class CudaGraphModule:
     # ---- a graph -------------------------------------------------------------------------------------------------
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, bool]:
-        """The result, and whether it is the container that was given, and only its out keys are returned."""
+        """The result, and whether it is the given container; then only its out keys are returned."""
         leaves, spec = tree_flatten((args, kwargs))
         _refuse_grad(leaves)
         key = self._conditions()
@@ -115,7 +116,7 @@ class CudaGraphModule:
         return found.call(leaves, spec)
 
     def _conditions(self) -> Any:
-        """What a recording depends on beside its inputs."""
+        """The conditions that a recording depends on, besides its inputs."""
         parts: Any = self.module.modules() if isinstance(self.module, nn.Module) else ()
         cast = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda")
         training = tuple([part.training for part in parts])
@@ -134,7 +135,7 @@ class CudaGraphModule:
         return result, same
 
     def _aside(self, run: Run) -> Any:
-        """Run on the side stream, in order with the current one."""
+        """Run on the side stream, synchronized with the current one."""
         current = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(current)
         with torch.cuda.stream(self._stream):
@@ -156,7 +157,7 @@ class CudaGraphModule:
         return Recording(held, spec, results, result_spec, same, replay)
 
     def _capture(self, run: Run) -> tuple[Callable[[], None], Any]:
-        """Record what runs: how to run it again, and the result, which each replay fills."""
+        """Record a run; returns a function that replays it, and the result, which each replay overwrites."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.device(self._device), torch.cuda.graph(graph, stream=self._stream):
             result = run()
@@ -191,7 +192,7 @@ class Recording(NamedTuple):
     replay: Callable[[], None]
 
     def call(self, leaves: list[Any], spec: TreeSpec) -> tuple[Any, bool]:
-        """Replay with other values of the same shapes."""
+        """Replay with new values of the same shapes."""
         if spec != self.spec:
             raise ModuleError(
                 f"CudaGraphModule: called with {spec.num_leaves} leaves in another structure than the recorded "
@@ -213,7 +214,9 @@ _ADVICE = "; a graph runs with one structure, one set of shapes and the same con
 
 
 def _kind(leaf: Any) -> Any:
-    """What must not change between calls: all of a constant, all but the values of a tensor."""
+    """The properties of an argument that must not change between calls: the value of a constant; for a tensor, all but
+    its values.
+    """
     return (leaf.shape, leaf.dtype, leaf.device) if isinstance(leaf, Tensor) else leaf
 
 
@@ -230,7 +233,7 @@ def _refuse_grad(leaves: Sequence[Any]) -> None:
 
 
 def _keys_of(module: Any, role: str, given: Any) -> Keys | None:
-    """The keys of the module where it has them, else those that are given."""
+    """The keys of the module if it has them, else the given keys."""
     own = getattr(module, role, None)
     keys = None if given is None else as_keys(given, role)
     if own is not None and keys and keys != own:

@@ -1,4 +1,4 @@
-"""EnsembleModule: copies of a keyed module with parameters of their own, run side by side by `torch.vmap`."""
+"""EnsembleModule: copies of a keyed module, each with its own parameters, which `torch.vmap` runs in parallel."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ from ..parts._keyed_base import TensorDictModuleBase, reset_all
 
 @flags
 class EnsembleModule(TensorDictModuleBase):
-    """Some copies of a keyed module, each with its own parameters; outputs have a new first dim, one entry a copy.
+    """An ensemble of copies of a keyed module, each with its own parameters.
 
-    The stacked parameters are `ensemble.params_td`, a `TensorDictParams` of batch size `[num_copies]`; they are all
-    that `ensemble.parameters()` gives. Those of `module` itself are not used.
+    Outputs have a new first dim, over the copies.
+
+    The stacked parameters are `ensemble.params_td`, a `TensorDictParams` of batch size `[num_copies]`;
+    `ensemble.parameters()` returns only these. The parameters of `module` itself are not used.
 
     Args:
         module: a module with `in_keys` and `out_keys`.
-        num_copies: how many copies.
-        expand_input: every copy gets the same input; with False the input has a first dim of `num_copies`, and each
-            copy gets its entry, as after another ensemble.
-        parameter_init_fn: called with each copy to initialise it; `reset_parameters` of its submodules when omitted.
-        randomness: what `torch.vmap` does with random operations such as dropout.
+        num_copies: the number of copies.
+        expand_input: True passes the same input to all copies. False expects an input with a first dim of size
+            `num_copies`, such as the output of another ensemble, and passes one slice to each copy.
+        parameter_init_fn: called with each copy to initialize it; by default, `reset_parameters` of its submodules is
+            called.
+        randomness: how `torch.vmap` treats random operations such as dropout: "error", "different" or "same".
 
     Raises:
-        ModuleError: for a module without keys, or less than one copy.
+        ModuleError: for a module without keys, and for fewer than one copy.
 
-    Warns when no submodule has a `reset_parameters` method, so that all copies start with the same parameters.
+    Warns if no submodule has a `reset_parameters` method, since all copies then start with the same parameters.
 
     >>> import torch
     >>> from torch import nn
@@ -61,7 +64,7 @@ class EnsembleModule(TensorDictModuleBase):
             )
         if num_copies < 1:
             raise ModuleError(f"EnsembleModule: num_copies is at least 1, got {num_copies}")
-        self.__dict__["module"] = module  # whose parameters are none of ours
+        self.__dict__["module"] = module  # not registered: its parameters are not ours
         self.in_keys, self.out_keys = module.in_keys, module.out_keys
         self.num_copies, self.expand_input, self.randomness = num_copies, expand_input, randomness
         copies = [deepcopy(module) for _ in range(num_copies)]
@@ -75,7 +78,7 @@ class EnsembleModule(TensorDictModuleBase):
         self.params_td = from_modules(*copies, as_module=True)
 
     def forward(self, tensordict: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run all copies; the result has the batch size of the input behind a first dim of `num_copies`."""
+        """Run all copies. The batch size of the result is `[num_copies, *batch]`."""
 
         def run(params: Any, data: Any) -> Any:
             with params.to_module(self.module):
@@ -90,7 +93,7 @@ class EnsembleModule(TensorDictModuleBase):
         return torch.vmap(run, in_dims, randomness=self.randomness)(self.params_td, tensordict)
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode of the module that is run."""
+        """Set the training mode of the wrapped module."""
         self.module.train(mode)
         return super().train(mode)
 
@@ -98,10 +101,10 @@ class EnsembleModule(TensorDictModuleBase):
         """Reset the parameters of every copy in place.
 
         Args:
-            parameters: stacked parameters, as `params_td`, which is reset when this is omitted.
+            parameters: stacked parameters; by default `params_td`.
 
         Returns:
-            None without `parameters`, else a lazy stack of the reset ones, which share their memory.
+            None without `parameters`, else a lazy stack of the reset parameters, which share their memory.
 
         >>> from torch import nn
         >>> from tensorclass.nn import EnsembleModule, TensorDictModule
@@ -128,7 +131,7 @@ class EnsembleModule(TensorDictModuleBase):
 
 
 def _initialise(module: nn.Module, init: Callable[[nn.Module], Any] | None) -> bool:
-    """Initialise the parameters of a module; whether anything knew how to."""
+    """Initialize the parameters of a module; returns whether any initializer was found."""
     if init is None:
         return reset_all(module)
     init(module)

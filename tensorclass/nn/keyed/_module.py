@@ -1,4 +1,4 @@
-"""`TensorDictModule`: a callable over tensors, with the keys that it reads and writes."""
+"""`TensorDictModule`: a callable on tensors, with the keys that it reads and writes."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ Inplace = bool | Literal["empty"] | None
 class TensorDictModule(TensorDictModuleBase):
     """A callable that reads its arguments from a container and writes its results to it.
 
-    Called with tensors instead of a container, by position or by name, it returns tensors (see `dispatch`). Attributes
-    that it does not have are those of the callable.
+    If called with tensors instead of a container, by position or by name, it returns tensors (see `dispatch`).
+    Attributes that it lacks are read from the callable.
 
     Args:
-        module: an `nn.Module`, a function, or any other callable. It returns one value, a tuple with one value for
-            each out key, or a mapping or container that has the out keys.
-        in_keys: what is read: a key or a list of keys, passed by position; or a dict from the name of an argument to
-            the key, passed by name.
-        out_keys: where the results are written, in order; `"_"` drops one.
-        out_to_in_map: the direction of a dict of in keys: True for `{argument: key}`, False for `{key: argument}`.
-        inplace: True writes to the container that is given; False to a new `TensorDict` without batch dims; `"empty"`
-            to `tensordict.empty()`, with the batch size and device of what is given.
+        module: an `nn.Module`, a function, or any other callable. It returns one value, a tuple with one value for each
+            out key, or a mapping or container with the out keys.
+        in_keys: the keys to read: a key or a list of keys, passed by position; or a dict from argument names to keys,
+            passed by name.
+        out_keys: the keys that the results are written to, in order; `"_"` drops a result.
+        out_to_in_map: the direction of a dict in `in_keys`: True for `{argument: key}`, False for `{key: argument}`.
+        inplace: True writes to the given container; False writes to a new `TensorDict` without batch dims; `"empty"`
+            writes to `tensordict.empty()`, with the batch size and device of the given container.
         method: the name of the method to call instead of `module` itself.
         method_kwargs: keyword arguments of every call.
-        strict: raise for a missing in key; else None is passed for it.
-        get_kwargs: keyword arguments of the `get` that reads the in keys.
+        strict: raise for a missing in key; otherwise None is passed for it.
+        get_kwargs: keyword arguments for the `get` calls that read the in keys.
 
     Raises:
-        ModuleError: (a `RuntimeError` and `ValueError`) for arguments that are not a callable or not keys, and for
-            another number of results than out keys.
-        MissingKeyError: for a missing key with `strict=True`, or when the callable fails without it.
+        ModuleError: (a `RuntimeError` and `ValueError`) for a module that is not callable, for invalid keys, and if the
+            number of results differs from that of the out keys.
+        MissingKeyError: for a missing key with `strict=True`, or if the callable fails without it.
 
     >>> import torch
     >>> from torch import nn
@@ -63,7 +63,7 @@ class TensorDictModule(TensorDictModuleBase):
 
     module: Any
     _direct = True
-    """Whether `forward` does nothing but `_run`, so that a sequence may call that."""
+    """Whether `forward` only calls `_run`, so that a sequence may call `_run` directly."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -92,9 +92,9 @@ class TensorDictModule(TensorDictModuleBase):
         """Read the in keys, call the module, write the out keys.
 
         Args:
-            tensordict: what is read; tensors instead of it are read by in key.
+            tensordict: the container to read; or tensors, which are matched to the in keys.
             *args: none; accepted for compatibility.
-            tensordict_out: where to write, whatever `inplace` says.
+            tensordict_out: the container to write to; overrides `inplace`.
             **kwargs: passed to the module.
         """
         if args:
@@ -112,14 +112,14 @@ class TensorDictModule(TensorDictModuleBase):
         values = self._read(data)
         try:
             result = self._call(values, kwargs)
-        except Exception as error:  # whatever the user's callable raises
+        except Exception as error:  # the user's callable may raise anything
             self._explain(error, data, values)
         target = out if out is not None else self._target(data)
         self._write(target, self.out_keys_source, self._outputs(result, data))
         return target
 
     def _tensors(self, data: TensorDict) -> list[Any] | None:
-        """The arguments of a call without options on a dense container; None where anything is out of the ordinary."""
+        """The arguments of a call without options on a dense container; None if any value is not a plain tensor."""
         if self.inplace is not True or self._names is not None or self.method is not None or self.method_kwargs:
             return None
         if self._get_kwargs or data._lock is not None or data._device is not None:
@@ -134,11 +134,11 @@ class TensorDictModule(TensorDictModuleBase):
         return values
 
     def _quick(self, data: TensorDict, values: list[Any]) -> TensorDict:
-        """Call the module by position, and write one tensor without the general way of writing."""
+        """Call the module by position, and write one tensor without the general write path."""
         module = self._modules.get("module")
         try:
             result = self.module(*values) if module is None else module(*values)
-        except Exception as error:  # whatever the user's callable raises
+        except Exception as error:  # the user's callable may raise anything
             self._explain(error, data, values)
         keys = self._out_keys if self._all_keys is None else self._all_keys
         if type(result) is Tensor and len(keys) == 1 and type(keys[0]) is str and keys[0] != DROPPED:
@@ -186,14 +186,14 @@ class TensorDictModule(TensorDictModuleBase):
         return values
 
     def _named(self, result: Any, keys: Keys) -> list[Any] | None:
-        """The values of a mapping that has the out keys; None for a container that is one value itself."""
+        """The values of a mapping with the out keys; None for a container that is itself the value."""
         found = [_lookup(result, key) if key != DROPPED else None for key in keys]
         absent = [key for key, value in zip(keys, found, strict=True) if value is _ABSENT]
         if not absent:
             return found
         if isinstance(result, TensorCollection) and len(keys) == 1:
             return None
-        found_keys: Any = result.keys()  # pyright: ignore[reportAttributeAccessIssue]  # containers have it
+        found_keys: Any = result.keys()  # pyright: ignore[reportAttributeAccessIssue]  # containers have this method
         names = [str(key) for key in found_keys]
         raise MissingKeyError(
             f"{self._label()} writes {absent[0]!r} and returned a mapping without it; it has "
@@ -230,7 +230,7 @@ class TensorDictModule(TensorDictModuleBase):
         return [key for key, value in zip(self.in_keys, values, strict=True) if value is None and key not in there]
 
     def _explain(self, error: Exception, data: Any, values: Sequence[Any]) -> NoReturn:
-        """Raise an error of the module again, with the module, its keys and what they hold."""
+        """Re-raise an error of the module, with the module, its keys and their values added."""
         absent = self._absent(data, values)
         if absent:
             self._refuse(data, absent, error)
@@ -249,7 +249,7 @@ class TensorDictModule(TensorDictModuleBase):
 
     @property
     def device(self) -> torch.device:
-        """The device of the first parameter, the CPU when there is none.
+        """The device of the first parameter; the CPU if there are no parameters.
 
         >>> TensorDictModule(nn.Linear(1, 1), "x", "y").device
         device(type='cpu')
@@ -258,7 +258,7 @@ class TensorDictModule(TensorDictModuleBase):
 
     @property
     def is_functional(self) -> bool:
-        """Whether the callable is one of functorch's old functional modules; those are not supported, so False."""
+        """Whether the callable is an old functional module of functorch. These are not supported, so always False."""
         return False
 
     def __getattr__(self, name: str) -> Any:
@@ -278,7 +278,7 @@ _ABSENT = object()
 
 
 def read_keys(in_keys: Any, out_to_in_map: bool | None) -> tuple[Keys, list[str] | None]:
-    """In keys in order, and the names of the arguments when they are passed by name."""
+    """The in keys in order, and the argument names if they are passed by name."""
     if not isinstance(in_keys, Mapping):
         if out_to_in_map is not None:
             warnings.warn("out_to_in_map says the direction of a dict of in_keys, and has no effect here", stacklevel=4)
@@ -296,7 +296,7 @@ def read_keys(in_keys: Any, out_to_in_map: bool | None) -> tuple[Keys, list[str]
 
 
 def check_inplace(inplace: Any) -> Any:
-    """Refuse something that is not a policy."""
+    """Refuse an invalid `inplace`."""
     if not (inplace is None or isinstance(inplace, bool) or inplace == "empty"):
         raise ModuleError(f"inplace is True, False or 'empty', got {inplace!r}")
     return inplace
@@ -321,9 +321,9 @@ def _check_callable(module: Any, method: str | None) -> None:
 
 
 def _lookup(result: Any, key: Any) -> Any:
-    """The value of a key in a mapping or container; a nested one by its parts, or as the tuple itself."""
+    """The value of a key in a mapping or container. A nested key is read by its parts, or as a tuple key."""
     if isinstance(result, TensorCollection):
-        value: Any = result.get(key, _ABSENT)  # type: ignore[attr-defined]  # every container has it
+        value: Any = result.get(key, _ABSENT)  # type: ignore[attr-defined]  # all containers have it
         return value
     if key in result:
         return result[key]

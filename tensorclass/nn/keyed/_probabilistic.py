@@ -1,4 +1,4 @@
-"""`ProbabilisticTensorDictModule`: entries become a distribution, and the distribution a value."""
+"""`ProbabilisticTensorDictModule`: builds a distribution from entries, and writes a value of it."""
 
 from __future__ import annotations
 
@@ -25,29 +25,30 @@ from ..parts._skipping import SKIP, skips
 class ProbabilisticTensorDictModule(TensorDictModuleBase):
     """Builds a distribution from entries of a container and writes a value of it.
 
-    The value is what `set_interaction_type` says, else `default_interaction_type`. With `return_log_prob=True` the
-    log-probability of the value is written too: at `<key>_log_prob`, or under `set_composite_lp_aggregate(True)`, which
-    then has to be in force when the module is built and used, summed at "sample_log_prob".
+    The kind of value is set by `set_interaction_type`, else by `default_interaction_type`. With `return_log_prob=True`,
+    the log-probability of the value is written too, at `<key>_log_prob`. Under `set_composite_lp_aggregate(True)`,
+    which must then be active when the module is built and when it is called, the sum is written at "sample_log_prob".
 
     Args:
         in_keys: The parameters: a key or a list of keys, whose last parts are the names of the arguments of the
             distribution, or a dict from the name of an argument to the key.
-        out_keys: Where the values go. By default the sample keys of a `CompositeDistribution`; the value of any other
-            distribution is not written.
-        default_interaction_type: What is taken outside of `set_interaction_type`.
+        out_keys: The keys of the values. By default the sample keys of a `CompositeDistribution`; the value of any
+            other distribution is not written.
+        default_interaction_type: The interaction type outside `set_interaction_type`.
         distribution_class: A distribution class, or a callable that makes one from the parameters by name.
-        distribution_kwargs: Constant arguments; `TensorDictParams` move with the module.
-        return_log_prob: Whether the log-probability is written.
-        log_prob_keys: Its keys, one per sample key.
-        log_prob_key: Its key when there is one: of one sample key, or of the sum.
+        distribution_kwargs: Constant arguments. `TensorDictParams` are registered, and move with the module.
+        return_log_prob: Whether to write the log-probability.
+        log_prob_keys: The keys of the log-probabilities, one for each sample key.
+        log_prob_key: The key of a single log-probability: that of the only sample key, or the sum.
         cache_dist: Without effect; accepted for compatibility.
-        n_empirical_estimate: How many samples estimate a mean that has no closed form.
-        num_samples: How many values per call, as leading dims of the result; None for one without.
-        generator: A `torch.Generator`, a seed, or the key of an entry that holds one of them; a seed in an entry is
-            replaced by a new one at each call. The global generator is used where this is None.
+        n_empirical_estimate: The number of samples that estimate a mean without a closed form.
+        num_samples: The number of values per call, as leading dims of the result; None for one value without such a
+            dim.
+        generator: A `torch.Generator`, a seed, or the key of an entry that holds one of them. A seed in an entry is
+            replaced by a new seed at each call. None uses the global generator.
 
     Raises:
-        ModuleError: (a `ValueError` and `RuntimeError`) for keys that do not fit each other or the aggregate flag.
+        ModuleError: (a `ValueError` and `RuntimeError`) for keys that don't match each other or the aggregate flag.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -71,7 +72,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         super().__init__()
         self.default_interaction_type = InteractionType(default_interaction_type)
         self.distribution_class = distribution_class
-        keeps = isinstance(distribution_kwargs, nn.Module)  # parameters, which are registered here
+        keeps = isinstance(distribution_kwargs, nn.Module)  # its parameters are registered here
         self.distribution_kwargs: Any = distribution_kwargs if keeps else dict(distribution_kwargs or {})
         self.return_log_prob = return_log_prob
         self.n_empirical_estimate = n_empirical_estimate
@@ -88,7 +89,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     # ---- keys ----------------------------------------------------------------------------------------------------
 
     def _composite_keys(self) -> Keys | None:
-        """The sample keys of a composite distribution whose components are known; None for any other distribution."""
+        """The sample keys of a composite distribution with known components; None for any other distribution."""
         if self.distribution_class is not CompositeDistribution or "distribution_map" not in self.distribution_kwargs:
             return None
         renamed = self.distribution_kwargs.get("name_map") or {}
@@ -141,7 +142,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
     @property
     def dist_sample_keys(self) -> Keys:
-        """The keys of the values: the out keys without those of log-probabilities."""
+        """The keys of the values: the out keys without the log-probability keys."""
         return list(self._samples)
 
     @property
@@ -149,17 +150,17 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         """The keys of the log-probabilities.
 
         Raises:
-            ModuleError: (a `RuntimeError`) when the aggregate flag is not what it was when the module was built.
+            ModuleError: (a `RuntimeError`) if the aggregate flag has changed since the module was built.
         """
         self._same_flag()
         return list(self._scores)
 
     @property
     def log_prob_key(self) -> Any:
-        """The key of the log-probability when there is one.
+        """The key of the log-probability, if there is only one.
 
         Raises:
-            ModuleError: (a `RuntimeError`) when there are several, or the aggregate flag has changed.
+            ModuleError: (a `RuntimeError`) if there are several, or if the aggregate flag has changed.
         """
         keys = self.log_prob_keys
         if len(keys) != 1:
@@ -169,11 +170,11 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     # ---- the distribution ----------------------------------------------------------------------------------------
 
     def get_dist(self, tensordict: Any) -> Any:
-        """The distribution of the parameters in a container.
+        """Build the distribution from the parameters in a container.
 
         Raises:
-            MissingKeyError: for a parameter that is not there.
-            TypeError: when the distribution does not take the parameters.
+            MissingKeyError: for a missing parameter.
+            TypeError: if the distribution doesn't accept the parameters.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -195,15 +196,15 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     build_dist_from_params = get_dist
 
     def log_prob(self, tensordict: Any, *, dist: Any = None) -> Any:
-        """The log-probability of the value that a container holds at the out keys.
+        """The log-probability of the value at the out keys of a container.
 
         Args:
             tensordict: The parameters and the value.
-            dist: The distribution; built from the parameters when omitted.
+            dist: The distribution; by default it is built from the parameters.
 
         Returns:
-            A tensor; of a composite distribution a container with one entry per component, or their sum under
-            `set_composite_lp_aggregate(True)`, which then writes the entries too.
+            A tensor. For a composite distribution, a container with one entry per component; or their sum under
+            `set_composite_lp_aggregate(True)`, which also writes the entries.
         """
         dist = self.get_dist(tensordict) if dist is None else dist
         if not isinstance(dist, CompositeDistribution):
@@ -221,11 +222,11 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         """Build the distribution and write a value of it.
 
         Args:
-            tensordict: The parameters; tensors instead of it are read by in key.
-            tensordict_out: Where the values go; the input when omitted.
+            tensordict: The container with the parameters; or tensors, which are matched to the in keys.
+            tensordict_out: The container for the values; by default the input.
 
         Returns:
-            What holds the values; with `num_samples` a new container, expanded to `[*num_samples, *batch]`.
+            The container with the values; with `num_samples`, a new container, expanded to `[*num_samples, *batch]`.
         """
         mode = SKIP.get()
         if mode is not False and skips(tensordict, self.in_keys, self.out_keys, mode):
@@ -253,7 +254,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         return target
 
     def _generator_of(self, data: Any) -> tuple[torch.Generator | None, Any]:
-        """The generator of a call, and the key of the seed that it was made from."""
+        """The generator of a call, and the key of its seed."""
         if self.generator is None or isinstance(self.generator, torch.Generator):
             return self.generator, None
         held = data[self.generator] if self.generator in data.keys(True) else None
@@ -318,7 +319,7 @@ def _parameters(in_keys: Any) -> tuple[list[str], Keys]:
 
 
 def _refuse_overlap(samples: Keys, scores: Keys) -> None:
-    """A log-probability that would be written over a value, inside one, or around one."""
+    """Refuse a log-probability that would overwrite a value, or be inside or around one."""
     for score in map(unravel_key_to_tuple, scores):
         for sample in map(unravel_key_to_tuple, samples):
             n = min(len(score), len(sample))

@@ -1,4 +1,4 @@
-"""`ProbabilisticTensorDictSequential`: keyed modules in order, with the distributions that they draw from."""
+"""`ProbabilisticTensorDictSequential`: keyed modules in order, with access to their distributions."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from ._sequential import TensorDictSequential, step
 
 @flags
 class ProbabilisticTensorDictSequential(TensorDictSequential):
-    """Keyed modules in order, some of them probabilistic, that can return their distributions.
+    """A sequence of keyed modules, some of them probabilistic, that can return their distributions.
 
     Args:
         *modules: As in `TensorDictSequential`; usually the last one is probabilistic.
-        partial_tolerant: Skip a module whose in keys are not all there.
-        return_composite: What `get_dist` gives: True for one `CompositeDistribution` of all probabilistic modules,
-            False for the distribution of the last module. None is True where there are several, or where the last
-            module is not probabilistic.
+        partial_tolerant: Skip modules with missing in keys.
+        return_composite: The result of `get_dist`: True for one `CompositeDistribution` of all probabilistic modules,
+            False for the distribution of the last module. None means True if there are several probabilistic modules,
+            or if the last module is not probabilistic.
         selected_out_keys: The out keys to keep.
-        inplace: Where the out keys go, as in `TensorDictSequential`.
+        inplace: Where the out keys are written, as in `TensorDictSequential`.
 
     Raises:
-        ModuleError: when two modules would write one log-probability key, so that the first would be lost.
-        TypeError: with `return_composite=False`, when the last module is not probabilistic.
+        ModuleError: if two modules would write the same log-probability key, so that the first value would be lost.
+        TypeError: with `return_composite=False`, if the last module is not probabilistic.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -80,7 +80,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             )
 
     def _like(self, pairs: Any) -> Any:
-        """A sequence of other modules with the same options; without a probabilistic module it is a plain one."""
+        """A sequence of other modules with the same options; without a probabilistic module, a plain sequence."""
         modules: Any = [module for _, module in pairs]
         if isinstance(self.module, torch.nn.ModuleDict):
             modules = dict(pairs)
@@ -89,10 +89,10 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         asked = self._asked if isinstance(pairs[-1][1], _KINDS) else None
         return type(self)(modules, partial_tolerant=self.partial_tolerant, inplace=self.inplace, return_composite=asked)
 
-    # ---- what the probabilistic modules say ----------------------------------------------------------------------
+    # ---- keys of the probabilistic modules -----------------------------------------------------------------------
 
     def _drawing(self) -> Iterator[ProbabilisticTensorDictModule]:
-        """The probabilistic modules, those of nested sequences too, in order."""
+        """The probabilistic modules in order, including those of nested sequences."""
         for module in self._children():
             if isinstance(module, ProbabilisticTensorDictModule):
                 yield module
@@ -125,10 +125,10 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     @property
     def log_prob_key(self) -> Any:
-        """The key of the log-probability when there is one.
+        """The key of the log-probability, if there is only one.
 
         Raises:
-            AttributeError: when there is none, or several.
+            AttributeError: if there is none, or if there are several.
         """
         keys = self.log_prob_keys
         if len(keys) != 1:
@@ -137,12 +137,12 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     @property
     def num_samples(self) -> tuple[int, ...]:
-        """The leading dims that the modules add, as they are in the shape of the output."""
+        """The leading dims that the modules add to the output."""
         return tuple(n for module in self._backwards() for n in module.num_samples)
 
     @property
     def default_interaction_type(self) -> InteractionType | None:
-        """That of the last probabilistic module; without one, what `set_interaction_type` says."""
+        """The default of the last probabilistic module; without one, the type of `set_interaction_type`."""
         found = self._backwards()
         return found[0].default_interaction_type if found else interaction_type()
 
@@ -154,19 +154,22 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     # ---- distributions -------------------------------------------------------------------------------------------
 
     def get_dist_params(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
-        """Run all modules but the last, and return what holds the parameters of its distribution.
+        """Run all modules but the last, and return the container with the parameters of its distribution.
 
         Args:
             tensordict: The input; the results are written to it.
-            tensordict_out: Where they are written instead.
-            **kwargs: For the modules that are not probabilistic.
+            tensordict_out: A container to write to instead.
+            **kwargs: Passed to the modules that are not probabilistic.
         """
         data = tensordict if tensordict_out is None else tensordict.copy()
         data = self._parametrised(data, kwargs, False)
         return data if tensordict_out is None else tensordict_out.update(data)
 
     def _parametrised(self, data: Any, kwargs: dict[str, Any], given: bool) -> Any:
-        """Run all modules but the last; values that are given stay, and what reads them is conditional on them."""
+        """Run all modules but the last.
+
+        Given values are kept, and the modules that read them are conditional on them.
+        """
         with set_interaction_type(interaction_type() or self.default_interaction_type):
             for module in self._children()[:-1]:
                 data = data if given and _is_given(module, data) else _run(module, data, kwargs)
@@ -176,24 +179,24 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         """The distribution of the last probabilistic module, from a container that holds its parameters.
 
         Raises:
-            ModuleError: (a `RuntimeError`) when there is no probabilistic module.
+            ModuleError: (a `RuntimeError`) if there is no probabilistic module.
         """
         return self._last().get_dist(tensordict)
 
     def get_dist(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
-        """The distribution that the sequence draws from.
+        """The distribution from which the sequence draws.
 
-        With `return_composite` a `CompositeDistribution` over all probabilistic modules, each under its sample key:
-        modules draw where others read from them, so that their distributions are conditional. The input does not
-        change then.
+        With `return_composite`, a `CompositeDistribution` over all probabilistic modules, each under its sample key.
+        Modules draw values that later modules read, so the distributions of later modules are conditional on them. The
+        input is not changed then.
 
         Args:
             tensordict: The input.
-            tensordict_out: Without `return_composite`, where intermediate results go; the input when omitted.
-            **kwargs: For the modules that are not probabilistic.
+            tensordict_out: Without `return_composite`, the container for intermediate results; by default the input.
+            **kwargs: Passed to the modules that are not probabilistic.
 
         Raises:
-            ModuleError: (a `RuntimeError`) when there is no probabilistic module.
+            ModuleError: (a `RuntimeError`) if there is no probabilistic module.
         """
         self._last()
         if not self.return_composite:
@@ -209,7 +212,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         return CompositeDistribution.from_distributions(data, found)
 
     def _collect(self, data: Any, found: dict[Any, Any], kwargs: dict[str, Any], given: bool) -> Any:
-        """Run the modules, and keep every distribution under the key of its value."""
+        """Run the modules, and collect every distribution under the key of its value."""
         modules = self._children()
         for index, module in enumerate(modules):
             if isinstance(module, ProbabilisticTensorDictSequential):
@@ -225,17 +228,17 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         return data
 
     def log_prob(self, tensordict: Any, tensordict_out: Any = None, *, dist: Any = None, **kwargs: Any) -> Any:
-        """The log-probability of the values that a container holds, each given the values before it.
+        """The log-probability of the values in a container, each conditional on the values before it.
 
         Args:
             tensordict: The input and the values.
-            tensordict_out: When given, the input does not change.
-            dist: The distribution; computed from the input and the values when omitted.
-            **kwargs: For the modules that are not probabilistic.
+            tensordict_out: A container for intermediate results; if given, the input is not changed.
+            dist: The distribution; by default it is computed from the input and the values.
+            **kwargs: Passed to the modules that are not probabilistic.
 
         Returns:
-            Of the last module a tensor; of several a container with one entry per value, or the sum of them under
-            `set_composite_lp_aggregate(True)`.
+            For the last module only, a tensor; for several modules, a container with one entry per value, or their sum
+            under `set_composite_lp_aggregate(True)`.
         """
         self._last()
         data = tensordict if tensordict_out is None else tensordict.copy()
@@ -247,7 +250,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         return last.log_prob(self._parametrised(data, kwargs, True)) if dist is None else last.log_prob(data, dist=dist)
 
     def _overrides(self, *names: str) -> bool:
-        """Whether a subclass says itself how the distribution is made."""
+        """Whether a subclass overrides how the distribution is built."""
         return any(
             [getattr(type(self), name) is not getattr(ProbabilisticTensorDictSequential, name) for name in names]
         )
@@ -260,14 +263,14 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     def forward(
         self, tensordict: Any, tensordict_out: Any = None, _requires_sample: bool | None = None, **kwargs: Any
     ) -> Any:
-        """Run the modules in order and return what holds their results.
+        """Run the modules in order, and return the container with their results.
 
-        A last module whose values the modules before it write already does not draw again.
+        If earlier modules already write the values of the last module, the last module does not draw again.
 
         Args:
-            tensordict: The input; tensors instead of it are read by in key.
-            tensordict_out: Where the out keys go; the input does not change then.
-            **kwargs: For the modules that are not probabilistic.
+            tensordict: The input; or tensors, which are matched to the in keys.
+            tensordict_out: The container for the out keys; the input is then not changed.
+            **kwargs: Passed to the modules that are not probabilistic.
         """
         return self._run(tensordict, tensordict_out, {"_requires_sample": _requires_sample, **kwargs})
 
@@ -314,6 +317,6 @@ def _is_given(module: Any, data: Any) -> bool:
 
 
 def _run(module: Any, data: Any, options: dict[str, Any]) -> Any:
-    """One module; keyword arguments of a call go to those that are not probabilistic."""
+    """Run one module. Keyword arguments of the call are passed unless it is probabilistic."""
     own = isinstance(module, ProbabilisticTensorDictModule) and "_requires_sample" not in options
     return step(module, data) if own or not options else module(data, **options)

@@ -1,4 +1,4 @@
-"""`TensorDictSequential`: keyed modules in order over one container."""
+"""`TensorDictSequential`: keyed modules in order on one container."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ Named = list[tuple[str, Any]]
 
 @flags
 class TensorDictSequential(TensorDictModule):
-    """Keyed modules in order: each reads from the container what the input or a module before it wrote.
+    """A sequence of keyed modules. Each reads entries of the input, or entries that earlier modules wrote.
 
-    `in_keys` are the keys that a module reads and none before it writes, `out_keys` all that are written. An int or a
-    name picks a module, a slice makes a sequence with the same options; assigning and deleting edit the sequence.
+    `in_keys` are the keys that a module reads and no earlier module writes; `out_keys` are all keys that are written.
+    An int or a name selects a module, a slice makes a sequence with the same options. Assignment and deletion edit the
+    sequence.
 
     Args:
         *modules: the modules, one list of them, or one dict from name to module. A callable without keys is wrapped in
-            a `WrapModule`; typed modules and pipelines are here too, under the paths of their fields.
-        partial_tolerant: skip a module whose in keys are not all there. On a lazy stack, such a module runs on the
-            members that have them.
+            a `WrapModule`; typed modules and pipelines are accepted too, with the paths of their fields as keys.
+        partial_tolerant: skip modules with missing in keys. On a lazy stack, such a module runs on the members that
+            have all keys.
         selected_out_keys: the out keys to keep, as by `select_out_keys`.
-        inplace: where the out keys go in the end: None leaves it to the modules, True writes to the input, False to a
-            new `TensorDict`, `"empty"` to `tensordict.empty()`; for the last two the input does not change.
+        inplace: where the out keys are written: None leaves it to the modules, True writes to the input, False to a new
+            `TensorDict`, `"empty"` to `tensordict.empty()`. With the last two, the input is not changed.
 
     Raises:
         ModuleError: (a `ValueError` and `RuntimeError`) for modules or keys that don't fit.
@@ -71,7 +72,7 @@ class TensorDictSequential(TensorDictModule):
             self.select_out_keys(*as_keys(selected_out_keys, "selected_out_keys"))
 
     def _refresh(self) -> None:
-        """Derive the keys of the sequence; what was selected stays so where it is still written."""
+        """Derive the keys of the sequence. Selected keys stay selected if they are still written."""
         in_keys, out_keys = derived_keys(self._children())
         self.in_keys = in_keys
         if self._all_keys is None:
@@ -84,7 +85,7 @@ class TensorDictSequential(TensorDictModule):
         return list(self.module._modules.values())
 
     def _watch_outputs(self) -> None:
-        """Nothing to watch: the sequence writes what is selected itself."""
+        """Do nothing: the sequence itself writes only selected keys."""
 
     # ---- running -------------------------------------------------------------------------------------------------
 
@@ -92,11 +93,13 @@ class TensorDictSequential(TensorDictModule):
 
     @dispatch(auto_batch_size=False)
     def forward(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
-        """Run the modules on a container and return the result; tensors instead of it are read by in key.
+        """Run the modules on a container, and return the result.
+
+        Tensors instead of a container are matched to the in keys.
 
         Args:
             tensordict: the input.
-            tensordict_out: where the out keys go, whatever `inplace` says; the input does not change then.
+            tensordict_out: the container for the out keys; overrides `inplace`. The input is then not changed.
             **kwargs: none but the in keys.
         """
         return self._run(tensordict, tensordict_out, kwargs)
@@ -110,7 +113,7 @@ class TensorDictSequential(TensorDictModule):
         return self._perform(data, out, {})
 
     def _perform(self, data: Any, out: Any, options: dict[str, Any]) -> Any:
-        """One call; the options are for what a subclass does with them."""
+        """Run one call; subclasses use the options."""
         mode = SKIP.get()
         if mode is not False and skips(data, self.in_keys, self.out_keys, mode):
             return data
@@ -134,11 +137,13 @@ class TensorDictSequential(TensorDictModule):
         return data
 
     def _apart(self, data: Any, out: Any, options: dict[str, Any]) -> Any:
-        """Run on a shallow copy, then write the out keys, and the entries of the input where that is written."""
+        """Run on a shallow copy, then write the out keys; entries of the input are only written if the modules write
+        them.
+        """
         result = self._chain(data.copy(), options)
         target = out if out is not None else data if self.inplace is None else self._target(data)
         keys = list(self.out_keys)
-        if out is None and self.inplace is None:  # what the input has keeps pace with the modules
+        if out is None and self.inplace is None:  # entries of the input follow the modules
             there = data.keys(True)
             keys += [key for key in self.out_keys_source if key not in keys and key in there]
         target.update(_present(result, keys))
@@ -189,7 +194,7 @@ class TensorDictSequential(TensorDictModule):
         return self.module._modules[self._name(index)]
 
     def __setitem__(self, index: int | str, module: Any) -> None:
-        """Put another module in a place; a new name is appended."""
+        """Replace a module; a new name is appended."""
         if isinstance(index, str) and isinstance(self.module, nn.ModuleDict):
             self.module[index] = as_step(module)
         else:
@@ -197,7 +202,7 @@ class TensorDictSequential(TensorDictModule):
         self._refresh()
 
     def __delitem__(self, index: int | str) -> None:
-        """Take a module out."""
+        """Remove a module."""
         name = self._name(index)
         del self.module[name if isinstance(self.module, nn.ModuleDict) else int(name)]
         self._refresh()
@@ -215,18 +220,20 @@ class TensorDictSequential(TensorDictModule):
     # ---- subsequences --------------------------------------------------------------------------------------------
 
     def select_subsequence(self, in_keys: Iterable[Any] | None = None, out_keys: Iterable[Any] | None = None) -> Self:
-        """A sequence of the modules that can run from some keys and that others depend on; modules are not copied.
+        """Select the modules that can run from some keys and that compute some keys, as a new sequence.
 
-        First a module stays when each of its in keys is in `in_keys` or is written by a module that stays before it;
-        of those, a module stays when it writes one of `out_keys` or an in key of a module that stays after it. Nested
-        sequences are filtered too.
+        Modules are not copied.
+
+        First, modules are kept whose in keys are all in `in_keys` or written by an earlier kept module. Of those,
+        modules are kept that write one of `out_keys`, or an in key of a later kept module. Nested sequences are
+        filtered too.
 
         Args:
-            in_keys: where to start; the in keys of the sequence when omitted.
-            out_keys: what to compute; the out keys of the sequence when omitted.
+            in_keys: the given keys; by default the in keys of the sequence.
+            out_keys: the keys to compute; by default the out keys of the sequence.
 
         Raises:
-            ModuleError: (a `ValueError`) when no module stays.
+            ModuleError: (a `ValueError`) if no module is left.
 
         >>> from tensorclass.nn import TensorDictModule, TensorDictSequential
         >>> model = TensorDictSequential(
@@ -249,7 +256,7 @@ class TensorDictSequential(TensorDictModule):
         return found._like(found._pairs()) if found is self else found
 
     def _from(self, given: Keys) -> Self | None:
-        """The modules that can run from what is given, which grows by what they write."""
+        """The modules that can run from the given keys; the keys that they write are added."""
         kept: Named = []
         for name, module in self._pairs():
             if isinstance(module, TensorDictSequential):
@@ -262,7 +269,7 @@ class TensorDictSequential(TensorDictModule):
         return self._with(kept)
 
     def _towards(self, wanted: Keys) -> Self | None:
-        """The modules that what is wanted depends on; it grows by what they read."""
+        """The modules that compute the wanted keys; the keys that they read are added."""
         kept: Named = []
         for name, module in reversed(self._pairs()):
             if isinstance(module, TensorDictSequential):
@@ -281,7 +288,7 @@ class TensorDictSequential(TensorDictModule):
 
 
 def direct(module: Any) -> bool:
-    """Whether a module without hooks may be run past `nn.Module.__call__`."""
+    """Whether a module has no hooks, so that `nn.Module.__call__` may be bypassed."""
     return (
         isinstance(module, TensorDictModule)
         and module._direct
@@ -291,7 +298,7 @@ def direct(module: Any) -> bool:
 
 
 def step(module: Any, data: Any) -> Any:
-    """One module of a sequence on its container."""
+    """Run one module of a sequence on its container."""
     result = module(data)
     if not isinstance(result, TensorCollection):
         raise ModuleError(
@@ -302,7 +309,7 @@ def step(module: Any, data: Any) -> Any:
 
 
 def derived_keys(modules: Iterable[Any]) -> tuple[Keys, Keys]:
-    """What a sequence reads and writes; a key that is written twice is where it is written last."""
+    """The in keys and out keys of a sequence; a key that is written twice is listed where it is written last."""
     reads: Keys = []
     writes: Keys = []
     for module in modules:
@@ -312,7 +319,7 @@ def derived_keys(modules: Iterable[Any]) -> tuple[Keys, Keys]:
 
 
 def _provides(keys: Keys, key: Any) -> bool:
-    """Whether a key, or a container around it, is among others."""
+    """Whether a key, or a container around it, is in a list of keys."""
     path = unravel_key_to_tuple(key)
     return any(unravel_key_to_tuple(other) == path[: len(unravel_key_to_tuple(other))] for other in keys)
 
@@ -327,7 +334,7 @@ def _present(data: Any, keys: Iterable[Any]) -> dict[Any, Any]:
 
 
 def _held(modules: tuple[Any, ...]) -> nn.Module:
-    """The modules of the constructor, as a list or by name."""
+    """The constructor arguments as a module list or module dict."""
     if len(modules) == 1 and isinstance(modules[0], Mapping):
         return nn.ModuleDict({name: as_step(module) for name, module in modules[0].items()})
     if len(modules) == 1 and isinstance(modules[0], (list, tuple, nn.ModuleList)):
@@ -336,10 +343,10 @@ def _held(modules: tuple[Any, ...]) -> nn.Module:
 
 
 def as_step(module: Any) -> nn.Module:
-    """What is in a sequence for what the user gave.
+    """Convert an argument to a module of a sequence.
 
     Raises:
-        ModuleError: for what can't be called, and for classes.
+        ModuleError: for objects that are not callable, and for classes.
     """
     if isinstance(module, type) and issubclass(module, nn.Module):
         raise ModuleError(f"got the class {module.__name__}: make an instance of it, `{module.__name__}(...)`")

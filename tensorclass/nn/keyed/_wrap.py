@@ -1,4 +1,4 @@
-"""Keyed modules around whole-container functions and around other keyed modules; the decorator form."""
+"""Keyed modules around functions of containers and around other keyed modules; and a decorator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._module import TensorDictModule
 
 
 class TensorDictModuleWrapper(TensorDictModuleBase):
-    """A keyed module that behaves as another one, except where a subclass says otherwise.
+    """A keyed module that behaves like the module that it wraps, unless a subclass overrides something.
 
     Keys, selections and attributes are those of the wrapped module.
 
@@ -83,13 +83,13 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
 
 @flags
 class WrapModule(TensorDictModuleBase):
-    """A function from container to container as a keyed module.
+    """Wraps a function from container to container as a keyed module.
 
     Args:
-        func: what is called on the whole container.
+        func: the function; it is called with the whole container.
         inplace: write the entries of the result to the input and return that; else return the result.
-        in_keys: what `func` reads, for a sequence; not checked.
-        out_keys: what `func` writes, for a sequence; not checked.
+        in_keys: the keys that `func` reads, for sequences; not checked.
+        out_keys: the keys that `func` writes, for sequences; not checked.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -131,7 +131,7 @@ class TypedStep(TensorDictModule):
         super().__init__(typed, [slot.path for slot in typed._reads], keys)
 
     def _tensors(self, data: Any) -> None:
-        """Never the short way."""
+        """Always None: the short path is not used."""
 
     def _read(self, data: Any) -> list[Any]:
         pairs = zip(self.module._reads, super()._read(data), strict=True)
@@ -163,8 +163,10 @@ class TypedStep(TensorDictModule):
         ]
 
 
-class as_tensordict_module:  # a decorator, known under this name
-    """Make a keyed module of a function or method: called with a container it writes, with tensors it returns tensors.
+class as_tensordict_module:  # lower case: used as a decorator
+    """Turn a function or method into a keyed module.
+
+    Called with a container, it writes; called with tensors, it returns tensors.
 
     Args:
         in_keys: the keys of the arguments, in order.
@@ -190,7 +192,7 @@ class as_tensordict_module:  # a decorator, known under this name
 
 
 class _KeyedFunction:
-    """A decorated function; as an attribute of a class it is a method, and passes the instance on."""
+    """A decorated function. As a class attribute it is a method, and passes the instance to the function."""
 
     def __init__(self, func: Callable[..., Any], in_keys: Keys, out_keys: Keys, instance: tuple[Any, ...] = ()) -> None:
         functools.update_wrapper(self, func)
