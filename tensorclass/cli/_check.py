@@ -17,7 +17,7 @@ from ._pipelines import Pipeline, load_pipelines
 
 @dataclass(frozen=True)
 class Result:
-    """One pipeline, or the first one of a module that could not be built."""
+    """One pipeline, or the first one of a module that failed to build."""
 
     target: str
     title: str
@@ -30,7 +30,7 @@ class Result:
         return "\n\n".join([f"{self.target}: {self.title}: {found}", *map(str, self.diagnostics)])
 
     def data(self) -> dict[str, Any]:
-        """The result for other programs."""
+        """The result as JSON types."""
         rows = [{**dataclasses.asdict(d), "severity": d.severity} for d in self.diagnostics]
         return {"target": self.target, "title": self.title, "ok": not self.failed, "diagnostics": rows}
 
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what was found; 0 when every pipeline is right, 1 when one is wrong."""
+    """Print the findings; 0 if every pipeline is correct, 1 if one is wrong."""
     token = PROBING.enter(not arguments.no_probe)
     try:
         results = [result for target in arguments.targets for result in _results(target, arguments.values)]

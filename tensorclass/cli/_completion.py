@@ -1,4 +1,4 @@
-"""`tensorclass completion`: a script for the shell; it holds the commands and options of this version."""
+"""`tensorclass completion`: a shell script with the commands and options of this version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tensorclass convert`: the rows of one file or folder as another."""
+"""`tensorclass convert`: converts the rows of a file or folder to another format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Convert; exit status 1 when the rows can't be converted, 2 when the command is wrong."""
+    """Convert; exit status 1 if the rows can't be converted, 2 for a wrong command."""
     cls = None if arguments.cls is None else _class_of(arguments.cls)
     try:
         convert(arguments.source, arguments.target, cls, force=arguments.force)

@@ -1,4 +1,4 @@
-"""`tensorclass diff`: what changed between two classes, or since a schema was saved."""
+"""`tensorclass diff`: the changes between two classes, or since a schema was saved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the changes; 0 when the new class reads data of the old one, 1 when a change breaks it."""
+    """Print the changes; 0 if the new class reads data of the old one, 1 if a change breaks it."""
     diff = _load(arguments.old).diff(_load(arguments.new))
     print(FORMATS[arguments.format](diff))
     return int(diff.effect == "breaking")

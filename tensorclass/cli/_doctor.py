@@ -1,4 +1,4 @@
-"""`tensorclass doctor`: what is installed and set up, and what to do about the rest."""
+"""`tensorclass doctor`: checks the installation and the setup, and shows fixes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 Row = tuple[str, str, str]
-"""How it is ("ok", "wrong", or "-" for what is optional), what is looked at, and what there is to say."""
+"""The state ("ok", "wrong", or "-" for optional parts), the subject, and the text."""
 REQUIREMENT = re.compile(r"([\w.-]+)[^;>=<]*(?:>=([\d.]+))?[^;]*(?:;.*extra == [\"'](\w+)[\"'])?")
 LEFT_OUT = ("test", "docs", "bench")
 
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one line for each finding; 1 when something is wrong."""
+    """Print one line for each finding; 1 if something is wrong."""
     rows = [*_package(), *_requirements(), *_checkers(Path())]
     widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
     for mark, what, text in rows:
@@ -46,7 +46,7 @@ def _package() -> Iterator[Row]:
 
 
 def _requirements() -> Iterator[Row]:
-    """What the package needs, and then the packages of its extras."""
+    """The requirements of the package, then the packages of its extras."""
     extras: dict[str, list[str]] = {}
     for line in metadata.requires("tensorclass") or ():
         found = REQUIREMENT.match(line)
@@ -66,7 +66,7 @@ def _requirements() -> Iterator[Row]:
 
 
 def _checkers(folder: Path) -> Iterator[Row]:
-    """Whether mypy knows the plugin, and whether there are stubs for pyright."""
+    """Whether mypy uses the plugin, and whether there are stubs for pyright."""
     files = [folder / name for name in ("mypy.ini", ".mypy.ini", "pyproject.toml", "setup.cfg")]
     texts = {file.name: file.read_text("utf-8", "replace") for file in files if file.is_file()}
     named = [name for name, text in texts.items() if "tensorclass.mypy_plugin" in text]

@@ -1,4 +1,4 @@
-"""`tensorclass explain`: what a pipeline holds after every module."""
+"""`tensorclass explain`: the state of a pipeline after every module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tensorclass graph`: a pipeline as Mermaid text, a picture or a page of HTML."""
+"""`tensorclass graph`: draws a pipeline as Mermaid text, a picture or an HTML page."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FORMATS = {
     ".svg": "svg", ".png": "png", ".html": "html", ".htm": "html",
     **dict.fromkeys((".mmd", ".mermaid", ".md", ".txt", ""), "mermaid"),
 }  # fmt: skip
-"""By the suffix of the file."""
+"""Formats by file suffix."""
 MARKS = {"svg": b"tcg", "html": b"tcg", "png": b"tensorclass", "mermaid": b"flowchart TD"}
-"""What a drawing has near its beginning; it is replaced without being asked."""
+"""Bytes near the beginning of our drawings; such a file is replaced without `--force`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _format(out: Path) -> Any:
-    """The format that the name of a file says."""
+    """The format for a file name."""
     form = FORMATS.get(out.suffix.lower())
     if form is None:
         raise CommandError(f"a graph is not written as {out.suffix}: name the file {_named(*FORMATS.values())}")

@@ -1,4 +1,4 @@
-"""`tensorclass inspect`: what classes declare."""
+"""`tensorclass inspect`: shows the declarations of classes, and the content of files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is stored, or the classes; one is an object in JSON, those of a module are under their names."""
+    """Print the content of a file, or classes.
+
+    In JSON, one class is an object; the classes of a module are under their names.
+    """
     if is_stored(arguments.target):
         return _show_stored(arguments)
     found, form = load_classes(arguments.target), arguments.format
@@ -54,7 +57,7 @@ def load_classes(target: str) -> dict[str, Any]:
     """The class that a target names, or every class that a module defines.
 
     Raises:
-        CommandError: when there is none, and when the module can't be run.
+        CommandError: if there is none, or if the module can't be run.
     """
     with running(target):
         value = load_target(target, BuildError)
@@ -70,12 +73,12 @@ def load_classes(target: str) -> dict[str, Any]:
 
 
 def _document(cls: Any) -> str:
-    """The docstring of the class's own; parents document themselves."""
+    """The docstring of the class itself, without those of its parents."""
     return inspect.cleandoc(vars(cls).get("__doc__") or "")
 
 
 def notes(spec: FieldSpec) -> str:
-    """What is to be said about a field besides its type and default."""
+    """The properties of a field besides its type and default."""
     marks = [str(mark) for mark in flatten(spec.metadata)]
     checks = [f"checked by {_names(validator_names(spec))}"] if spec.validators else []
     policy = [f'coerce="{spec.coerce}"'] if spec.coerce else []
@@ -90,7 +93,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _facts(found: Schema) -> list[str]:
-    """What is to be said about the whole class."""
+    """The properties of the whole class."""
     gone = [f"`{name}`{f' (until {when})' if when else ''}" for name, when in found.removed.items()]
     policy = dict(found.policy)
     checks = policy.pop("checks", ())

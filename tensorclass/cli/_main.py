@@ -1,4 +1,4 @@
-"""Takes the command line apart and hands it to the file of the subcommand."""
+"""Parses the command line and calls the module of the subcommand."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ COMMANDS: dict[str, Command] = {
     "stubs": Command("_stubs", "write stubs for modules with typed classes, and for torch's functions"),
     "verify": Command("_verify", "check files and datasets; exit status 1 when one is damaged"),
 }
-"""By name; a module is imported when its command is called, so that no command pays for another's imports."""
+"""Commands by name. A module is imported when its command is called, so no command pays for the imports of another."""
 
 
 class CommandError(Exception):
-    """What a user of the command line can put right; printed without a traceback, exit status 2."""
+    """An error that the user of the command line can fix; printed without a traceback, exit status 2."""
 
 
 def shortened(lines: Sequence[str], most: int = 20) -> str:
-    """Lines to print: of very many the first, and how many more there are."""
+    """Lines to print: at most `most` of them, then the number of the others."""
     return "\n".join([*lines[:most], *([f"... and {len(lines) - most:,} more"] if len(lines) > most else [])])
 
 
 def write_file(path: Path, content: str | bytes, force: bool, mark: bytes = b"") -> None:
-    """Write a file that is not there yet; another one only with `--force`, or where it has the mark of this command.
+    """Write a new file. An existing file is replaced only with `--force`, or if it has the mark of this command.
 
     Raises:
-        CommandError: for a file of the user's, and for one that can't be written.
+        CommandError: for an existing file of the user, and for a file that can't be written.
     """
     try:
         own = mark and path.is_file() and mark in read_content(path)[:4096]
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = parser_of(called)
     try:
         parsed = parser.parse_args(arguments)
-    except SystemExit as stop:  # argparse has printed what is wrong
+    except SystemExit as stop:  # argparse has printed the error
         return stop.code if isinstance(stop.code, int) else 2
     if parsed.version:
         print(f"tensorclass {_version()}")
@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parser_of(called: str) -> argparse.ArgumentParser:
-    """The parser of the command line, with the arguments of one command; of all for "*"."""
+    """The parser of the command line, with the arguments of one command, or of all commands for "*"."""
     parser = argparse.ArgumentParser(prog="tensorclass", description="Typed batches and pipelines for PyTorch.")
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")

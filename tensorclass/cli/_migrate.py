@@ -1,4 +1,4 @@
-"""`tensorclass migrate`: a program of `tensordict` with the imports of this library, and what is different in it."""
+"""`tensorclass migrate`: rewrites the imports of a `tensordict` program, and lists the known differences in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist"}
 
 
 class Rule(NamedTuple):
-    """A difference that shows in a program: what it looks like, and what to say."""
+    """A difference that can be found in a program: its pattern, and the text about it."""
 
     text: str
     tree: ast.AST
@@ -29,7 +29,7 @@ class Rule(NamedTuple):
 
 
 def rules() -> list[Rule]:
-    """Those of `differences.txt`, beside this file."""
+    """The rules of `differences.txt`, next to this file."""
     lines = Path(__file__).with_name("differences.txt").read_text("utf-8").splitlines()
     rows = [line.split(" => ", 1) for line in lines if line and not line.startswith("#")]
     return [Rule(text, _pattern(text), message) for text, message in rows]
@@ -41,7 +41,7 @@ def _pattern(text: str) -> ast.AST:
 
 
 class Finding(NamedTuple):
-    """Something that a person has to look at."""
+    """A place that a person has to check."""
 
     line: int
     text: str
@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show or write; 1 when something is left that a person has to look at."""
+    """Show or write the changes; 1 if places are left that a person has to check."""
     missing = [path for path in arguments.paths if not path.exists()]
     if missing:
         raise CommandError(f"no file or folder `{missing[0]}`")
@@ -97,10 +97,10 @@ def _sources(path: Path) -> Iterator[Path]:
 
 
 def migrated(text: str) -> tuple[str, list[Finding]]:
-    """A program with other imports, and what is left to do.
+    """A program with rewritten imports, and the findings.
 
     Raises:
-        SyntaxError: for something that is not Python.
+        SyntaxError: for text that is not Python.
 
     >>> migrated("import tensordict")
     ('import tensorclass as tensordict', [])
@@ -128,7 +128,7 @@ def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def _places(node: ast.Import | ast.ImportFrom, words: list[Any], lines: list[str]) -> Iterator[tuple[str, Any]]:
-    """What replaces the old name, and where it is: the first word of the module of each import."""
+    """The replacement of each old module name, and the position of its first word."""
     end = (node.end_lineno or node.lineno, len(lines[(node.end_lineno or node.lineno) - 1]))
     start = (node.lineno, len(lines[node.lineno - 1].encode()[: node.col_offset].decode()))
     found = [word for word in words if word.string == OLD and start <= word.start < end]
@@ -147,7 +147,7 @@ def _places(node: ast.Import | ast.ImportFrom, words: list[Any], lines: list[str
 
 
 def _names(imports: list[Any]) -> Iterator[Finding]:
-    """Modules and names that this library does not have."""
+    """Modules and names that this library lacks."""
     for node in imports:
         for module in _modules(node):
             ours = _module(NEW + module[len(OLD) :])
@@ -176,7 +176,7 @@ def _absent(line: int, module: Any, name: str) -> Finding:
 
 
 def _bound(imports: list[Any]) -> dict[str, Any]:
-    """The names that stand for modules of the library."""
+    """The names that are bound to modules of the library."""
     aliases = [alias for node in imports if isinstance(node, ast.Import) for alias in node.names]
     ours = [alias for alias in aliases if alias.name.partition(".")[0] == OLD]
     found = {alias.asname or OLD: _module(NEW + alias.name[len(OLD) :] if alias.asname else NEW) for alias in ours}
@@ -184,7 +184,7 @@ def _bound(imports: list[Any]) -> dict[str, Any]:
 
 
 def _uses(tree: ast.AST, bound: dict[str, Any]) -> Iterator[Finding]:
-    """Attributes of the modules that are not here."""
+    """Attributes of the modules that this library lacks."""
     node: Any
     for node in ast.walk(tree):
         module = bound.get(getattr(node.value, "id", "")) if isinstance(node, ast.Attribute) else None
@@ -193,8 +193,11 @@ def _uses(tree: ast.AST, bound: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _differences(tree: ast.AST) -> Iterator[Finding]:
-    """What matches a rule; fields are looked at in typed classes only, and what other packages have is left out."""
-    known = [rule for rule in rules() if not isinstance(rule.tree, ast.Name)]  # names are looked up in the modules
+    """The places that match a rule.
+
+    Fields are only checked in typed classes, and names of other packages are skipped.
+    """
+    known = [rule for rule in rules() if not isinstance(rule.tree, ast.Name)]  # names are handled by `_uses`
     foreign = set(_foreign(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and _typed(node):
@@ -215,7 +218,7 @@ def _foreign(tree: ast.AST) -> Iterator[str]:
 
 
 def _root(node: Any) -> str | None:
-    """The first name of what is called."""
+    """The first name in a call."""
     node = getattr(node, "func", None)
     while isinstance(node, ast.Attribute):
         node = node.value
@@ -229,7 +232,7 @@ def _typed(node: ast.ClassDef) -> bool:
 
 
 def matches(pattern: Any, node: Any, own: str = "") -> bool:
-    """Whether a part of a program is what a pattern says; what the pattern leaves out may be anything."""
+    """Whether a part of a program matches a pattern; parts that the pattern omits may be anything."""
     if pattern is None or isinstance(pattern, ast.Load | ast.Store):
         return True
     if isinstance(pattern, ast.Name) and pattern.id == "_":

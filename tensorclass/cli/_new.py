@@ -1,4 +1,4 @@
-"""`tensorclass new`: the text of a class that data fits, with the dtypes and shapes that the data has."""
+"""`tensorclass new`: writes a class for existing data, with its dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEAD = "from torch import Tensor\n\n"
 
 
 def _saved(path: str) -> Any:
-    """What torch saved, or a file of this library; nothing is unpickled but tensors and plain types."""
+    """Load a file of torch or of this library; only tensors and plain types are unpickled."""
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
@@ -36,7 +36,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     ".parquet": from_parquet, ".csv": from_csv, ".json": lambda path: from_json(path=path),
     **dict.fromkeys((".pt", ".pth"), _saved),
 }  # fmt: skip
-"""By the ending of a file; any other is one of this library."""
+"""Readers by file suffix; any other file is one of this library."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print or write the class; 1 when a name had to be changed, so that data does not fit as it is."""
+    """Print or write the class; 1 if a name had to be changed, so that the data doesn't fit unchanged."""
     if not _is_name(arguments.name):
         raise CommandError(f"{arguments.name!r:.80} is not the name of a class")
     if arguments.out is not None and arguments.out.suffix != ".py":
@@ -77,7 +77,7 @@ def _read(source: str) -> TensorCollection:
         what = re.search(r"GLOBAL [\w.]+", str(error))
         why = f"it holds {what[0][7:]}" if what else "torch can't load it"
         raise CommandError(f"{source}: only tensors and plain types are read: {why}") from None
-    except Exception as error:  # of torch.load
+    except Exception as error:  # torch.load may raise anything
         raise CommandError(f"{source} can't be read: {type(error).__name__}: {str(error).splitlines()[0]}") from None
     if not isinstance(found, TensorCollection) or not found._entries():
         raise CommandError(f"{source} holds a {type(found).__name__} without entries that could become fields")
@@ -85,7 +85,7 @@ def _read(source: str) -> TensorCollection:
 
 
 class Writer:
-    """Collects classes, those that are nested first, and the names that they need."""
+    """Collects classes, nested ones first, and the names that they import."""
 
     def __init__(self) -> None:
         self.blocks: list[str] = []
@@ -101,7 +101,7 @@ class Writer:
         return f"{HEAD}{own}{types}\n\n" + "\n\n\n".join(self.blocks) + "\n"
 
     def write(self, name: str, data: TensorCollection) -> str:
-        """The class of a container; gives its name, which is made another where a class or an import has it."""
+        """Write the class of a container; returns its name, which is changed if a class or an import has it."""
         while name in self.classes:
             name += "_"
         self.classes.add(name)

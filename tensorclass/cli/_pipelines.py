@@ -1,4 +1,4 @@
-"""The pipelines that a target of the command line names; what is wrong with its module, without a traceback."""
+"""Loads the pipelines that a command-line target names; errors of its module are shown without a traceback."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Pipeline = TensorClassSequential[Any, Any]
 
 
 def load_pipelines(target: str) -> dict[str, Pipeline]:
-    """Every pipeline of a module, by name, or the one that is named; a function without parameters is called for it.
+    """Every pipeline of a module, by name, or the named one. A function without parameters is called to get it.
 
     Raises:
-        BuildError: when a pipeline is wrong.
-        CommandError: when there is none, and when the module can't be run.
+        BuildError: if a pipeline is wrong.
+        CommandError: if there is none, or if the module can't be run.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PipelineWarning)  # they are shown with the other diagnostics
+        warnings.simplefilter("ignore", PipelineWarning)  # shown with the other diagnostics
         with running(target, BuildError):
             found = load_target(target)
         if isinstance(found, ModuleType):
@@ -45,7 +45,7 @@ def load_pipeline(target: str) -> Pipeline:
     """The only pipeline that a target names.
 
     Raises:
-        CommandError: when the module has several, and when its pipeline is wrong.
+        CommandError: if the module has several, or if its pipeline is wrong.
     """
     try:
         found = load_pipelines(target)

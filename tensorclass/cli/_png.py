@@ -1,4 +1,4 @@
-"""The drawing of a pipeline as PNG: matplotlib paints the few shapes that our SVG has."""
+"""The drawing of a pipeline as PNG: matplotlib draws the few shapes of our SVG."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ..io._optional import optional
 COLOURS = {"chip": "#ddf4ff", "end": "#fff8c5", "edge": "#8c959f", "ink": "#1f2328"}
 DPI = 160
 CODES = {"M": (1, 1), "L": (2, 1), "C": (4, 3)}
-"""The code of matplotlib for a letter of a path, and how many points it has."""
+"""The matplotlib code for a letter of a path, and the number of its points."""
 
 
 def png(svg: str) -> bytes:
-    """A picture of a drawing of `pipeline.graph("svg")`.
+    """Convert the result of `pipeline.graph("svg")` to PNG.
 
     Raises:
-        MissingExtraError: without matplotlib.
+        MissingExtraError: if matplotlib is not installed.
     """
     figures = optional("matplotlib.figure", "A PNG file", "draw")
     patches, paths = (optional(f"matplotlib.{name}", "A PNG file", "draw") for name in ("patches", "path"))
-    root = ElementTree.fromstring(svg)  # our own text
+    root = ElementTree.fromstring(svg)  # trusted: our own SVG
     left, top, width, height = map(float, root.attrib["viewBox"].split())
     figure = figures.Figure(figsize=(width / 72, height / 72), dpi=DPI)
     axes = figure.add_axes((0, 0, 1, 1), xlim=(left, left + width), ylim=(top + height, top))
@@ -50,7 +50,7 @@ def png(svg: str) -> bytes:
 
 
 def _path(path: Any, text: str) -> Any:
-    """A path of matplotlib from the letters M, L and C with absolute points."""
+    """A matplotlib path from the commands M, L and C with absolute points."""
     points, codes = [], []
     for letter, numbers in re.findall(r"([MLC])([^MLC]*)", text):
         flat = [float(number) for number in numbers.split()]

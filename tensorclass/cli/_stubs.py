@@ -1,4 +1,4 @@
-"""`tensorclass stubs`: the stubs of modules with typed classes and of torch's functions, written, checked, watched."""
+"""`tensorclass stubs`: writes, checks or watches stubs of modules with typed classes, and of torch's functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._main import CommandError
 
 Written = dict[Path, str]
 PAUSE = 0.5
-"""Seconds between two looks of `--watch`."""
+"""Seconds between two checks of `--watch`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write or check the stubs; 0 when all are well, 1 for a broken file, a wrong declaration or a stale stub."""
+    """Write or check the stubs; 1 for a broken file, a wrong declaration or a stale stub, else 0."""
     if not arguments.paths and not arguments.torch:
         raise CommandError("name a module or a folder, or give --torch")
     if arguments.torch and arguments.out is None:
@@ -91,7 +91,7 @@ def _place(source: Path, out: Path | None) -> Path:
 
 
 def _present(place: Path) -> str:
-    """What is in a place; nothing for something that is not a file."""
+    """The content of a file; empty if it is not a file."""
     if place.is_symlink() or not place.is_file():
         return ""
     return read_content(place, None).decode("utf-8", "replace").replace(os.linesep, "\n")
@@ -102,7 +102,7 @@ def _is_ours(place: Path) -> bool:
 
 
 def _write(out: Path | None, place: Path, text: str) -> bool:
-    """Write what has changed; a file that somebody else wrote, and whatever is not a file, stays as it is."""
+    """Write a changed stub. A file that this command didn't write, and anything that is not a file, is kept."""
     now = _present(place)
     if now == text:
         return True
@@ -119,7 +119,7 @@ def _write(out: Path | None, place: Path, text: str) -> bool:
 
 
 def _check(place: Path, text: str) -> bool:
-    """Print how a stub differs from what would be written."""
+    """Print how a stub differs from the one that would be written."""
     now = _present(place)
     rows = unified_diff(now.splitlines(), text.splitlines(), str(place), "what `tensorclass stubs` writes", lineterm="")
     diff = "\n".join(rows)
@@ -142,7 +142,7 @@ def _watch(arguments: argparse.Namespace) -> int:
 
 
 def _changed(file: Path) -> int:
-    """When a file changed; 0 for one that has just gone."""
+    """The modification time of a file; 0 if it has just been removed."""
     try:
         return file.stat().st_mtime_ns
     except OSError:

@@ -1,4 +1,4 @@
-"""`path/to/module.py:name` and `package.module:name` on the command line: the objects that they name."""
+"""Loads the objects that `path/to/module.py:name` and `package.module:name` name on the command line."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def load_target(target: str, despite: type[Exception] | tuple[()] = ()) -> Any:
 
     Args:
         target: A file (`train.py:pipeline`) or a module (`project.train:pipeline`); attributes may be dotted.
-        despite: an error at which the module may stop; what it has defined until then is there, and a note says so.
+        despite: an error that may stop the module. Names defined before it are available, and a note says so.
 
     Raises:
-        CommandError: for a file, module or name that is not there. What the module itself raises passes through.
+        CommandError: for a missing file, module or name. Errors of the module itself are passed through.
     """
     place, _, name = target.rpartition(":") if ":" in target else (target, "", "")
     value: Any = load_module(place, despite)
@@ -51,7 +51,7 @@ def load_module(place: str, despite: type[Exception] | tuple[()] = ()) -> Module
         if spec is None:
             raise CommandError(f"`{path}` is not a Python file")
         return _run(spec, place, str(path.parent), despite)
-    if Path(place).is_file():  # as a module `data.json` would be `json` of the package `data`
+    if Path(place).is_file():  # as a module, `data.json` would be `json` in the package `data`
         raise CommandError(f"`{place}` is neither a Python file nor one of `save`; `tensorclass new` reads tables")
     sys.path.insert(0, "")
     try:
@@ -93,14 +93,14 @@ def members_of(module: ModuleType) -> Iterator[tuple[str, Any]]:
 
 @contextmanager
 def running(target: str, *through: type[Exception]) -> Iterator[None]:
-    """Makes whatever a user's module raises a message without a traceback; errors of some types pass through."""
+    """Convert any error of a user's module to a message without a traceback; types in `through` are passed on."""
     try:
         yield
     except CommandError:
         raise
     except SyntaxError as error:
         raise CommandError(f"{error.filename}:{error.lineno}: SyntaxError: {error.msg}") from None
-    except Exception as error:  # whatever the module raises
+    except Exception as error:  # the module may raise anything
         if isinstance(error, through):
             raise
         frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -1,4 +1,4 @@
-"""`tensorclass verify`: whether files and datasets are what was written."""
+"""`tensorclass verify`: checks that files and datasets are intact."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is wrong; exit status 1 when something is."""
+    """Print the faults; exit status 1 if there are any."""
     wrong = 0
     for path in arguments.paths:
         found = verify(path, arguments.pbar)

@@ -1,4 +1,4 @@
-"""Mappings of scales and the modes of modules, under the module of `tensordict` that has them."""
+"""Mappings to scales and modes of modules, under the module of `tensordict` that has them."""
 
 from .distributions import add_custom_mapping as add_custom_mapping
 from .distributions import biased_softplus as biased_softplus

@@ -214,9 +214,7 @@ _ADVICE = "; a graph runs with one structure, one set of shapes and the same con
 
 
 def _kind(leaf: Any) -> Any:
-    """The properties of an argument that must not change between calls: the value of a constant; for a tensor, all but
-    its values.
-    """
+    """The part of an argument that must not change between calls: a constant; all of a tensor but its values."""
     return (leaf.shape, leaf.dtype, leaf.device) if isinstance(leaf, Tensor) else leaf
 
 

@@ -137,9 +137,7 @@ class TensorDictSequential(TensorDictModule):
         return data
 
     def _apart(self, data: Any, out: Any, options: dict[str, Any]) -> Any:
-        """Run on a shallow copy, then write the out keys; entries of the input are only written if the modules write
-        them.
-        """
+        """Run on a shallow copy, then write the out keys, and updated entries of the input if that is the target."""
         result = self._chain(data.copy(), options)
         target = out if out is not None else data if self.inplace is None else self._target(data)
         keys = list(self.out_keys)

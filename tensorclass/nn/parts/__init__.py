@@ -1,1 +1,1 @@
-"""What the modules of all kinds are made of: fields, stages, results, keys, diagnostics. It knows no pipeline."""
+"""The parts of all kinds of modules: fields, stages, results, keys, diagnostics. Nothing here imports pipelines."""

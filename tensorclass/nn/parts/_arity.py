@@ -1,4 +1,4 @@
-"""What a callable's signature says: how many arguments it takes, and which of them may be None."""
+"""Reads signatures of callables: the number of arguments, and which of them may be None."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 def target_of(module: Callable[..., Any]) -> Callable[..., Any]:
-    """The function whose parameters count: `forward` of an `nn.Module`."""
+    """The function whose parameters matter: `forward` of an `nn.Module`."""
     return module.forward if isinstance(module, nn.Module) else module
 
 
 def signature_of(module: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of a callable; None for builtins and compiled code that have none.
+    """The signature of a callable; None for builtins and compiled code without one.
 
     >>> str(signature_of(nn.Linear(2, 3)))
     '(input: torch.Tensor) -> torch.Tensor'
@@ -34,7 +34,7 @@ def signature_of(module: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def arity_problem(signature: inspect.Signature, count: int, names: Sequence[str] = ()) -> str | None:
-    """Why positional arguments, or keyword arguments of these names, do not fit; None when they do.
+    """The reason why positional arguments, or keyword arguments of these names, don't fit; None if they do.
 
     >>> arity_problem(inspect.signature(lambda query, key: 0), 2, ["query", "kee"])
     'has no parameter `kee` (the nearest is `key`)'
@@ -47,7 +47,7 @@ def arity_problem(signature: inspect.Signature, count: int, names: Sequence[str]
 
 
 def swallowed(signature: inspect.Signature, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Keyword arguments that only `**kwargs` takes, each with a parameter whose name is near.
+    """Keyword arguments that only `**kwargs` accepts, each with a parameter of a similar name.
 
     >>> swallowed(inspect.signature(lambda attention_mask=None, **more: 0), ["attn_mask", "labels"])
     [('attn_mask', 'attention_mask')]
@@ -78,7 +78,7 @@ def _takes(signature: inspect.Signature) -> str:
 
 
 def admits_none(module: Callable[..., Any], signature: inspect.Signature | None, place: int | str) -> bool:
-    """Whether the parameter at a position, or of a name, may be None: by its default or by its annotation."""
+    """Whether the parameter at a position, or with a name, may be None, by its default or its annotation."""
     parameter = _parameter(signature, place)
     if parameter is None:
         return False
@@ -103,7 +103,7 @@ def _parameter(signature: inspect.Signature | None, position: int | str) -> insp
 
 
 def _resolved(module: Callable[..., Any], name: str, annotation: Any) -> Any:
-    """An annotation that is text, as the type that it names; the text itself when that can't be found."""
+    """The type that a string annotation names; the string itself if it can't be resolved."""
     if not isinstance(annotation, str):
         return annotation
     function = target_of(module)

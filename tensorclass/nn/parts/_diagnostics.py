@@ -1,4 +1,4 @@
-"""What the build check finds: records with a code each, printed as a good compiler prints them."""
+"""The findings of the build check: records with codes, printed in the style of a compiler."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ CODES: dict[str, str] = {
     "N305": "a free dim of an output follows the input",
     "N306": "a declaration holds for some sizes only",
 }
-"""Every code and what it means; docs/errors.md has one heading for each."""
+"""Every code and its meaning; docs/errors.md has a heading for each."""
 
 _SEVERITIES: dict[str, Severity] = {"E": "error", "W": "warning", "N": "note"}
 _INDENT = "\n    "
 
 
 class PipelineWarning(UserWarning):
-    """A pipeline that works, and holds something that is probably not meant.
+    """The warning for a pipeline that works, but probably contains a mistake.
 
     >>> import warnings
     >>> from tensorclass.nn import PipelineWarning
@@ -77,7 +77,7 @@ class Location(NamedTuple):
 
 
 def location_of_caller() -> Location:
-    """The nearest line outside of this package; reads frames only, so it costs next to nothing."""
+    """The nearest line outside this package. It only reads frames, so it costs next to nothing."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
@@ -97,8 +97,8 @@ class Diagnostic:
         message: What is wrong, in one line.
         module: The index of the module in the pipeline; None for the pipeline itself.
         name: The name of that module.
-        location: The line that declares it, and what is there.
-        notes: More lines, such as what is available.
+        location: The line that declares it, with its text.
+        notes: Further lines, such as the available fields.
         hint: What to do.
 
     >>> print(Diagnostic("E101", "module 0 `head` reads `h`, which nothing before it provides", hint="write it"))
@@ -116,7 +116,7 @@ class Diagnostic:
 
     @property
     def severity(self) -> Severity:
-        """Whether the build fails ("error"), warns ("warning") or goes on ("note")."""
+        """Whether the build fails ("error"), warns ("warning") or continues ("note")."""
         return _SEVERITIES[self.code[0]]
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ class Diagnostic:
 
 
 def build_error(title: str, found: Iterable[Diagnostic]) -> BuildError:
-    """The one error of a build: every error and warning, in the order of the modules."""
+    """The error of a build, which lists every error and warning in the order of the modules."""
     diagnostics = tuple(found)
     errors = [d for d in diagnostics if d.severity == "error"]
     shown = [d for d in diagnostics if d.severity != "note"]

@@ -1,4 +1,4 @@
-"""`dispatch`: a function from container to container, called with plain tensors."""
+"""`dispatch`: call a function from container to container with plain tensors."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from ._keyed_base import DROPPED, as_keys
 
 @flags
 class Dispatch:
-    """Let a function whose first argument is a container named `tensordict` be called with tensors.
+    """Let a function whose first argument is a container named `tensordict` also accept tensors.
 
-    The tensors go into a new container at the in keys, by position or by name; the values at the out keys come back,
-    one by itself, several as a tuple; an out key `"_"` is skipped. A call with a container, typed or not, passes
-    through. Other keyword arguments go to the function.
+    The tensors, by position or by name, are written to a new container at the in keys. The values at the out keys are
+    returned: a single value as it is, several as a tuple; an out key `"_"` is skipped. A call with a container, typed
+    or not, is passed through. Other keyword arguments are passed to the function.
 
     Args:
-        separator: joins the parts of a nested key to the name of a keyword argument.
-        source: the in keys, or the name of the attribute of the module that holds them.
-        dest: the out keys, or the name of the attribute.
-        auto_batch_size: give the container the longest leading shape that all inputs share; else it has no batch dims.
+        separator: the string that joins the parts of a nested key to the name of a keyword argument.
+        source: the in keys, or the name of the module attribute that holds them.
+        dest: the out keys, or the name of the module attribute that holds them.
+        auto_batch_size: the batch size of the container is the longest leading shape that all inputs share; otherwise
+            it has no batch dims.
 
     Raises:
-        ModuleError: (a `RuntimeError`) when the function has no such argument, an input is given twice, or a result is
+        ModuleError: (a `RuntimeError`) if the function has no such argument, an input is given twice, or a result is
             not a container.
 
     >>> import torch
@@ -49,7 +50,7 @@ class Dispatch:
     DEFAULT_DEST: ClassVar[str] = "out_keys"
 
     def __new__(cls, separator: Any = DEFAULT_SEPARATOR, *args: Any, **kwargs: Any) -> Any:
-        """The decorator, or at once the decorated function."""
+        """The decorator; or, without arguments, the decorated function."""
         if callable(separator):
             return cls(cls.DEFAULT_SEPARATOR, *args, **kwargs)(separator)
         return super().__new__(cls)
@@ -119,7 +120,7 @@ class Dispatch:
     def _packed(
         self, paths: list[Path], args: tuple[Any, ...], kwargs: dict[str, Any], title: str
     ) -> tuple[TensorDict, dict[str, Any]]:
-        """A container of the arguments, and the keyword arguments that are none."""
+        """A container with the inputs, and the other keyword arguments."""
         data = TensorDict()
         names = [self.separator.join(path) for path in paths]
         for position, (path, name) in enumerate(zip(paths, names, strict=True)):
@@ -138,7 +139,7 @@ class Dispatch:
 
 
 class Decorator(Protocol):
-    """What a checker knows of `dispatch`: mypy can't say of a class that calling it may give a function."""
+    """The type of `dispatch` for checkers, since mypy can't express that calling a class may return a function."""
 
     DEFAULT_SEPARATOR: str
     DEFAULT_SOURCE: str
@@ -160,7 +161,7 @@ def _is_method(func: Callable[..., Any]) -> bool:
     """Whether the container is the second argument, after the module.
 
     Raises:
-        ModuleError: when it is neither the first nor the second.
+        ModuleError: if it is neither the first nor the second.
     """
     names = [*inspect.signature(func).parameters][:2]
     if "tensordict" not in names:
@@ -172,7 +173,7 @@ def _is_method(func: Callable[..., Any]) -> bool:
 
 
 def _open(signature: inspect.Signature, method: bool) -> inspect.Signature:
-    """What the decorated function takes: anything, by position or by name."""
+    """The signature of the decorated function: any arguments, by position or by name."""
     first = [*signature.parameters.values()][:method]
     some = [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
     named = [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]

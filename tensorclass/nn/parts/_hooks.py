@@ -1,4 +1,4 @@
-"""What modules over containers show to `fully_shard`, whose hooks look only for tensors in lists and dicts."""
+"""Makes containers visible to the hooks of `fully_shard`, which only search lists and dicts for tensors."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SHARDING = "torch.distributed.fsdp"
 
 @flags
 class Hooked(nn.Module):
-    """A module whose hooks of `fully_shard` see the tensors of a container, and can give others for them.
+    """A module whose `fully_shard` hooks see the tensors of a container, and can replace them.
 
-    They set up the backward pass on the tensors that come out; what they overlook is never gathered or reduced, and the
-    gradients are wrong in silence.
+    The hooks set up the backward pass on the returned tensors. Tensors that they don't see are never gathered or
+    reduced, and their gradients are silently wrong.
     """
 
     def register_forward_pre_hook(
@@ -38,24 +38,24 @@ class Hooked(nn.Module):
 
 
 class Before(NamedTuple):
-    """A hook that sees the arguments as one list."""
+    """A hook that gets the arguments as one list."""
 
     hook: Callable[..., Any]
 
     def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
-        """The arguments, themselves where the hook leaves them unchanged."""
+        """The arguments; the same objects if the hook leaves them unchanged."""
         leaves, spec = tree_flatten((args, kwargs))
         found = self.hook(module, (leaves,), {})
         return None if found is None or _same(found[0][0], leaves) else tree_unflatten(found[0][0], spec)
 
 
 class After(NamedTuple):
-    """A hook that sees the result as a list."""
+    """A hook that gets the result as a list."""
 
     hook: Callable[..., Any]
 
     def __call__(self, module: nn.Module, args: Any, result: Any) -> Any:
-        """The result, itself where the hook leaves it unchanged."""
+        """The result; the same object if the hook leaves it unchanged."""
         leaves, spec = tree_flatten(result)
         found = self.hook(module, args, leaves)
         return None if found is None or _same(found, leaves) else tree_unflatten(found, spec)

@@ -1,4 +1,4 @@
-"""How a module is called: by position or by keyword, on which device, and whether its activations are kept."""
+"""How a module is called: by position or by keyword, on which device, and whether activations are recomputed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ...errors import BuildError
 
 @dataclass(frozen=True)
 class How:
-    """The way from the values of the in fields to a call.
+    """How the values of the in fields are passed to a call.
 
-    `parameters` names the parameter of every value when they go by keyword, and is empty when they go by position.
-    `device` is where the values are moved; `checkpoint` runs the module again in the backward pass.
+    `parameters` has the parameter name of every value if they are passed by keyword, and is empty if they are passed by
+    position. The values are moved to `device`; `checkpoint` reruns the module in the backward pass.
     """
 
     parameters: tuple[str, ...] = ()
@@ -33,14 +33,14 @@ class How:
         return (given, {}) if not self.parameters else ((), dict(zip(self.parameters, given, strict=True)))
 
     def call(self, target: Callable[..., Any], values: Sequence[Any]) -> Any:
-        """What a target gives for the values of its in fields."""
+        """Call a target with the values of its in fields."""
         arguments, named = self.bind(values)
         if self.checkpoint:
             return checkpoint(target, *arguments, use_reentrant=False, **named)
         return target(*arguments, **named)
 
     def source(self, callee: str, names: Sequence[str], device: str) -> str:
-        """The call as source, over the names `checkpoint`, `moved` and that of the device."""
+        """The call as source code, which uses the names `checkpoint`, `moved` and that of the device."""
         given = [name if self.device is None else f"moved({name}, {device})" for name in names]
         if self.parameters:
             given = [f"{name}={value}" for name, value in zip(self.parameters, given, strict=True)]
@@ -50,7 +50,7 @@ class How:
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    """A tensor or a batch on a device; itself when it is there, and anything else as it is."""
+    """Move a tensor or batch to a device; any other value is returned unchanged."""
     if not isinstance(value, Tensor):
         return value.to(device) if hasattr(value, "_store") else value
     return value if value.device == device else value.to(device)
@@ -60,21 +60,21 @@ def as_device(device: object) -> torch.device | None:
     """The device of a module's inputs.
 
     Raises:
-        BuildError: for what names no device.
+        BuildError: for an invalid device.
     """
     if device is None:
         return None
     try:
-        return torch.device(device)  # type: ignore[call-overload, no-any-return]  # what it refuses is caught
+        return torch.device(device)  # type: ignore[call-overload, no-any-return]  # an invalid argument is caught
     except (RuntimeError, TypeError) as error:
         raise BuildError(f"device={device!r}: {str(error).splitlines()[0]}; give 'cpu', 'cuda:1', ...") from None
 
 
 def by_keyword(in_fields: object) -> tuple[object, tuple[str, ...]]:
-    """In fields, and the parameters that they are passed to when they come as a mapping.
+    """The in fields, and the names of their parameters if they are given as a mapping.
 
     Raises:
-        BuildError: for a key that is not a name of a parameter.
+        BuildError: for a key that can't be a parameter name.
     """
     if not isinstance(in_fields, Mapping):
         return in_fields, ()

@@ -1,4 +1,4 @@
-"""What keyed modules share: the keys that they read and write, and which outputs a call keeps."""
+"""The base of keyed modules: the keys that they read and write, and the outputs that a call keeps."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ DROPPED = "_"
 
 
 class TensorDictModuleBase(Hooked):
-    """The base of keyed modules, which read `in_keys` from a container and write `out_keys`.
+    """The base class of keyed modules, which read `in_keys` from a container and write `out_keys`.
 
-    A subclass has a `forward` that takes a container and returns one, and sets both lists as class attributes or in
-    `__init__`. To wrap a callable over tensors, use `TensorDictModule`.
+    A subclass defines a `forward` from container to container, and sets both lists as class attributes or in
+    `__init__`. To wrap a callable on tensors, use `TensorDictModule`.
 
     >>> from tensorclass import TensorDict
     >>> from tensorclass.nn import TensorDictModuleBase
@@ -44,7 +44,7 @@ class TensorDictModuleBase(Hooked):
     """
 
     _all_keys: Keys | None = None
-    """The out keys before a selection; None when there is none."""
+    """The out keys before a selection; None without a selection."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -87,16 +87,16 @@ class TensorDictModuleBase(Hooked):
 
     @property
     def out_keys_source(self) -> Keys:
-        """All keys that the module writes, those left out by `select_out_keys` too."""
+        """All keys that the module writes, including those that `select_out_keys` left out."""
         return self.out_keys if self._all_keys is None else self._all_keys
 
     def select_out_keys(self, *out_keys: Key) -> Self:
-        """Keep only some of the out keys in what a call returns; changes the module and returns it.
+        """Keep only some of the out keys in results; changes the module and returns it.
 
-        All outputs are computed; those that are not selected, and are not in keys, are removed afterwards.
+        All outputs are still computed. Outputs that are neither selected nor in keys are removed afterwards.
 
         Args:
-            *out_keys: the keys to keep, each one of `out_keys`.
+            *out_keys: the keys to keep, all of them in `out_keys`.
 
         Raises:
             ModuleError: (a `ValueError` and `RuntimeError`) for a key that the module does not write.
@@ -150,7 +150,7 @@ class TensorDictModuleBase(Hooked):
 
     @staticmethod
     def is_tdmodule_compatible(module: object) -> bool:
-        """Whether something has both `in_keys` and `out_keys`; a sequence wraps what has not.
+        """Whether an object has both `in_keys` and `out_keys`. A sequence wraps objects without them.
 
         >>> from tensorclass.nn import TensorDictModule
         >>> TensorDictModule.is_tdmodule_compatible(nn.Linear(1, 1))
@@ -162,16 +162,16 @@ class TensorDictModuleBase(Hooked):
         """Reset the parameters of every submodule that has a `reset_parameters` method.
 
         Args:
-            parameters: a container as `TensorDict.from_module(self)` gives it, reset in place of those of the module,
-                which stay as they are.
+            parameters: a container like `TensorDict.from_module(self)`, which is reset instead of the parameters of the
+                module.
 
         Returns:
-            None without `parameters`, else a container around the same storages whose tensors require grad.
+            None without `parameters`, else a container over the same storages whose tensors require grad.
 
         Raises:
-            ModuleError: when `parameters` has batch dims.
+            ModuleError: if `parameters` has batch dims.
 
-        Warns when nothing has a `reset_parameters` method.
+        Warns if no submodule has a `reset_parameters` method.
 
         >>> from tensorclass.nn import TensorDictModule
         >>> module = TensorDictModule(nn.Linear(2, 3), in_keys=["x"], out_keys=["y"])
@@ -195,7 +195,7 @@ class TensorDictModuleBase(Hooked):
         return fresh
 
     def _on_values(self, *values: Any) -> Any:
-        """What a typed pipeline calls: the values of the out keys for those of the in keys, in order."""
+        """Compute the values of the out keys from those of the in keys, in order; a typed pipeline calls this."""
         data = TensorDict()
         for key, value in zip(self.in_keys, values, strict=True):
             kept = isinstance(value, (Tensor, TensorCollection, Node))
@@ -216,9 +216,9 @@ def as_keys(keys: Any, role: str, *, nested: bool = False) -> Keys:
     """Keys in normal form: one key, or a sequence of them.
 
     Args:
-        keys: what the user gave; references to fields stand for their paths.
+        keys: the argument of the user; field references are replaced by their paths.
         role: the name of the argument, for messages.
-        nested: whether a tuple is one nested key, and not a sequence of keys.
+        nested: whether a tuple is one nested key rather than a sequence of keys.
 
     Raises:
         ModuleError: for anything else.
@@ -239,16 +239,16 @@ def as_keys(keys: Any, role: str, *, nested: bool = False) -> Keys:
 
 
 def read(data: Any, key: Any, options: Mapping[str, Any] = NO_OPTIONS) -> Any:
-    """What a module gets for a key: what `data[key]` is, None where it is absent.
+    """The value that a module gets for a key: `data[key]`, or None if it is absent.
 
-    Objects come without their wrapper, one for each element as a list, also from a typed batch.
+    Objects are unwrapped; objects of single elements come as a list, also from a typed batch.
     """
     value = ReadingOps.get(data, key, **options)
     return value.tolist() if isinstance(value, NonTensorStack) else value
 
 
 def remove_unselected(module: Any, _: Any, result: Any) -> Any:
-    """Forward hook: takes what `select_out_keys` left out of a container that a module returns."""
+    """Forward hook that removes outputs that `select_out_keys` left out from a returned container."""
     if isinstance(result, TensorCollection):
         kept = {*module.out_keys, *module.in_keys, DROPPED}
         discard(result, [key for key in module.out_keys_source if key not in kept])
@@ -256,7 +256,7 @@ def remove_unselected(module: Any, _: Any, result: Any) -> Any:
 
 
 def write(target: Any, values: Mapping[Any, Any]) -> None:
-    """Write outputs by their keys, in one step; a container takes the place of what its key holds."""
+    """Write outputs by key, in one step. A container replaces the value of its key."""
     kept = {key: value for key, value in values.items() if key != DROPPED}
     if len(kept) > 1 and not any([isinstance(value, Mapping) for value in kept.values()]):
         target.update(kept, is_leaf=_is_container)
@@ -270,7 +270,7 @@ def _is_container(kind: type) -> bool:
 
 
 def discard(data: Any, keys: Iterable[Any]) -> None:
-    """Remove entries that are there, and the containers that this leaves empty."""
+    """Remove entries if they exist, and containers that become empty."""
     for key in keys:
         if key in data.keys(True):
             data.del_(key)
@@ -281,7 +281,7 @@ def discard(data: Any, keys: Iterable[Any]) -> None:
 
 
 def reset_all(module: nn.Module) -> bool:
-    """Reset the parameters of all submodules that can; whether any can."""
+    """Reset the parameters of all submodules that have `reset_parameters`; returns whether there were any."""
     resets: list[Any] = [getattr(part, "reset_parameters", None) for part in module.modules()]
     found = [reset for reset in resets if callable(reset)]
     for reset in found:

@@ -1,4 +1,4 @@
-"""What comes back from a module: taken apart into out fields, put into a class; errors that say where they arose."""
+"""Results of modules: split into out fields, and put into a class; errors that name their module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TENSORS = ("tensor", "shared")
 
 
 def outputs(result: Any, writes: Sequence[Slot | None], label: str) -> tuple[Any, ...]:
-    """The value for each out field, None where one is dropped.
+    """The value for each out field, None for a dropped one.
 
     Args:
         result: What the callable returned.
@@ -23,8 +23,8 @@ def outputs(result: Any, writes: Sequence[Slot | None], label: str) -> tuple[Any
         label: The module, for messages.
 
     Raises:
-        TypeError: when there are more or fewer values than out fields.
-        KeyError: when a mapping lacks the name of an out field.
+        TypeError: if the numbers of values and out fields differ.
+        KeyError: if a mapping lacks the name of an out field.
     """
     if len(writes) == 1:
         return (single(result, writes[0], label),)
@@ -69,7 +69,7 @@ def _pick(result: Mapping[Any, Any], slot: Slot, label: str) -> Any:
 
 
 def describe(value: object) -> str:
-    """A value in a message: dtype, shape and device of a tensor, the type of anything else."""
+    """Describe a value in a message: dtype, shape and device of a tensor, the type of anything else."""
     if isinstance(value, Tensor):
         place = "" if value.device.type == "cpu" else f" on {value.device}"
         return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}{place}"
@@ -84,15 +84,15 @@ _PLAIN = (RuntimeError, TypeError, ValueError, IndexError, KeyError, NotImplemen
 
 
 def reraise(error: Exception, label: str, reads: Sequence[Slot], values: Sequence[object]) -> NoReturn:
-    """Raise the error of a module again: of the same type, naming the module and what it was given.
+    """Re-raise the error of a module with the same type, naming the module and its inputs.
 
-    Errors with a class of their own (out of memory, ours, the user's) stay what they are and get a note.
+    Errors of special classes (out of memory, ours, the user's) are kept, and get a note.
     """
     fail(error, label, [f"{slot.name}: {describe(value)}" for slot, value in zip(reads, values, strict=False)])
 
 
 def fail(error: Exception, label: str, given: Sequence[str]) -> NoReturn:
-    """As `reraise`, with what the module was given as text."""
+    """As `reraise`, with the inputs as text."""
     where = f"{label} failed on {', '.join(given)}" if given else f"{label} failed"
     if type(error) in _PLAIN:
         kind = MissingKeyError if type(error) is KeyError else type(error)  # a KeyError prints its message escaped
@@ -107,9 +107,9 @@ def fail(error: Exception, label: str, given: Sequence[str]) -> NoReturn:
 
 
 def fill(batch: Any, values: Mapping[str, Any]) -> Any:
-    """A new instance with some fields filled in, each held to its declaration; the rest is passed through."""
+    """A new instance with some fields filled in and checked; the others are passed through."""
     new = batch._wrap(batch._store.copy())
-    setters = type(new).__tensorclass__.setters  # none in a frozen class, and they are what torch.compile can follow
+    setters = type(new).__tensorclass__.setters  # empty for a frozen class; torch.compile can trace setters
     for name, value in values.items():
         if name in setters:
             setters[name](new, value)
@@ -119,7 +119,7 @@ def fill(batch: Any, values: Mapping[str, Any]) -> Any:
 
 
 def build_alone(batch: Any, writes: Sequence[Slot | None], values: Sequence[Any], label: str) -> Any:
-    """What a module that is called by itself returns: the owner of its out fields, or a twin of the batch."""
+    """The result of a module outside a pipeline: the owner of its out fields, or a copy of the batch."""
     written = {slot: value for slot, value in zip(writes, values, strict=True) if slot is not None}
     owners = list(dict.fromkeys(slot.owner for slot in written))
     if len(owners) > 1:
@@ -145,7 +145,7 @@ def nest(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
 
 
 class Branch(dict[str, Any]):
-    """A nested dict of fields, never a dict that a module returned."""
+    """A nested dict of fields; a separate type from dicts that modules return."""
 
 
 def _fill_tree(batch: Any, tree: Mapping[str, Any]) -> Any:

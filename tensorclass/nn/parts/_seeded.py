@@ -1,4 +1,4 @@
-"""Random draws from a generator of one's own, in code that takes none: in this thread, the global one untouched."""
+"""Draws random numbers from a given generator in code that doesn't accept one, in this thread only."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ...errors import UnsupportedOperationError
 
 
 class Seeded(TorchDispatchMode):
-    """While it is open, every random operation of this thread draws from a generator.
+    """A context in which every random operation of this thread draws from a generator.
 
     Args:
-        generator: Where the numbers come from, on the device of the tensors.
+        generator: The generator, on the device of the tensors.
 
     Raises:
         UnsupportedOperationError: for a random operation of torch that has no `generator` argument.
@@ -31,7 +31,7 @@ class Seeded(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # or torch imports its compiler, a second of it, for the first operation
+        return False  # else torch imports its compiler for the first operation, which takes a second
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
@@ -43,7 +43,7 @@ class Seeded(TorchDispatchMode):
 
 
 def _with_generator(func: Any) -> Any:
-    """The overload of a random operation that takes a generator."""
+    """The overload of a random operation that accepts a generator."""
     if _takes_generator(func):
         return func
     name = "generator" if func._overloadname == "default" else f"{func._overloadname}_generator"
@@ -54,7 +54,7 @@ def _with_generator(func: Any) -> Any:
 
 
 def _drops_nothing(func: Any, args: Any, options: Any) -> bool:
-    """Whether an operation draws for dropout only, such as a fused attention, and its rate is 0."""
+    """Whether an operation, such as a fused attention, draws only for dropout, and its rate is 0."""
     for place, argument in enumerate(func._schema.arguments):
         if argument.name == "dropout_p":
             rate = args[place] if place < len(args) else options.get("dropout_p", argument.default_value)

@@ -1,4 +1,4 @@
-"""Modules whose outputs exist, and whether they are skipped: `set_skip_existing`."""
+"""`set_skip_existing`: skip modules whose outputs exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SKIP: Setting[bool | Keys] = Setting("skip_existing", False)
 
 
 def skip_existing() -> bool | Keys:
-    """Whether modules are skipped whose outputs exist: False (the default), True, or the list of keys that may be.
+    """Whether modules are skipped if their outputs exist: False (the default), True, or a list of output keys.
 
     >>> from tensorclass.nn import set_skip_existing, skip_existing
     >>> with set_skip_existing(["a"]):
@@ -29,13 +29,13 @@ def skip_existing() -> bool | Keys:
 
 
 def skip_mode() -> bool | tuple[Any, ...]:
-    """What `set_skip_existing` says, as the key of what is made for it."""
+    """The setting of `set_skip_existing` as a hashable key."""
     mode = SKIP.get()
     return mode if isinstance(mode, bool) else tuple(mode)
 
 
 def skips(data: Any, in_keys: Keys, out_keys: Keys, mode: bool | Keys) -> bool:
-    """Whether a module has nothing to do: its out keys are there, and it reads none of them."""
+    """Whether a module is skipped: all its out keys exist, and it reads none of them."""
     if mode is False or any(key in out_keys for key in in_keys):
         return False
     there = data.keys(True)
@@ -43,21 +43,21 @@ def skips(data: Any, in_keys: Keys, out_keys: Keys, mode: bool | Keys) -> bool:
 
 
 @flags
-class set_skip_existing(Block[Any]):  # called like a function, and known under this name
-    """Skip modules whose out keys are all in the input: for a block, or for a decorated `forward`.
+class set_skip_existing(Block[Any]):  # lower case: used like a function
+    """Skip modules whose out keys are all in the input, for a block or for a decorated `forward`.
 
     A module that reads one of its out keys always runs. The setting belongs to the thread or task that enters the
     block. Inside `torch.compile`, enter the block inside the compiled function.
 
     Args:
-        mode: True skips whatever exists, False nothing, a list of keys modules that write only these. None (only for
-            the decorator) follows the block in which the method is called.
-        in_key_attr: for the decorator, the attribute of the module with its in keys.
-        out_key_attr: for the decorator, the attribute of the module with its out keys.
+        mode: True skips modules whose outputs exist, False skips none, a list of keys skips only modules that write no
+            other keys. None (only for the decorator) uses the mode of the block in which the method is called.
+        in_key_attr: for the decorator, the module attribute with the in keys.
+        out_key_attr: for the decorator, the module attribute with the out keys.
         thread_local: accepted for compatibility; a block never reaches other threads.
 
     Raises:
-        ModuleError: for a block with None, or a mode that is none of these.
+        ModuleError: for a block with None, and for an invalid mode.
 
     >>> import torch
     >>> from tensorclass import TensorDict

@@ -1,4 +1,4 @@
-"""What `in_fields` and `out_fields` are given: references to fields, and everything else refused with the right way."""
+"""The arguments `in_fields` and `out_fields`: field references. Anything else is refused, with the right spelling."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from ...errors import BuildError
 
 @dataclass(frozen=True)
 class Slot:
-    """One in or out field of a module: a place in the state of a pipeline, known by its path."""
+    """One in or out field of a module: a place in the state of a pipeline, identified by its path."""
 
     ref: FieldRef
     within: str = ""
-    """The nested pipeline to which the place is private, as `inner/`; empty for a place of the whole pipeline."""
+    """The nested pipeline to which the place is private, such as `inner/`; empty for a place of the whole pipeline."""
 
     @property
     def owner(self) -> type:
-        """The class on which the reference was written; it serves messages."""
+        """The class of the reference, for messages."""
         return self.ref._owner
 
     @property
     def path(self) -> Path:
-        """Where the value is; slots of different classes are the same place when their paths are equal."""
+        """The path of the value. Slots of different classes are the same place if their paths are equal."""
         return (self.within + self.ref._path[0], *self.ref._path[1:]) if self.within else self.ref._path
 
     @property
     def spec(self) -> FieldSpec:
-        """What the field declares."""
+        """The declaration of the field."""
         return self.ref._spec
 
     @property
@@ -50,12 +50,12 @@ class Slot:
 
     @cached_property
     def optional(self) -> bool:
-        """Whether reading the field, or a class on the way to it, may give None."""
+        """Whether the field, or a class on the way to it, may be None."""
         return any(spec.optional for spec in specs_along(self.owner, self.ref._path))
 
     @property
     def needed(self) -> bool:
-        """Whether an instance of the owner can't be complete without the field."""
+        """Whether an instance of the owner requires the field."""
         return self.spec.required or self.spec.produced
 
     def __str__(self) -> str:
@@ -83,12 +83,12 @@ def has_path(owner: Any, path: Path) -> bool:
 
 
 def is_tensorclass_type(value: object) -> TypeGuard[type]:
-    """Whether something is a class with declared fields."""
+    """Whether a value is a class with declared fields."""
     return isinstance(value, type) and getattr(value, "__tensorclass_schema__", None) is not None
 
 
 def fields_of(cls: Any) -> Mapping[str, FieldSpec]:
-    """The declared fields of a tensorclass."""
+    """The declared fields of a typed class."""
     schema: Schema = cls.__tensorclass_schema__
     return schema.fields
 
@@ -99,10 +99,10 @@ def as_slots(value: object, role: str, *, droppable: bool = False) -> tuple[Slot
     Args:
         value: What the user gave.
         role: The name of the argument, for messages.
-        droppable: Whether None may stand for an output that is dropped.
+        droppable: Whether None is allowed, for a dropped output.
 
     Raises:
-        BuildError: for anything that is not a reference.
+        BuildError: for anything but a reference.
     """
     single = isinstance(value, FieldRef) or not isinstance(value, list | tuple)
     items: Iterable[object] = (value,) if single else value  # type: ignore[assignment]  # a list or tuple by `single`
@@ -113,7 +113,7 @@ def as_slots(value: object, role: str, *, droppable: bool = False) -> tuple[Slot
 
 
 def slots_of(value: object, role: str) -> list[Slot]:
-    """As `as_slots`, for arguments where nothing is dropped; at least one field."""
+    """As `as_slots`, for arguments without dropped outputs; at least one field."""
     slots = [slot for slot in as_slots(value, role) if slot is not None]
     if not slots:
         raise BuildError(f"{role} names no field; name at least one")

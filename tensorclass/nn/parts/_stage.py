@@ -34,11 +34,11 @@ F = TypeVar("F")
 Several: TypeAlias = (
     "list[Any] | Mapping[str, Any] | tuple[()] | tuple[Any, Any, Any, Any, Any, Any, Unpack[tuple[Any, ...]]]"
 )
-"""In fields that are not compared with parameters."""
+"""In fields that checkers don't compare with parameters."""
 
 
 class ModuleOptions(TypedDict, total=False):
-    """What else a typed module takes."""
+    """The other options of a typed module."""
 
     name: str | None
     update: bool
@@ -47,12 +47,12 @@ class ModuleOptions(TypedDict, total=False):
 
 
 WHOLE = "_on_fields"
-"""The method that a typed pipeline calls; it writes all fields of a class, whether they are read or not."""
+"""The method of class-to-class modules that a typed pipeline calls; it writes all out fields, even unread ones."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What a sequence knows about one of its modules; the module itself is registered under `name`."""
+    """The record of a sequence about one of its modules; the module itself is registered under `name`."""
 
     name: str
     reads: tuple[Slot, ...]
@@ -60,51 +60,53 @@ class Stage:
     update: bool
     location: Location
     function: Callable[..., Any] | None
-    """The callable, when it is not an `nn.Module` or a method of one."""
+    """The callable, if it is not an `nn.Module` or a method of one."""
     method: str | None
-    """The method of the registered module that is called; None for the module itself."""
+    """The name of the method of the registered module to call; None for the module itself."""
     how: How
     partial: bool = False
-    """Whether the module is skipped when an in field that it needs is None."""
+    """Whether the module is skipped if a required in field is None."""
     skip_existing: bool = False
-    """Whether the module is skipped when its out fields are filled in already."""
+    """Whether the module is skipped if its out fields are filled in already."""
 
     def at(self, index: int) -> str:
-        """The module in a message, by its place in the pipeline."""
+        """The module in a message, by its position in the pipeline."""
         return f"module {index} `{self.name}`"
 
     def finding(self, index: int, code: str, text: str, notes: Sequence[str], hint: str, role: str = "") -> Diagnostic:
-        """A record with the line that declares the module."""
+        """A diagnostic with the line that declares the module."""
         return Diagnostic(code, text, index, self.name, f"{self.location}{role}", tuple(notes), hint)
 
     @property
     def written(self) -> tuple[Slot, ...]:
-        """The out fields without those that are dropped."""
+        """The out fields without dropped ones."""
         return tuple(slot for slot in self.writes if slot is not None)
 
 
 @flags
 class TensorClassModule(Hooked, Generic[Batch]):
-    """A callable with the fields of a batch that it reads and writes.
+    """A typed module: a callable with the fields of a batch that it reads and writes.
 
-    In a `TensorClassSequential` it is metadata only: the wrapped module itself is registered there. Called by itself
-    on a batch, it returns an instance of the class of its out fields; when the batch is of that class already, a new
-    instance with the out fields filled in and everything else passed through.
+    In a `TensorClassSequential` it is only metadata: the wrapped module itself is registered there. Called on a batch,
+    it returns an instance of the class of its out fields. If the batch is already of that class, the result is a new
+    instance with the out fields filled in and all other fields passed through.
 
     Args:
-        module: An `nn.Module`, a function, a bound method or any other callable that takes the values of `in_fields`
-            by position, tensors of shape `[*batch, *event]`, and returns the value of `out_fields`: one value, a tuple
-            in their order, or a mapping with their last names as keys.
-        in_fields: What is read: `Digits.image`, a sequence of fields, or a mapping from the names of parameters to
-            fields, which are then passed by keyword. Checkers compare one field and tuples with the parameters.
-        out_fields: What is written; in a sequence, None drops an output.
-        name: The name in a sequence; by default the name of the function or class with its index.
-        update: Whether the module may overwrite fields of the input or of modules before it.
-        device: Where the module runs: it is moved there, as `nn.Module.to` does, and so are its inputs at each call.
-        checkpoint: Whether the module runs again in the backward pass instead of keeping its activations.
+        module: An `nn.Module`, a function, a bound method or any other callable. It gets the values of `in_fields` by
+            position, tensors of shape `[*batch, *event]`, and returns the values of `out_fields`: one value, a tuple in
+            their order, or a mapping with the last parts of their names as keys.
+        in_fields: The fields to read: `Digits.image`, a sequence of fields, or a mapping from parameter names to
+            fields, which are then passed by keyword. Type checkers compare a single field, and tuples of fields, with
+            the parameters.
+        out_fields: The fields to write. In a sequence, None drops an output.
+        name: The name in a sequence; by default the name of the function or class, with its index.
+        update: Whether the module may overwrite fields of the input or of earlier modules.
+        device: The device of the module. The module is moved there, as by `nn.Module.to`, and so are its inputs at each
+            call.
+        checkpoint: Whether the backward pass reruns the module instead of keeping its activations.
 
     Raises:
-        BuildError: for arguments that are not a callable or not fields.
+        BuildError: for a module that is not callable, and for arguments that are not fields.
 
     >>> import torch
     >>> from torch import Tensor, nn
@@ -187,7 +189,7 @@ class TensorClassModule(Hooked, Generic[Batch]):
 
     @property
     def in_fields(self) -> tuple[Any, ...]:
-        """The references that are read.
+        """The field references that the module reads.
 
         >>> encoder.in_fields
         (Image.pixels: Float32["64"],)
@@ -196,7 +198,7 @@ class TensorClassModule(Hooked, Generic[Batch]):
 
     @property
     def out_fields(self) -> tuple[Any, ...]:
-        """The references that are written; None where an output is dropped.
+        """The field references that the module writes; None for a dropped output.
 
         >>> encoder.out_fields
         (Hidden.h: Float32["8"],)
@@ -204,7 +206,7 @@ class TensorClassModule(Hooked, Generic[Batch]):
         return tuple(None if slot is None else slot.ref for slot in self._writes)
 
     def select_out_fields(self, *fields: Any) -> Self:
-        """Drop every output but these, in place; `reset_out_fields` brings them back.
+        """Drop all outputs except these, in place; `reset_out_fields` restores them.
 
         Raises:
             BuildError: for a field that the module does not write.
@@ -224,7 +226,7 @@ class TensorClassModule(Hooked, Generic[Batch]):
         return self
 
     def reset_out_fields(self) -> Self:
-        """Keep every output again.
+        """Keep all outputs again.
 
         >>> encoder.reset_out_fields().out_fields
         (Hidden.h: Float32["8"],)
@@ -236,7 +238,7 @@ class TensorClassModule(Hooked, Generic[Batch]):
         """Read the in fields of a batch, call the module, and build the class of the out fields.
 
         Raises:
-            SchemaError: when an output does not fit its declaration.
+            SchemaError: if an output doesn't fit its declaration.
         """
         if not is_tensorclass_type(type(batch)):
             owner = self._reads[0].owner.__name__ if self._reads else "Batch"
@@ -248,13 +250,13 @@ class TensorClassModule(Hooked, Generic[Batch]):
         values = [read_slot(batch, slot, self._label()) for slot in self._reads]
         try:
             result = self._how.call(self.module, values)
-        except Exception as error:  # whatever the user's callable raises
+        except Exception as error:  # the user's callable may raise anything
             reraise(error, self._label(), self._reads, values)
         written = outputs(result, self._writes, self._label())
         return build_alone(batch, self._writes, written, self._label())
 
     def _stage_at(self, index: int) -> tuple[Stage, nn.Module | None]:
-        """The record for a place in a sequence, and the module to register there."""
+        """The stage for a position in a sequence, and the module to register there."""
         owner = getattr(self.module, "__self__", None)
         name = self.name or f"{default_name(self.module)}_{index}"
         method = method_name(owner, self.module) if isinstance(owner, nn.Module) else None
@@ -291,16 +293,16 @@ def as_module(stage: Stage, target: Callable[..., Any]) -> TensorClassModule:
 
 
 def module_of(target: object) -> nn.Module | None:
-    """The module that a callable is, or is a method of."""
+    """The module that a callable is, or that its method belongs to."""
     owner = target if isinstance(target, nn.Module) else getattr(target, "__self__", None)
     return owner if isinstance(owner, nn.Module) else None
 
 
 def method_name(owner: nn.Module, method: Any) -> str:
-    """The attribute under which a module has a bound method; its own name may be another, as that of a lambda is.
+    """The attribute of a module that holds a bound method. The `__name__` of the method may differ, as for a lambda.
 
     Raises:
-        BuildError: when no attribute gives it.
+        BuildError: if no attribute holds it.
     """
     known = [name for base in type(owner).__mro__ for name, value in vars(base).items() if value is method.__func__]
     for name in (method.__name__, *known):
@@ -313,7 +315,7 @@ def method_name(owner: nn.Module, method: Any) -> str:
 
 
 def default_name(module: object) -> str:
-    """A readable name for a callable: of the function, else of its class.
+    """A readable name for a callable: that of the function, else that of its class.
 
     >>> default_name(nn.LayerNorm(3)), default_name(lambda x: x)
     ('layer_norm', 'function')
@@ -341,7 +343,7 @@ def _check_callable(module: object) -> None:
 
 
 def check_name(name: object) -> str | None:
-    """The name of a module in a sequence, or None."""
+    """Check the name of a module in a sequence; it may be None."""
     if name is None:
         return None
     if not isinstance(name, str) or not name.isidentifier():

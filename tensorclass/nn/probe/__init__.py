@@ -1,1 +1,1 @@
-"""The build check by running the modules on fake tensors: sizes, dtypes and effects that no declaration shows."""
+"""Probing: runs the modules on fake tensors, to find sizes, dtypes and effects that declarations don't show."""

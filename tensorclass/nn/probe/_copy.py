@@ -1,8 +1,8 @@
 """Copies of callables that share nothing with the originals, so that running one leaves no trace.
 
-Modules, closures, partials, bound methods, containers and plain objects are copied with one memo; tensors are replaced
-by what a function makes of them. Objects that can't be copied (locks, files, C objects) stay themselves. Hooks of the
-user are left out: they are there to be told of real runs.
+Modules, closures, partials, bound methods, containers and plain objects are copied with one memo; a function replaces
+the tensors. Objects that can't be copied (locks, files, C objects) are shared. Hooks of the user are left out: they
+should only see real runs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MODELS = (
     "huggingface_hub", "tokenizers", "sentence_transformers", "open_clip", "segmentation_models_pytorch", "monai",
     "kornia", "torch_geometric", "torchmetrics",
 )  # fmt: skip
-"""Libraries of models: what their code reaches besides the model is their own affair, such as a logger."""
+"""Libraries of models; objects that their code uses besides the model, such as a logger, are not copied."""
 _LIBRARIES = frozenset({"torch", "numpy", "builtins", *MODELS, *sys.stdlib_module_names} - {"__main__"})
 DATA = frozenset((
     type(None), bool, int, float, complex, str, bytes, type(...), range, slice, torch.dtype, torch.device, torch.Size,
@@ -44,15 +44,15 @@ HOLDERS = frozenset((dict, list, tuple, set, frozenset))
 _DEEPEST = 8
 _LARGE = 10_000
 HEAP = 1 << 9
-"""The flag of classes that are made by Python code."""
+"""The flag of classes defined in Python code."""
 
 
 class Uncopyable(Exception):
-    """Something that running a callable would use up, such as a generator."""
+    """Raised for a value that running a callable would consume, such as a generator."""
 
 
 class Private(types.ModuleType):
-    """A module with names of its own in place of some; everything else is the module's."""
+    """A module with some names replaced; all others are those of the original module."""
 
     def __init__(self, module: types.ModuleType, own: object) -> None:
         super().__init__(module.__name__)
@@ -63,14 +63,14 @@ class Private(types.ModuleType):
 
 
 class Isolator:
-    """Copies values; equal objects stay one object.
+    """Copies values; an object that occurs twice is copied once.
 
     Args:
-        tensor: What a copy holds in place of a tensor.
-        make: An empty tensor of a shape, for the parameters of lazy modules.
-        share: Whether data stays what it is, as nothing writes into it. Data are containers of numbers, texts and other
-            data, and arrays; where something may write into it, the container itself is copied.
-        known: Which large containers are data, by their id: several copies look once.
+        tensor: Makes the replacement of a tensor.
+        make: Makes an empty tensor of a shape, for the parameters of lazy modules.
+        share: Whether data is shared, because nothing writes to it. Data are arrays, and containers of numbers, strings
+            and other data. Otherwise the containers are copied.
+        known: Which large containers are data, by id; shared by several copies.
     """
 
     def __init__(
@@ -82,13 +82,13 @@ class Isolator:
         self._tensor = tensor
         self._make = make
         self._memo: dict[int, Any] = {}
-        self._keep: list[Any] = []  # an id is good for as long as its object lives
+        self._keep: list[Any] = []  # an id is valid as long as its object lives
 
     def copy(self, value: Any) -> Any:
-        """A copy that shares nothing which a call could change.
+        """A copy that shares nothing that a call could change.
 
         Raises:
-            Uncopyable: for a generator, which a call would use up.
+            Uncopyable: for a generator, which a call would consume.
         """
         if value is random or value is np:
             return self._drawing(value)
@@ -101,7 +101,7 @@ class Isolator:
         return rule(self, value) if rule is not None else self._object(value)
 
     def _drawing(self, module: types.ModuleType) -> Any:
-        """`random` or `numpy` with generators of their own: the global ones are everybody's."""
+        """`random` or `numpy` with separate generators, since the global ones are shared."""
         if id(module) not in self._memo:
             own = Private(random, random.Random(0))
             arrays = Private(np, types.SimpleNamespace(random=Private(np.random, np.random.RandomState(0))))
@@ -109,7 +109,7 @@ class Isolator:
         return self._memo[id(module)]
 
     def known(self, value: Any, twin: Any) -> Any:
-        """Remember a copy, before what it holds is copied."""
+        """Record a copy before its contents are copied."""
         self._memo[id(value)] = twin
         self._keep.append(value)
         return twin
@@ -131,7 +131,7 @@ class Isolator:
                 twin.__dict__[name] = entry if type(entry) in DATA else self._entry(twin, name, entry)
         for name, function in _own_methods(type(value)):
             mine = self.copy(function)
-            if mine is not function:  # it names globals that a call could change
+            if mine is not function:  # it uses globals that a call could change
                 twin.__dict__.setdefault(name, types.MethodType(mine, twin))
         return twin
 
@@ -148,7 +148,7 @@ class Isolator:
         return twin
 
     def _handle(self, value: RemovableHandle) -> Any:
-        """What removes a hook, as a lazy module does: from the copy."""
+        """The handle that removes a hook, for lazy modules: it removes it from the copy."""
         hooks = value.hooks_dict_ref()
         twin = RemovableHandle(OrderedDict() if hooks is None else self._hooks(hooks))
         twin.id = value.id
@@ -164,7 +164,7 @@ class Isolator:
 
     def _function(self, value: types.FunctionType) -> Any:
         original = getattr(value, "_torchdynamo_orig_callable", None)
-        if original is not None:  # what torch.compile returns; the copy runs uncompiled
+        if original is not None:  # a result of torch.compile; the copy runs uncompiled
             return self.known(value, self.copy(original))
         named = _touched(value)
         if named is None and not value.__closure__ and not value.__defaults__ and not value.__kwdefaults__:
@@ -188,7 +188,7 @@ class Isolator:
             new.cell_contents = self.copy(cell.cell_contents) if known is new else known.cell_contents
 
     def _space(self, space: dict[str, Any]) -> dict[str, Any]:
-        """The globals of a user's module, which a function may write to."""
+        """The globals of a user's module, to which a function may write."""
         known = self._memo.get(id(space))
         return known if known is not None else self.known(space, dict(space))  # type: ignore[no-any-return]
 
@@ -213,7 +213,7 @@ class Isolator:
 
     def _is_data(self, value: Any) -> bool:
         if type(value) not in HOLDERS and getattr(value, "__dict__", None):
-            return False  # a class of the user's own, with attributes
+            return False  # a user's class, with attributes
         if len(value) <= _LARGE:
             return _is_data(value, self._share)
         if id(value) not in self._known_data:
@@ -241,7 +241,7 @@ class Isolator:
         return twin
 
     def _bare(self, value: Any) -> Any:
-        """An empty container of the same class, made without the class's own constructor, with its attributes."""
+        """An empty container of the same class with the same attributes, made without its constructor."""
         base = _builtin_base(type(value))
         twin = self.known(value, base.__new__(type(value)))
         if base is deque:
@@ -256,7 +256,7 @@ class Isolator:
         return twin
 
     def _subclass(self, value: Any) -> Any:
-        """A container or a text of the user's or a library's own class; what says how it is copied is asked."""
+        """A container or string of a class of the user or a library; its own copy protocol is used."""
         if _copies_itself(type(value)):
             return self._object(value)
         if isinstance(value, (dict, list, deque, set)):
@@ -288,12 +288,12 @@ class Isolator:
             return self.known(value, value.apply(self.copy))
         if _is_plain(value):
             return self._attributes(value, self.known(value, object.__new__(cls)))
-        size = getattr(value, "nbytes", 0)  # of a class it is a descriptor
+        size = getattr(value, "nbytes", 0)  # for a class it is a descriptor
         if (isinstance(size, int) and size > _LARGE) or (hasattr(value, "__len__") and _length(value) > _LARGE):
-            return value  # data, and too much of it
+            return value  # data that is too large
         try:
             return self.known(value, copy.deepcopy(value))
-        except Exception:  # locks, files, C objects: anything may say no, and then it stays itself
+        except Exception:  # locks, files, C objects: copying may raise anything; then share the object
             return self.known(value, value)
 
 
@@ -301,7 +301,7 @@ _EXACT: dict[type, Callable[[Isolator, Any], Any]] = {
     **dict.fromkeys((dict, OrderedDict, defaultdict), Isolator._dict),
     **dict.fromkeys((list, deque, set), Isolator._list),
 }
-"""Rules that subclasses do not follow: they may be made in their own way."""
+"""Rules for exact types only; subclasses may need other constructors."""
 _RULES: tuple[tuple[Any, Callable[[Isolator, Any], Any]], ...] = (
     (Tensor, Isolator._tensors),
     (torch.jit.ScriptModule, lambda self, value: self.known(value, value)),
@@ -320,7 +320,7 @@ _RULES: tuple[tuple[Any, Callable[[Isolator, Any], Any]], ...] = (
 
 
 def _is_data(values: Collection[Any], deep: bool) -> bool:
-    """Whether values are numbers, texts and such; or, when inner containers count too, hold nothing else."""
+    """Whether values are numbers, strings and such; with `deep`, also containers of these."""
     for _ in range(_DEEPEST if deep else 1):
         values = dict.values(values) if isinstance(values, dict) else values
         kinds = set(map(type, values)) - DATA
@@ -332,12 +332,12 @@ def _is_data(values: Collection[Any], deep: bool) -> bool:
 
 
 def _stays(values: Collection[Any]) -> bool:
-    """Whether a container of objects is too large to be copied one by one."""
+    """Whether a container has too many objects to copy them one by one."""
     return len(values) > _LARGE and not any(issubclass(kind, (Tensor, nn.Module)) for kind in set(map(type, values)))
 
 
 def _own_methods(cls: type) -> Iterator[tuple[str, types.FunctionType]]:
-    """The methods of a user's class that an instance can have in its own way."""
+    """The methods of a user's class that an instance can override."""
     for base in cls.__mro__:
         if base.__module__.partition(".")[0] not in _LIBRARIES:
             for name, member in vars(base).items():
@@ -346,7 +346,7 @@ def _own_methods(cls: type) -> Iterator[tuple[str, types.FunctionType]]:
 
 
 def _unwrapped(module: nn.Module) -> nn.Module | None:
-    """The module inside of a compiled or distributed one: the copy runs plainly."""
+    """The module inside a compiled or distributed one, which the copy runs directly."""
     name = type(module).__module__
     if name.startswith("torch._dynamo"):
         return getattr(module, "_orig_mod", None)
@@ -354,17 +354,17 @@ def _unwrapped(module: nn.Module) -> nn.Module | None:
 
 
 def _is_ours(hook: Any) -> bool:
-    """Whether a hook is one by which torch or a library of models computes, as in `spectral_norm` and lazy modules."""
+    """Whether torch or a library of models computes with a hook, as in `spectral_norm` and lazy modules."""
     function = getattr(hook, "__func__", hook)
     name = getattr(function, "__module__", None) or type(hook).__module__
     return str(name).partition(".")[0] in ("torch", *MODELS)
 
 
 def _lazy(owner: nn.Module, name: str, tensor: Any, make: Callable[..., Tensor]) -> Any:
-    """An uninitialized parameter whose `materialize` puts an empty tensor in its own place."""
+    """An uninitialized parameter whose `materialize` replaces it by an empty tensor."""
     base: Any = UninitializedBuffer if isinstance(tensor, UninitializedBuffer) else UninitializedParameter
 
-    class Lazy(base):  # type: ignore[misc]  # the base is known at run time only
+    class Lazy(base):  # type: ignore[misc]  # the base is only known at run time
         def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
             new = make(tuple(shape), dtype or tensor.dtype, device or tensor.device)
             if base is UninitializedBuffer:
@@ -376,7 +376,7 @@ def _lazy(owner: nn.Module, name: str, tensor: Any, make: Callable[..., Tensor])
 
 
 def _touched(function: types.FunctionType) -> list[str] | None:
-    """The globals that a call of a user's function could change; None when its globals can stay as they are."""
+    """The globals that a call of a user's function could change; None if its globals can be shared."""
     space = function.__globals__
     if str(space.get("__name__", "")).partition(".")[0] in _LIBRARIES:
         return None
@@ -385,7 +385,7 @@ def _touched(function: types.FunctionType) -> list[str] | None:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """Every global that a code object and the functions inside it may name."""
+    """Every global that a code object and its inner functions may use."""
     inner = [_names(const) for const in code.co_consts if isinstance(const, types.CodeType)]
     return set(code.co_names).union(*inner)
 
@@ -397,7 +397,7 @@ def _writes_globals(code: types.CodeType) -> bool:
 
 
 def _matters(value: Any) -> bool:
-    """Whether a call could change a global: library objects, classes, constants and large data are not copied."""
+    """Whether a call could change a global; library objects, classes, constants and large data are not copied."""
     drawn = getattr(value, "__self__", None)
     if value is random or value is np or isinstance(drawn, (random.Random, np.random.RandomState)):
         return True
@@ -415,13 +415,13 @@ def _builtin_base(cls: type) -> Any:
 
 
 def _copies_itself(cls: type) -> bool:
-    """Whether a class in Python says how it is copied, or has slots."""
+    """Whether a Python class defines how it is copied, or has slots."""
     names = ("__reduce__", "__reduce_ex__", "__deepcopy__", "__copy__", "__slots__")
     return any(vars(base).get(name) for base in cls.__mro__ if base.__flags__ & HEAP for name in names)
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether an object is its `__dict__`, made by a class in Python that leaves copying unchanged."""
+    """Whether an object consists of its `__dict__`, and its Python class doesn't customize copying."""
     cls = type(value)
     made = all(base.__flags__ & HEAP for base in cls.__mro__[:-1])
     return made and hasattr(value, "__dict__") and not _copies_itself(cls)
@@ -430,5 +430,5 @@ def _is_plain(value: Any) -> bool:
 def _length(value: Any) -> int:
     try:
         return len(value)
-    except Exception:  # __len__ is the user's
+    except Exception:  # the user's `__len__` may raise anything
         return 0

@@ -1,7 +1,7 @@
-"""What a callable may reach when it runs, read off its code: whether a run is felt outside of the copy that is run.
+"""What a callable may reach when it runs, from an analysis of its code: whether a run of a copy has external effects.
 
-The code is followed through globals, closures, attributes and methods. Torch, numpy and the parts of the standard
-library that only compute are known; everything else that can't be looked into may do anything.
+The analysis follows globals, closures, attributes and methods. Torch, numpy and the parts of the standard library that
+only compute are known; other code that can't be analyzed may do anything.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from ._copy import DATA, HEAP, HOLDERS, MODELS
 
 OPT_OUT = "__tensorclass_probe__"
-"""Set to False on a class, a module or a function, it is never run by a check."""
+"""If a class, a module or a function has this attribute set to False, a check never runs it."""
 _PURE = frozenset((
     "torch", "numpy", "einops", "tensorclass", "math", "cmath", "operator", "functools", "itertools", "collections",
     "typing", "typing_extensions", "types", "dataclasses", "enum", "numbers", "copy", "copyreg", "abc", "contextlib",
@@ -35,14 +35,14 @@ _PURE = frozenset((
 _FUNCTIONS = frozenset((
     "print", "open", "input", "exec", "eval", "compile", "breakpoint", "__import__", "exit", "quit",
 ))  # fmt: skip
-"""Builtins that do more."""
+"""Builtins with external effects."""
 _OUTSIDE = frozenset((
     "print", "open", "save", "load", "manual_seed", "manual_seed_all", "set_rng_state", "set_rng_state_all",
     "fromfile", "tofile", "savez", "savetxt", "loadtxt", "memmap", "distributed", "set_default_dtype",
     "set_default_device", "set_num_threads", "set_printoptions", "hub", "from_file", "seterr", "profiler",
     "multiprocessing",
 ))  # fmt: skip
-"""Names in packages that only compute of what does more."""
+"""Names with external effects in packages that otherwise only compute."""
 _WRITERS = frozenset((
     "add", "append", "appendleft", "extend", "extendleft", "insert", "update", "setdefault", "pop", "popitem",
     "popleft", "remove", "discard", "clear", "sort", "reverse", "rotate", "fill", "put", "itemset", "resize",
@@ -56,13 +56,13 @@ _MOST = 4000
 class Reach:
     """What one callable may reach.
 
-    `outside` says in words what a run may be felt by, "" for nothing; `refused` names what has opted out.
+    `outside` describes the external effect of a run, "" for none; `refused` names an object that has opted out.
     """
 
     outside: str = ""
     refused: str = ""
     writes: bool = False
-    """Whether some code may write into containers or arrays."""
+    """Whether some code may write to containers or arrays."""
     _seen: dict[int, Any] = field(default_factory=dict)
     _queue: deque[Any] = field(default_factory=deque)
     _methods: dict[str, list[Any]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Reach:
 
     @classmethod
     def of(cls, target: Any) -> Reach:
-        """Look through a callable and all that it holds."""
+        """Analyze a callable and everything that it refers to."""
         found = cls()
         found._queue.append(target)
         try:
@@ -79,7 +79,7 @@ class Reach:
                 if len(found._seen) > 4 * _MOST:
                     found._may("more code than is looked through")
                     break
-        except Exception as error:  # objects of the user are asked for their attributes
+        except Exception as error:  # attributes of the user's objects may raise anything
             found._may(f"what raises {type(error).__name__} when it is looked at")
         found.writes |= bool(found.outside)
         return found
@@ -107,12 +107,12 @@ class Reach:
         if _root(cls) in ("numpy", "re", "builtins") or (_root(cls) == "torch" and not isinstance(value, nn.Module)):
             return
         held = getattr(value, "__dict__", None)
-        if held is None or not cls.__flags__ & HEAP or _is_library(cls):  # made by C, or of slots
+        if held is None or not cls.__flags__ & HEAP or _is_library(cls):  # defined in C, or with slots
             if not _is_pure(cls):
                 self._may(f"a {cls.__module__}.{cls.__qualname__}")
             return
         self._class(cls)
-        # Hooks of the user do not run in copies.
+        # The user's hooks do not run in copies.
         self._queue.extend(entry for name, entry in held.items() if not name.endswith("_hooks"))
 
     def _class(self, cls: type) -> None:
@@ -227,31 +227,31 @@ _RULES: tuple[tuple[Any, Any], ...] = (
 
 
 def _root(value: Any) -> str:
-    """The package where something is defined."""
+    """The package in which an object is defined."""
     name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
     return str(name or "").partition(".")[0]
 
 
 def _is_pure(value: Any) -> bool:
-    """Whether something belongs to a package that only computes; builtins of torch have no module."""
+    """Whether an object belongs to a package that only computes; builtins of torch have no module."""
     root = _root(value)
     return root in _PURE or root.lstrip("_") in _PURE or root in ("", "None")
 
 
 def _is_library(value: Any) -> bool:
-    """Whether something belongs to another part of the standard library, which is not looked into."""
+    """Whether an object belongs to another part of the standard library, which is not analyzed."""
     return _root(value) in sys.stdlib_module_names and _root(value) != "__main__" and not _is_pure(value)
 
 
 def cells_of(function: types.FunctionType) -> Iterator[Any]:
-    """What a function closes over."""
+    """The closure values of a function."""
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # an empty cell
             yield cell.cell_contents
 
 
 def _functions(member: Any) -> list[Any]:
-    """The functions of a class member: itself, what a static method wraps, the parts of a property."""
+    """The functions of a class member: itself, the function of a static method, the parts of a property."""
     member = getattr(member, "__func__", member)
     parts = (member.fget, member.fset) if isinstance(member, property) else (member,)
     return [part for part in parts if isinstance(part, types.FunctionType)]

@@ -1,7 +1,7 @@
-"""Fake tensors: shapes and dtypes without values. The one file that touches torch's private API for them.
+"""Fake tensors: shapes and dtypes without values. Only this file uses torch's private API for them.
 
-`FakeTensorMode` imports another second of torch when it is first made, so nothing here runs at import. Where a torch
-release has moved it, `Unavailable` is raised and the check stays with the declarations.
+Creating the first `FakeTensorMode` imports further parts of torch for a second, so nothing here runs at import. If a
+torch release has moved it, `Unavailable` is raised, and only the declarations are checked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PRIVATE = "torch._subclasses.fake_tensor"
 _COMPILER = "torch._dynamo"
 logger = logging.getLogger("tensorclass")
 
-# torch compares the dtypes of these operands in its kernels only, and fake tensors run no kernel.
+# torch compares the dtypes of these operands only in its kernels, which fake tensors don't run.
 _SAME = (
     "mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "addr", "dot", "vdot", "convolution", "_trilinear",
     "_addmm_activation",
@@ -46,11 +46,11 @@ _BLIND = (
 
 
 class Unavailable(Exception):
-    """This torch has no fake tensors where we look for them."""
+    """Raised if this version of torch has no fake tensors at the expected place."""
 
 
 class _Here(threading.local):
-    """Whether fake tensors run in this thread."""
+    """Whether fake tensors are active in this thread."""
 
     running = False
 
@@ -59,14 +59,14 @@ _HERE = _Here()
 
 
 def _told(record: logging.LogRecord) -> bool:
-    """Whether torch logs what its fake tensors can't do: not about ours, which are asked what they can do."""
+    """A log filter that drops messages about unsupported operations on our fake tensors; the probe handles these."""
     return not _HERE.running
 
 
 def _private() -> Any:
-    """Torch's module of fake tensors, and its compiler, which the first operation on one imports.
+    """Torch's module of fake tensors, and its compiler, which the first fake operation imports.
 
-    The import turns the validation of distributions off in the whole process, for good; here it stays as it was.
+    That import permanently disables validation of distributions in the process; this function restores the setting.
     """
     if _COMPILER not in sys.modules:
         before, start = Distribution._validate_args, time.perf_counter()
@@ -82,10 +82,10 @@ def _private() -> Any:
 
 
 class FakeTensors:
-    """Makes fake tensors, and fake copies of real ones; one instance for one build.
+    """Makes fake tensors, and fake copies of real tensors; one instance for one build.
 
     Raises:
-        Unavailable: when torch's private API is not what we know.
+        Unavailable: if torch's private API has changed.
     """
 
     real = False
@@ -102,11 +102,11 @@ class FakeTensors:
 
     @property
     def work(self) -> int:
-        """Multiplications that the operations so far would take, roughly."""
+        """The approximate number of multiplications of the operations so far."""
         return self._guard.work
 
     def close(self) -> None:
-        """Let go of the real tensors."""
+        """Drop the references to real tensors."""
         self._fakes.clear()
 
     def tensor(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -115,7 +115,7 @@ class FakeTensors:
             return torch.empty(tuple(shape), dtype=dtype, device=device)
 
     def copy(self, tensor: Tensor) -> Tensor:
-        """The fake twin of a real tensor, the same each time; a fake one is its own."""
+        """The fake copy of a real tensor, which is cached; a fake tensor is returned unchanged."""
         if self.is_fake(tensor):
             return tensor
         known = self._fakes.get(id(tensor))
@@ -127,11 +127,11 @@ class FakeTensors:
         if type(tensor) not in (Tensor, nn.Parameter) or tensor.layout != torch.strided or tensor.is_quantized:
             fake: Tensor = self._mode.from_tensor(tensor)
             return fake
-        # Made by shape: a twin made by torch may keep small values as a "constant", and write to the real tensor.
+        # Made from the shape: a copy by torch may keep small values as a "constant", and write to the real tensor.
         empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
         fake = self.kind(self._mode, empty, tensor.device).requires_grad_(tensor.requires_grad)
         if isinstance(tensor, nn.Parameter):
-            fake._is_param = True  # what `nn.Parameter` sets, which would run an operation first
+            fake._is_param = True  # as `nn.Parameter` does, but that would run an operation
         return fake
 
     def is_fake(self, value: object) -> bool:
@@ -140,7 +140,7 @@ class FakeTensors:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Operations inside make fake tensors, and their operands are compared as real kernels would."""
+        """A block in which operations make fake tensors, and operands are compared as in real kernels."""
         _HERE.running = True
         try:
             with self._mode, self._guard, FewSteps(self._guard):
@@ -149,7 +149,7 @@ class FakeTensors:
             _HERE.running = False
 
     def is_blind(self, error: BaseException) -> bool:
-        """Whether an error says that values were needed, and not that the module is wrong."""
+        """Whether an error means that values were needed, not that the module is wrong."""
         if isinstance(error, Warning):
             return True  # a warning that is an error, here as in a real call
         kinds = ("DataDependentOutputException", "DynamicOutputShapeException", "UnsupportedFakeTensorException")
@@ -157,7 +157,7 @@ class FakeTensors:
         found: BaseException | None = error
         while found is not None:
             if isinstance(found, AttributeError) and not hasattr(Tensor, str(found.name)):
-                return False  # real tensors do not have it either
+                return False  # real tensors lack it too
             if isinstance(found, private) or any(text in str(found) for text in _BLIND):
                 return True
             found = found.__cause__ or found.__context__
@@ -166,11 +166,11 @@ class FakeTensors:
 
 _DEVICE = torch.ops.prim.device.default
 _VIEW = torch.ops.aten.view.default
-"""For fake tensors the same as `_unsafe_view`, which they do not cache and so take four times as long for."""
+"""Replaces `_unsafe_view`, which fake tensors don't cache, so that it takes four times as long."""
 
 
 class Guard(TorchDispatchMode):
-    """The dispatch mode that comes before the fake tensors."""
+    """The dispatch mode that runs before fake tensors."""
 
     supports_higher_order_operators = True
 
@@ -185,7 +185,7 @@ class Guard(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is _DEVICE and isinstance(args[0], self.fakes.kind):
-            return args[0].fake_device  # asked for at each step, and answered by no operation
+            return args[0].fake_device  # read at each step; no operation needed
         name = getattr(getattr(func, "overloadpacket", None), "__name__", "")
         if name and name != "lift_fresh":
             compare_operands(name, args)
@@ -196,14 +196,14 @@ class Guard(TorchDispatchMode):
         return made
 
     def _faked(self, value: Any) -> Any:
-        """Real tensors that a callable reaches past its copy, such as globals, are replaced too."""
+        """Replace real tensors that a callable reaches outside its copy, such as globals."""
         if isinstance(value, Tensor):
             return self.fakes.copy(value)
         return [self._faked(item) for item in value] if type(value) is list else value
 
 
 class FewSteps(Assuming):
-    """Recurrent layers run over two steps instead of all, which would each cost Python a millisecond."""
+    """Runs recurrent layers over two steps only, since each step takes a millisecond of Python."""
 
     def __init__(self, guard: Guard) -> None:
         super().__init__()
@@ -211,7 +211,7 @@ class FewSteps(Assuming):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        # Nine arguments that end in `batch_first`; a packed sequence has other ones.
+        # Nine arguments that end with `batch_first`; a packed sequence has others.
         if name not in ("gru", "lstm", "rnn_tanh", "rnn_relu") or len(args) != 9 or type(args[-1]) is not bool:
             return super().__torch_function__(func, types, args, kwargs)
         x, time = args[0], int(args[-1])
@@ -225,7 +225,7 @@ class FewSteps(Assuming):
 
 
 def _work(name: str, args: Any, made: Any) -> int:
-    """Multiplications of one operation: those of a matrix product follow from the sizes of its three matrices."""
+    """The multiplications of one operation; for a matrix product, from the sizes of its three matrices."""
     size = made.numel() if isinstance(made, Tensor) else 0
     if name not in _SAME and "attention" not in name:
         return size
@@ -234,10 +234,10 @@ def _work(name: str, args: Any, made: Any) -> int:
 
 
 def compare_operands(name: str, args: Sequence[Any]) -> None:
-    """Raise what a real kernel raises for operands of wrong dtypes.
+    """Raise the error of a real kernel for operands of wrong dtypes.
 
     Raises:
-        RuntimeError: for dtypes that the operation does not take.
+        RuntimeError: for dtypes that the operation doesn't accept.
     """
     dtypes = [arg.dtype for arg in args if isinstance(arg, Tensor)]
     if not dtypes:

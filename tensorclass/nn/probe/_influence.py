@@ -1,6 +1,6 @@
 """`check(values=True)`: copies of modules run on real values, to see whether elements of a batch influence each other.
 
-Every element is changed in turn, with the same random draws; what the others come out as must stay.
+Every element is changed in turn, with the same random draws; the results of the other elements must not change.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def influences(
     """Modules in which an element of the batch influences another one: E117, and W204 for batch norm in training.
 
     Args:
-        report: What the build check knows.
+        report: The report of the build check.
         stages: The modules.
-        targets: What each stage calls.
+        targets: The callable of each stage.
         output: The class that the pipeline returns.
     """
     found: list[Diagnostic] = []
@@ -38,7 +38,7 @@ def influences(
         for index in range(len(stages)):
             try:
                 found += RealRuns(prober, sweep, index).influences()
-            except Exception as error:  # what the check itself can't handle
+            except Exception as error:  # a failure of the check itself
                 found.append(prober.fault(index, error))
         prober.close()
     return tuple(found)

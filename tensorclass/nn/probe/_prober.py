@@ -1,8 +1,8 @@
-"""Step 2 of the build check: every callable runs on fake tensors, and what it makes is held against its declaration.
+"""Step 2 of the build check: runs every callable on fake tensors, and compares its results with its declaration.
 
-A sweep runs the whole pipeline once, for batches of two, three and one, with other sizes of the open dims each time.
-A rejection by a module is looked into before it is an error: other sizes, dtypes and ranks of the open inputs are
-tried, and a copy is run on real values, since fake tensors have gaps of their own.
+A sweep runs the whole pipeline once, for batches of two, three and one, with other sizes of the open dims each time. If
+a module raises, other sizes, dtypes and ranks of the open inputs are tried, and a copy runs on real values, since fake
+tensors have gaps. Only then it is reported as an error.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from ._words import useful_line
 
 _ATTEMPTS = 24
 _LIGHT, _COPIED = 1 << 27, 1 << 23
-"""Multiplications and parameters of a pipeline that is run in less time than it is followed on fake tensors."""
+"""Limits of multiplications and parameters below which real runs are faster than fake ones."""
 _OTHERS = (1, 2)
-"""The sweeps besides the first."""
+"""The indices of the sweeps after the first."""
 _REAL_PARAMETERS, _REAL_VALUES = 1 << 26, 1 << 24
 
 
 def probe(
     report: Report, stages: Sequence[Stage], targets: Sequence[Callable[..., Any]], output: type, *, real: bool = False
 ) -> Report:
-    """The report of step 1 with what probing adds.
+    """Add the results of probing to the report of step 1.
 
     Args:
-        report: What the declarations say.
+        report: The report of step 1.
         stages: The modules.
-        targets: What each stage calls.
+        targets: The callable of each stage.
         output: The class that the pipeline returns.
         real: Whether copies run on real tensors instead of fake ones.
     """
@@ -72,7 +72,7 @@ def probe(
 
 
 def relearn(report: Report, probed: Probed | None) -> Report:
-    """The report of a copy with what probing found out about the original."""
+    """The report of a copied pipeline with the probe results of the original."""
     if probed is None:
         return report
     for name, size in probed.narrowed.items():
@@ -82,7 +82,7 @@ def relearn(report: Report, probed: Probed | None) -> Report:
 
 
 def _sorted(report: Report, probed: Probed) -> tuple[Diagnostic, ...]:
-    """All findings, in the order of the modules, without those that a probe has answered."""
+    """All findings, in the order of the modules, without those that a probe has refuted."""
     found = [d for d in report.diagnostics if d not in probed.answered]
     found += probed.diagnostics
     return tuple(sorted(found, key=lambda d: len(report.reads) if d.module is None else d.module))
@@ -92,7 +92,7 @@ class Prober(Searcher):
     """Probes one pipeline."""
 
     def run(self) -> Report:
-        """All sweeps, then everything that they showed."""
+        """Run all sweeps, then report their findings."""
         sweeps = self.sweeps()
         for index in sorted(self.once & sweeps[0].given.keys()):
             try:
@@ -108,7 +108,7 @@ class Prober(Searcher):
         return replace(self.report, diagnostics=_sorted(self.report, probed), probed=probed)
 
     def _cited(self) -> list[Diagnostic]:
-        """What was found; errors of modules that read what comes of a narrowed field say where it was narrowed."""
+        """The findings. Errors of modules that depend on a narrowed field say where it was narrowed."""
         found = list(self.found)
         for name, cause in self.causes.items():
             inputs = self.report.inputs.items()
@@ -125,7 +125,7 @@ class Prober(Searcher):
         return found
 
     def sweeps(self) -> list[Sweep]:
-        """The sweeps of the last attempt: the one in which nothing new was learned about the inputs."""
+        """The sweeps of the last attempt, which learned nothing new about the inputs."""
         for attempt in range(_ATTEMPTS + 1):
             self.searching = attempt < _ATTEMPTS
             try:
@@ -136,7 +136,7 @@ class Prober(Searcher):
         raise AssertionError("a sweep that does not search has an end")
 
     def _light(self, first: Sweep) -> list[Sweep]:
-        """The other sweeps on real values, where these take less than fake tensors; none unless everything passes."""
+        """The other sweeps on real values, if these are faster than fake tensors; empty unless everything passes."""
         work = getattr(self.tensors, "work", _LIGHT)
         if work >= _LIGHT or sum(map(parameter_count, self.targets)) > _COPIED or not first.is_clean():
             return []
@@ -156,7 +156,7 @@ class Prober(Searcher):
         if number == 0:
             self.first = sizes
         for place in self.report.inputs.values():
-            if place.spec.kind in TENSORS:  # so that names get their numbers in the order of the input class
+            if place.spec.kind in TENSORS:  # numbers are assigned to names in the order of the input class
                 sweep.sizes.shape(place.terms)
         for index in range(len(self.stages)):
             self._step(sweep, index)
@@ -165,7 +165,7 @@ class Prober(Searcher):
     # ---- one module in one sweep ---------------------------------------------------------------------------------
 
     def _step(self, sweep: Sweep, index: int) -> None:
-        """Run a module; what it writes wrongly, or can't be seen to write, goes on as it is declared."""
+        """Run a module. Its wrong or unknown outputs are replaced by values that fit the declaration."""
         outcome = Outcome()
         if self.reach[index].refused:
             sweep.blind[index] = f"`{self.reach[index].refused}` says `{OPT_OUT} = False`"
@@ -182,7 +182,7 @@ class Prober(Searcher):
                 raise
             except (Unknown, Uncopyable) as reason:
                 sweep.blind[index] = str(reason)
-            except Exception as error:  # what the probe itself can't handle must not stop a build
+            except Exception as error:  # a failure of the probe itself must not stop a build
                 self.faults[index] = self.fault(index, error)
         sweep.outcomes[index] = outcome
         usable = outcome.values if not outcome.findings else None
@@ -202,7 +202,7 @@ class Prober(Searcher):
         values = sweep.given[index]
         outcome = self.run_one(index, sweep, values, sweep.sizes, live=sweep.live[index], isolator=sweep.isolator)
         if sweep.tensors is not self.tensors:
-            return outcome  # believed only if there is nothing to say
+            return outcome  # trusted only without findings
         if outcome.error is not None and self.tensors.is_blind(outcome.error):
             raise Unknown(f"it needs values ({useful_line(outcome.error)})")
         if (outcome.error is not None or outcome.findings) and not self._really(sweep, index, outcome):
@@ -214,7 +214,7 @@ class Prober(Searcher):
         return outcome
 
     def _once(self, sweep: Sweep, index: int) -> None:
-        """The one run of a module that may be felt outside: nothing is tried again, and nothing searched for."""
+        """Run a module with external effects, once: without retries and searches."""
         terms = [
             t for use in self.report.reads[index] if use is not None for t in self.unifier.resolve(use.place.terms)
         ]
@@ -232,7 +232,7 @@ class Prober(Searcher):
         sweep.outcomes[index] = outcome
 
     def _really(self, sweep: Sweep, index: int, outcome: Outcome) -> bool:
-        """Whether a copy does the same with real values; too large a module is believed."""
+        """Whether a copy behaves the same with real values; a module that is too large is trusted."""
         values = sweep.given[index]
         held = sum(value.numel() for value in values if isinstance(value, Tensor))
         if self.tensors.real or held > _REAL_VALUES or parameter_count(self.targets[index]) > _REAL_PARAMETERS:
@@ -242,7 +242,7 @@ class Prober(Searcher):
         paths = [use.slot.path for use in self.report.reads[index] if use is not None]
         again = self.run_one(index, sweep, made, tensors=tensors, live=zip(paths, made, strict=True))
         if again.error is not None and outcome.error is None and sweep.sizes.guessed:
-            # Made up values may be too many for the module, which fake tensors can't tell: fewer of them.
+            # The module may fail for too many values, which fake tensors can't show: try fewer.
             few = {name: 4 * place for place, name in enumerate(sorted(sweep.sizes.guessed), 2)}
             again = self.run_at(sweep, index, self.plan.with_(few), tensors)[1]
         if again.error is not None and tensors.is_blind(again.error):
@@ -250,13 +250,13 @@ class Prober(Searcher):
         if again.error is not None and outcome.error is not None:
             outcome.error = again.error if useful_line(again.error) else outcome.error
         codes = {finding.code for finding in outcome.findings}
-        inherited = codes == {"E109"}  # a view of another field can't be seen with values made anew
+        inherited = codes == {"E109"}  # new values can't be views of another field
         return (again.error is not None) == (outcome.error is not None) and (
             inherited or codes == {finding.code for finding in again.findings} or not codes
         )
 
     def _without(self, sweep: Sweep, index: int) -> None:
-        """An optional in field whose absence passes is guarded, whatever the signature says."""
+        """Find optional in fields without which the module runs, whatever its signature says."""
         for d in [d for d in self.report.diagnostics if d.code == "E104" and d.module == index]:
             for position, use in enumerate(self.report.reads[index]):
                 if use is None or not use.place.optional or f"parameter {position} " not in d.message:
@@ -285,7 +285,7 @@ class Prober(Searcher):
         return value
 
     def _made(self, sweep: Sweep, path: Path, spec: FieldSpec) -> Any:
-        """An input field: a tensor of its shape here, an instance of its class, its default."""
+        """Make the value of an input field: a tensor of its shape in this sweep, an instance, or its default."""
         if spec.kind in TENSORS:
             place = self.report.inputs[path]
             shape = sweep.sizes.shape(place.terms)
@@ -326,7 +326,7 @@ class Prober(Searcher):
     # ---- findings ------------------------------------------------------------------------------------------------
 
     def _tell(self, index: int, sweeps: Sequence[Sweep]) -> None:
-        """What one module did in all sweeps, as diagnostics."""
+        """Report the behaviour of one module in all sweeps as diagnostics."""
         reason = next((sweep.blind[index] for sweep in sweeps if index in sweep.blind), None)
         if index in self.faults:
             self.found.append(self.faults[index])
@@ -341,7 +341,7 @@ class Prober(Searcher):
                 for uses in (self.report.reads[index], self.report.writes[index])
             )
             if (uneven or made) and index in self.ran:
-                return  # real values say what fake ones can't
+                return  # real values show what fake ones can't
             if uneven and not self.reach[index].refused:
                 self.found.append(self.words.uneven(index, uneven, reason))
                 return
@@ -398,7 +398,7 @@ class Prober(Searcher):
             self.found.append(self.words.single(index, finding, normal, given))
 
     def _follows(self, index: int, sweeps: Sequence[Sweep]) -> None:
-        """Dims that only outputs have must be constants: nothing else could tell what they are."""
+        """Check that dims that only outputs have are constants, since nothing else determines them."""
         first, second = sweeps[0].sizes, sweeps[1].sizes
         for name, (stage, position, dim) in first.bound.items():
             if stage == index and name in second.bound and first.known[name] != second.known[name]:
@@ -422,7 +422,7 @@ class Prober(Searcher):
         return self.words.given(self.report.reads[index], sweep.given[index]) if index in sweep.given else ""
 
     def _shapes(self, index: int, position: int, sweeps: Sequence[Sweep]) -> list[tuple[int, ...] | None]:
-        """The event shape of one output in each sweep, as it was really made."""
+        """The actual event shape of one output in each sweep."""
         found: list[tuple[int, ...] | None] = []
         use = self.report.writes[index][position]
         batch = 1 if use is not None and use.slot.spec.kind == "tensor" else 0
@@ -433,7 +433,7 @@ class Prober(Searcher):
         return found
 
     def _expression(self, index: int, position: int, dim: int, sweeps: Sequence[Sweep]) -> str:
-        """How a size follows from what the module reads; one more run has odd sizes, which halving tells apart."""
+        """An expression for a size in terms of the inputs. An additional run with odd sizes distinguishes roundings."""
         rows = [(shape, sweep.given[index]) for shape, sweep in
                 zip(self._shapes(index, position, sweeps), sweeps, strict=True) if index in sweep.given]  # fmt: skip
         first = sweeps[0]
@@ -453,7 +453,7 @@ class Prober(Searcher):
         return self.run_at(sweep, index, self.plan.with_(odd))
 
     def _halved(self, index: int, sweep: Sweep) -> None:
-        """`h//2` and `(h+1)//2` are the same for the even sizes of the sweeps."""
+        """Run with odd sizes, since `h//2` and `(h+1)//2` are equal for the even sizes of the sweeps."""
         if not any(use is not None and "//" in str(use.slot.spec.dims) for use in self.report.writes[index]):
             return
         values, outcome = self._at_odd_sizes(sweep, index)
@@ -469,7 +469,7 @@ class Prober(Searcher):
 
 
 def ragged_names(name: str, spec: FieldSpec) -> Iterator[str]:
-    """The fields in what is read whose elements have lengths of their own."""
+    """The names of ragged fields in an input."""
     if spec.kind == "ragged":
         yield name
     for inner, below in fields_of(spec.nested).items() if spec.nested is not None else ():

@@ -1,4 +1,4 @@
-"""The modes of this thread while a callable is probed. Nothing that another thread sees is touched."""
+"""The modes of this thread while a callable is probed. Nothing that other threads see is changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOCK = forked(threading.RLock())
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """One probe at a time, outside of inference mode, with gradients and without autocast."""
+    """One probe at a time, outside inference mode, with gradients and without autocast."""
     with _LOCK, contextlib.ExitStack() as stack:
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
@@ -30,7 +30,7 @@ def quiet() -> Iterator[None]:
 
 
 class Assuming(TorchFunctionMode):
-    """Distributions take their arguments for valid: made-up values are not, and fake ones can't be asked."""
+    """Disables validation of distributions: made-up values are invalid, and fake ones can't be checked."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is Tensor.__bool__:

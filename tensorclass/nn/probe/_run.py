@@ -1,4 +1,4 @@
-"""One callable, run on a copy and on values that nobody misses; what comes back is held against its declaration."""
+"""Runs a copy of one callable on temporary values, and compares the results with its declaration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ._sizes import SweepSizes, Wrong
 
 
 class Tensors(Protocol):
-    """Where tensors come from: fake ones, or real ones for `probe="run"`."""
+    """The source of tensors: fake ones, or real ones for `probe="run"`."""
 
     real: bool
 
@@ -36,11 +36,11 @@ class Tensors(Protocol):
 
 
 class RealTensors:
-    """Real tensors: random floats, one number (0) for everything that may be an index; the same ones each time.
+    """Real tensors: random floats, and one number (0) for values that may be indices; reproducible.
 
     Args:
-        device: Where modules draw, from a generator of their own.
-        number: What is in tensors of whole numbers.
+        device: The device on which modules draw, from a separate generator.
+        number: The value in tensors of integers.
     """
 
     real = True
@@ -63,10 +63,10 @@ class RealTensors:
         return torch.full(tuple(shape), self.number, dtype=dtype, device=device)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no references are kept."""
 
     def copy(self, tensor: Tensor) -> Tensor:
-        """A clone that requires grad where the original does."""
+        """A clone that requires grad if the original does."""
         twin = tensor.detach().clone()
         if isinstance(tensor, torch.nn.Parameter):
             return torch.nn.Parameter(twin, requires_grad=tensor.requires_grad)
@@ -74,20 +74,20 @@ class RealTensors:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Operations draw from a generator of their own."""
+        """A block in which operations draw from a separate generator."""
         with Assuming(), self._drawing:
             yield
 
     def is_blind(self, error: BaseException) -> bool:
-        """Real values are never missing; what draws from the global generator only is not run."""
+        """Whether an operation could only draw from the global generator, and so was not run."""
         return isinstance(error, (UnsupportedOperationError, Warning))
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """The faults of one run, before they are put into words.
+    """A fault of one run, before it is formatted.
 
-    `position` is the in or out field, `dim` the event dim, `expected` and `given` what the words need.
+    `position` is the in or out field, `dim` the event dim, `expected` and `given` are for the message.
     """
 
     code: str
@@ -99,7 +99,7 @@ class Symptom:
 
 @dataclass
 class Outcome:
-    """What one run of one module showed."""
+    """The outcome of one run of one module."""
 
     findings: list[Symptom] = field(default_factory=list)
     values: tuple[Any, ...] | None = None
@@ -108,7 +108,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """Everything that a run of one stage needs."""
+    """The data for a run of one stage."""
 
     index: int
     stage: Stage
@@ -122,9 +122,9 @@ class Run:
         """Run a copy of the callable.
 
         Args:
-            tensors: Where new tensors come from.
+            tensors: Makes new tensors.
             reads: The values of the in fields.
-            sizes: The numbers of the dims; what outputs show is bound there.
+            sizes: The numbers of the dims; sizes of outputs are bound there.
             live: Values that must not change.
             isolator: Makes the copy.
         """
@@ -133,7 +133,7 @@ class Run:
             before = {path: _state(value) for path, value in live.items()}
             try:
                 result = self._call(target, reads)
-            except Exception as error:  # whatever the user's callable raises
+            except Exception as error:  # the user's callable may raise anything
                 return Outcome(error=error)
             return self._judge(result, sizes, [p for p, value in live.items() if _state(value) != before[p]])
 
@@ -180,7 +180,7 @@ class Run:
         return None
 
     def _compare_ragged(self, use: Use, value: RaggedTensor, position: int, sizes: SweepSizes) -> Symptom | None:
-        """Everything but the lengths, which are the module's own."""
+        """Compare everything but the lengths, which the module chooses."""
         rows = value.values
         if use.place.dtype is not None and not use.place.dtype.accepts(rows.dtype):
             return Symptom("E111", position, given=str(rows.dtype).removeprefix("torch."))
@@ -200,7 +200,7 @@ def empty(tensors: Tensors, shape: Sequence[int], dtype: torch.dtype, device: An
 
 
 def _state(value: Any) -> Any:
-    """What changes when a tensor is written in place; views share it with what they look at."""
+    """The version that changes when a tensor is written in place; views share it with their base."""
     return (value._version, value.shape, value.dtype) if isinstance(value, Tensor) else None
 
 

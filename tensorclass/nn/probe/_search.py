@@ -1,4 +1,4 @@
-"""What a module accepts: other sizes, dtypes and ranks of open inputs are tried, then changes that make a hint."""
+"""Finds inputs that a module accepts: tries other sizes, dtypes and ranks of open inputs, then changes for a hint."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ BLOCKING = ("E101", "E102", "E103", "E110")
 
 
 class Unknown(Exception):
-    """A value without an example."""
+    """Raised for a value of which no example can be made."""
 
 
 class Again(Exception):
-    """Something was learned about the inputs: sweep again."""
+    """Raised after something was learned about the inputs: sweep again."""
 
 
 class Sweep:
-    """One run of the whole pipeline: the values of its fields so far, and what every module did."""
+    """One run of the whole pipeline: the values of its fields so far, and the outcome of every module."""
 
     def __init__(self, number: int, sizes: SweepSizes, isolator: Isolator, tensors: Tensors) -> None:
         self.number = number
@@ -50,17 +50,17 @@ class Sweep:
         self.values: dict[Path, Any] = {}
         self.given: dict[int, tuple[Any, ...]] = {}
         self.live: dict[int, dict[Path, Any]] = {}
-        """For each module the values that others still need when it runs."""
+        """For each module, the values that later modules still need when it runs."""
         self.outcomes: dict[int, Outcome] = {}
         self.blind: dict[int, str] = {}
 
     def is_clean(self) -> bool:
-        """Whether every module ran, and made what it declares."""
+        """Whether every module ran, and its results fit its declaration."""
         return not self.blind and not any(out.error is not None or out.findings for out in self.outcomes.values())
 
 
 class Searcher:
-    """Runs modules on what they might accept."""
+    """Runs modules on inputs that they might accept."""
 
     def __init__(
         self, report: Report, stages: Sequence[Stage], targets: Sequence[Callable[..., Any]], output: type,
@@ -80,23 +80,23 @@ class Searcher:
         self.searching = True
         self.errors: list[Exception] = []
         self.causes: dict[str, Diagnostic] = {}
-        """For each variable that was narrowed what says so."""
+        """For each narrowed variable, the diagnostic about it."""
         self.first: SweepSizes
-        """Of the first sweep."""
+        """The sizes of the first sweep."""
         self.faults: dict[int, Diagnostic] = {}
-        """Modules that the probe itself fails on."""
+        """Modules on which the probe itself fails."""
         self.data: dict[int, bool] = {}
         self.ran: set[int] = set()
-        """Modules that real runs have shown to be right."""
+        """Modules that passed real runs."""
         self.blocked = {d.module for d in report.diagnostics if d.code in BLOCKING}
         self.live = liveness(stages, output)
         self.device = device_of(targets)
         self.reach = [Reach.of(target) for target in targets]
         self.once = {index for index, reach in enumerate(self.reach) if reach.outside}
-        """Modules that may be felt outside of a copy: they run once, when all sizes are settled."""
+        """Modules with external effects. They run once, when all sizes are known."""
 
     def isolator(self, tensors: Tensors) -> Isolator:
-        """What makes the copies of one sweep."""
+        """The isolator for the copies of one sweep."""
         share = not any(reach.writes for reach in self.reach)
         return Isolator(tensors.copy, functools.partial(empty, tensors), share=share, known=self.data)
 
@@ -104,7 +104,7 @@ class Searcher:
         self, index: int, sweep: Sweep, values: Sequence[Any], sizes: SweepSizes | None = None, *,
         tensors: Tensors | None = None, live: Any = (), isolator: Isolator | None = None,
     ) -> Outcome:  # fmt: skip
-        """Run a module on some values; without `sizes` those of the sweep are left as they are."""
+        """Run a module on values; without `sizes`, the sizes of the sweep are used and not changed."""
         run = Run(index, self.stages[index], self.targets[index], self.report.writes[index], sweep.batch)
         sizes, tensors = sizes or sweep.sizes.copy(self.plan), tensors or sweep.tensors
         outcome = run(tensors, values, sizes, dict(live), isolator or self.isolator(tensors))
@@ -120,7 +120,7 @@ class Searcher:
         return (tensors or sweep.tensors).tensor((*batch, *shape), dtype, device or self.device)
 
     def ragged(self, sweep: Sweep, place: Place) -> Any:
-        """Real elements for a ragged field, of several lengths unless another field has the dim that is one."""
+        """Real elements for a ragged field, with different lengths unless another field has the length as a dim."""
         terms = self.unifier.resolve(place.terms)
         shape, dtype = sweep.sizes.shape(place.terms), self.plan.dtypes.get(place.path) or dtype_for(place.dtype)
         if not shape:
@@ -135,18 +135,18 @@ class Searcher:
         return RaggedTensor(rows, lengths=lengths)
 
     def close(self) -> None:
-        """Let go of whatever tracebacks hold: the frames of the build, with the modules."""
+        """Drop references in tracebacks: they hold the frames of the build, and so the modules."""
         for error in self.errors:
             error.__traceback__ = error.__context__ = error.__cause__ = None
 
     # ---- what a module accepts -----------------------------------------------------------------------------------
 
     def _search(self, sweep: Sweep, index: int, outcome: Outcome) -> None:
-        """Look for inputs that a module accepts among those that are open, then for a hint.
+        """Search the open inputs for values that a module accepts, then for a hint.
 
         Raises:
-            Again: when there are some.
-            Unknown: when the inputs are too open to say that the module is wrong.
+            Again: if there are some.
+            Unknown: if the inputs are too open to blame the module.
         """
         uses = [use for use in self.report.reads[index] if use is not None]
         if sweep.batch == 1:
@@ -160,7 +160,7 @@ class Searcher:
         terms = [term for use in uses for term in self.unifier.resolve(use.place.terms)]
         rests = [t.name for t in terms if isinstance(t, Rest) and t.name in sweep.sizes.guessed]
         names = [n for t in terms if isinstance(t, Polynomial) for n in t.names if n in sweep.sizes.guessed]
-        # What comes out of a shape that we chose says little, unless other shapes do no better.
+        # Results for a shape that we chose prove little, unless other shapes do no better.
         wrong = outcome.error is not None or (rests and outcome.findings)
         names = list(dict.fromkeys(names))
         if wrong and self._search_sizes(sweep, index, names, list(dict.fromkeys(rests)), outcome.error):
@@ -203,7 +203,7 @@ class Searcher:
                 self.plan.ranks.update(ranks)
                 for name in found:
                     others = alternatives(name, found, works)
-                    self.plan.sizes[name] = (found[name], *others)  # of several, the probes take turns
+                    self.plan.sizes[name] = (found[name], *others)  # if there are several, the sweeps use them in turn
                     if not others and "#" not in name and found[name] in sizes:
                         text = self.words.only_size(index, plain_name(name), found[name], error)
                         self._narrow(index, name, found[name], *text)
@@ -211,7 +211,7 @@ class Searcher:
         return False
 
     def _moves(self, sweep: Sweep, index: int, outcome: Outcome) -> bool:
-        """Where a module moves dims, the size that it declares is that of the open dim of the input."""
+        """If a module moves dims, the size that it declares is that of the open dim of the input."""
         if [finding.code for finding in outcome.findings] != ["E114"]:
             return False
         use = self.report.writes[index][outcome.findings[0].position]
@@ -229,7 +229,7 @@ class Searcher:
         return found
 
     def _narrow(self, index: int, name: str, size: int, message: str, hint: str) -> bool:
-        """A dim of the input has one size from now on."""
+        """Fix the size of an input dim from now on."""
         inputs = [term for place in self.report.inputs.values() for term in self.unifier.resolve(place.terms)]
         try:
             self.unifier.unify((Polynomial.of(name),), (Polynomial.of(size),))
@@ -244,7 +244,7 @@ class Searcher:
     def run_at(
         self, sweep: Sweep, index: int, plan: Learned, tensors: Tensors | None = None
     ) -> tuple[list[Any], Outcome]:
-        """Run a module on values of other sizes than those of the sweep: with the values."""
+        """Run a module on values with other sizes than those of the sweep; also returns the values."""
         sizes = sweep.sizes.copy(plan)
         values = []
         for use, value in zip(self.report.reads[index], sweep.given[index], strict=True):
@@ -255,7 +255,7 @@ class Searcher:
         return values, self.run_one(index, sweep, values, sizes, tensors=tensors)
 
     def _alone_at_known_sizes(self, sweep: Sweep, index: int, names: Sequence[str]) -> bool:
-        """Whether a batch of one is accepted with the sizes of the first sweep: then it was the sizes, not the one."""
+        """Whether a batch of one is accepted with the sizes of the first sweep: then the other sizes were wrong."""
         first = {name: self.first.known[name] for name in names if name in self.first.known}
         first = {name: size for name, size in first.items() if size != sweep.sizes.known.get(name)}
         if not first or self.run_at(sweep, index, self.plan.with_(first))[1].error is not None:
@@ -267,21 +267,21 @@ class Searcher:
         return self.run_one(index, sweep, values).error is None
 
     def _fix(self, sweep: Sweep, index: int, uses: Sequence[Use]) -> str:
-        """What the module would accept instead, found by trying."""
+        """Find by trials what the module would accept instead."""
         values = sweep.given[index]
         for text, tried in self._variations(index, uses, values):
             outcome = self.run_one(index, sweep, tried)
             sizes = {size for value in tried if isinstance(value, Tensor) for size in value.shape}
             flows = all(f.code == "E114" and f.given[f.dim] in sizes for f in outcome.findings)
             flows &= not (outcome.findings and "in_fields=" in text)
-            if outcome.error is None and flows:  # a hint that leads to the next error is none
+            if outcome.error is None and flows:  # a hint must not lead to the next error
                 return text
         return ""
 
     def _variations(self, index: int, uses: Sequence[Use], values: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
         name = f"`{self.stages[index].name}`"
         kinds = [value.dtype.is_floating_point for value in values if isinstance(value, Tensor)]
-        told = kinds != kinds[::-1] or parameter_count(self.targets[index])  # dtypes or weights say which one is meant
+        told = kinds != kinds[::-1] or parameter_count(self.targets[index])  # dtypes or weights show which one is right
         if 1 < len(values) < 4 and told:
             order = ", ".join(use.slot.label for use in reversed(uses))
             yield f"{name} accepts its in fields in another order: in_fields=({order})", list(reversed(values))
@@ -301,7 +301,7 @@ class Searcher:
 def _changes(
     use: Use, value: Tensor, sizes: Sequence[int]
 ) -> Iterator[tuple[str, Sequence[int], torch.dtype]]:  # fmt: skip
-    """Other tensors that might have been meant, in words, shape and dtype."""
+    """Other tensors that the user may have meant: description, shape and dtype."""
     name, shape, batch = f"`{use.slot.name}`", list(value.shape), int(use.slot.spec.kind == "tensor")
     if value.ndim - batch == 3:
         text = f"{name} with its last dim first (the layout is channels first), `movedim(-1, -3)`,"
@@ -320,7 +320,7 @@ def _changes(
 
 
 def device_of(targets: Sequence[Callable[..., Any]]) -> torch.device:
-    """Where the inputs probably are: with the first parameter of the pipeline."""
+    """The probable device of the inputs: that of the first parameter of the pipeline."""
     parameters = (p for owner in map(module_of, targets) if owner is not None for p in owner.parameters())
     return next((parameter.device for parameter in parameters), torch.device("cpu"))
 
@@ -331,7 +331,7 @@ def parameter_count(target: Any) -> int:
 
 
 def liveness(stages: Sequence[Stage], output: type) -> list[frozenset[Path]]:
-    """For each stage the places that are read after it, or returned."""
+    """For each stage, the places that are read after it, or returned."""
     later: set[Path] = {(name,) for name in fields_of(output)}
     found: list[frozenset[Path]] = []
     for stage in reversed(stages):

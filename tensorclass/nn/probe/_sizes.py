@@ -1,4 +1,4 @@
-"""The numbers that stand for dims while a pipeline is probed, and the search for those that a module accepts."""
+"""The numbers for dims while a pipeline is probed, and the search for numbers that a module accepts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ..check._unify import Rest, Terms, Unifier
 from ._effects import cells_of
 
 BATCHES = (2, 3, 1)
-# Different sizes in every sweep and for every dim, so that a dim taken for another one shows. Multiples of 16, because
-# modules halve, and prime sizes would be rejected for no reason; odd ones, because declared sizes are powers of two.
+# Different sizes in every sweep and for every dim, so that exchanged dims are found. Multiples of 16, since modules
+# halve sizes; odd multiples, since declared sizes are powers of two.
 _FIRST, _STEP = (48, 112, 176), 32
 _OTHERS = (8, 48, 64, 96, 128, 224)
 _PREFERRED = (torch.float32, torch.int64, torch.bool, torch.uint8, torch.complex64)
@@ -29,7 +29,7 @@ _MOST = 32
 
 @dataclass
 class Learned:
-    """What earlier attempts have learned about the inputs: sizes to choose from, ranks of open shapes, dtypes."""
+    """Facts about the inputs from earlier attempts: possible sizes, ranks of open shapes, dtypes."""
 
     sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     ranks: dict[str, int] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Learned:
 
 
 class Wrong(Exception):
-    """A shape that is not the declared one: at which event dim (None for the rank), and what was expected."""
+    """Raised for a shape unlike the declared one: the event dim (None for the rank), and the expected size."""
 
     def __init__(self, dim: int | None, expected: int) -> None:
         super().__init__(dim, expected)
@@ -52,8 +52,8 @@ class Wrong(Exception):
 class SweepSizes:
     """Numbers for the variables of a pipeline in one sweep.
 
-    A variable that an input has gets the next number of the ladder; one that only outputs have is `bound` by what a
-    module makes. `small` halves the ladder, for real tensors.
+    A variable of an input gets the next number of the sequence; a variable that only outputs have is `bound` by the
+    result of a module. `small` halves the numbers, for real tensors.
     """
 
     def __init__(self, unifier: Unifier, plan: Learned, sweep: int, *, small: bool = False) -> None:
@@ -63,15 +63,15 @@ class SweepSizes:
         self.known: dict[str, int] = {}
         self.rests: dict[str, tuple[int, ...]] = {}
         self.guessed: set[str] = set()
-        """Variables of inputs: their numbers are ours."""
+        """Variables of inputs, whose numbers we chose."""
         self.bound: dict[str, tuple[int, int, int]] = {}
-        """Variables of outputs: the stage, out field and event dim that gave the number."""
+        """Variables of outputs: the stage, out field and event dim that determined the number."""
         self.small = small
         self._ladder = itertools.count(_FIRST[sweep] // (1 + small), _STEP // (1 + small))
         self._solve_waiting()
 
     def copy(self, plan: Learned) -> SweepSizes:
-        """The same numbers but for those that another plan sets."""
+        """The same numbers, except those that another plan sets."""
         new = SweepSizes(self.unifier, plan, self.sweep, small=self.small)
         new.known = {**self.known, **{n: s[0] for n, s in plan.sizes.items() if n in self.guessed}}
         new.rests = {n: s for n, s in self.rests.items() if plan is self.plan or n not in self.guessed}
@@ -79,7 +79,7 @@ class SweepSizes:
         return new
 
     def shape(self, terms: Terms) -> tuple[int, ...]:
-        """The shape that dims have here; variables without a number get one."""
+        """The shape of dims in this sweep; variables without a number get one."""
         found: list[int] = []
         for term in self.unifier.resolve(terms):
             found += self._rest(term.name) if isinstance(term, Rest) else [self._evaluate(term)]
@@ -104,7 +104,7 @@ class SweepSizes:
         return max(size.evaluate(self.known), 0)
 
     def _solve_waiting(self) -> None:
-        """Numbers for names that an equation ties, such as `a*b` read as 64."""
+        """Find numbers for names in an equation, such as `a*b` read as 64."""
         for zero in self.unifier.waiting:
             names = zero.substitute(self.known).names
             if len(names) == 2:
@@ -113,10 +113,10 @@ class SweepSizes:
                 self.known.update(found[-1] if found else {})
 
     def compare(self, terms: Terms, shape: Sequence[int], origin: tuple[int, int]) -> None:
-        """Hold a shape against dims; variables without a number take what is there.
+        """Compare a shape with dims; variables without a number get the actual size.
 
         Raises:
-            Wrong: naming the first dim that differs.
+            Wrong: names the first dim that differs.
         """
         wanted = self.unifier.resolve(terms)
         rest = next((i for i, term in enumerate(wanted) if isinstance(term, Rest)), None)
@@ -160,14 +160,14 @@ def _root(zero: Polynomial, name: str, value: int) -> dict[str, int] | None:
 
 
 def dtype_for(family: DTypeFamily | None) -> torch.dtype:
-    """A dtype of a family: the one that users mean most often."""
+    """The most common dtype of a family."""
     if family is None or family.dtypes is None:
         return torch.float32
     return next((dtype for dtype in _PREFERRED if dtype in family.dtypes), min(family.dtypes, key=str))
 
 
 def dtypes_of(family: DTypeFamily | None) -> list[torch.dtype]:
-    """What to try for a family, the most usual first."""
+    """The dtypes of a family to try, the most common first."""
     return [dtype for dtype in _PREFERRED if family is None or family.accepts(dtype)]
 
 
@@ -175,7 +175,7 @@ def dtypes_of(family: DTypeFamily | None) -> list[torch.dtype]:
 
 
 def interesting(target: Any) -> list[int]:
-    """Sizes that a callable may insist on: of its parameters, its integer attributes, and constants of its code."""
+    """Sizes that a callable may require: those of its parameters, integer attributes, and constants in its code."""
     found = dict.fromkeys(size for size in _sizes_in(target, set()) if 2 <= size <= 1 << 16)
     small = [size for size in found if size <= 256][:12]
     products = {a * b: None for a, b in itertools.combinations_with_replacement(small, 2)}
@@ -219,7 +219,7 @@ def _integers(values: Iterable[Any]) -> Iterator[int]:
 
 
 def accepted(variables: Sequence[str], sizes: Sequence[int], works: Callable[[dict[str, int]], bool]) -> dict[str, int]:
-    """Sizes for some of the variables with which a module works; none found is an empty dict."""
+    """Sizes of variables with which a module works; an empty dict if none was found."""
     single = ({name: size} for name in variables for size in (*sizes, *_OTHERS))
     alike = (dict.fromkeys(variables, size) for size in (*sizes, *_OTHERS)) if len(variables) > 1 else iter(())
     pairs = (
@@ -233,7 +233,7 @@ def accepted(variables: Sequence[str], sizes: Sequence[int], works: Callable[[di
 
 
 def alternatives(name: str, found: Mapping[str, int], works: Callable[[dict[str, int]], bool]) -> list[int]:
-    """Other sizes of one variable that are accepted too; none makes the one that was found the only one."""
+    """Other accepted sizes of one variable; empty if the found size is the only one."""
     size = found[name]
     others = dict.fromkeys((size + 1, 2 * size, size // 2, *_OTHERS))
     return [other for other in others if other not in (0, 1, size) and works({**found, name: other})]

@@ -1,4 +1,4 @@
-"""One module on real values: whether elements of a batch influence each other, and what fake tensors can't show."""
+"""Runs one module on real values, to find influence between batch elements and faults that fake tensors hide."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ._run import Outcome, RealTensors, as_real
 from ._search import Searcher, Sweep, parameter_count
 
 _CHEAP = 1 << 28
-"""Multiplications of one run, roughly: some ten milliseconds."""
+"""The approximate multiplications of one run of some ten milliseconds."""
 _STRUCTURAL = re.compile(
     r"shape|size|dtype|dimension|\bdims?\b|channel|scalar type|same type|implemented for|has no attribute|argument|"
     r"NoneType|not subscriptable|not callable|not iterable|unsupported operand", re.IGNORECASE,
 )  # fmt: skip
-"""Words of errors that speak of shapes and types; those of other errors may come of the values that were made up."""
+"""Words in errors about shapes and types; other errors may be caused by made-up values."""
 
 
 def is_cheap(target: Any, values: Sequence[Any], factor: int = 1) -> bool:
-    """Whether one real run of a module takes little: parameters, times the places that each of them is used at."""
+    """Whether one real run of a module is cheap: its parameters, times the positions at which each is used."""
     rows = (value.values if isinstance(value, RaggedTensor) else value for value in values)
     tensors = [value for value in rows if isinstance(value, Tensor)]
     wide = [max(min(v.shape[1:], default=1), 1) if v.is_floating_point() else 1 for v in tensors]
@@ -49,7 +49,7 @@ class RealRuns:
         self.generator = torch.Generator(searcher.device).manual_seed(0)
 
     def influences(self) -> Iterator[Diagnostic]:
-        """E117 and W204 of a module that has run on real values in its sweep."""
+        """E117 and W204 for a module that has run on real values in its sweep."""
         values = self.sweep.given.get(self.index)
         if values is None:
             return
@@ -63,15 +63,15 @@ class RealRuns:
             yield self._mixing("E117", change)
 
     def shown(self, blind: bool) -> Iterator[Diagnostic]:
-        """What a build finds by real runs: a rejection or a finding that fake tensors do not show, and W207."""
+        """The findings of real runs in a build: an error or a finding that fake tensors don't show, and W207."""
         given = self.sweep.given.get(self.index)
         if given is None or not is_cheap(self.target, given, 8 if blind else 1):
             return
         runs = [self._made(given, 0)]
         if runs[0][1].error is not None or runs[0][1].findings:
-            runs.append(self._made(given, 1))  # the same for other values, or it is the values that were wrong
+            runs.append(self._made(given, 1))  # repeat with other values, in case the values caused it
         if runs[0][1].error is not None and not self._believed(runs[0][1].error):
-            runs = [runs[-1], self._made(given, 2)]  # zeros were wrong, as lengths are
+            runs = [runs[-1], self._made(given, 2)]  # zeros may be invalid, for example as lengths
         values, ran = next(((values, out) for values, out in runs if out.error is None), (runs[0][0], None))
         if ran is not None and not ran.findings:
             change, self.passed = self._mixed(values, False), True
@@ -88,22 +88,22 @@ class RealRuns:
         ragged = any(isinstance(value, RaggedTensor) for value in (*given, *(ran.values or ())))
         sure = ("E110", "E111", "E112", *(("E113", "E114") if ragged else ()))
         same = len({(symptom.code, symptom.position, symptom.dim) for one in found for symptom in one}) == 1
-        if found[0][0].code in sure and found[-1] and same:  # what was given may follow values, as lengths
+        if found[0][0].code in sure and found[-1] and same:  # results may depend on values, such as lengths
             yield words.finding(self.index, found[0][0], text, self.sweep.batch, "")
 
     def _believed(self, error: Exception) -> bool:
-        """Whether an error speaks of shapes and types, and not of values or sizes that were made up."""
+        """Whether an error is about shapes and types, not about made-up values or sizes."""
         uses = [use for use in self.searcher.report.reads[self.index] if use is not None]
         terms = [term for use in uses for term in self.searcher.unifier.resolve(use.place.terms)]
         names = [n for term in terms for n in ([term.name] if isinstance(term, Rest) else term.names)]
         declared = not self.sweep.sizes.guessed.intersection(names)
         if isinstance(error, IndexError) and "index out of range" in str(error):
-            return declared  # a table that ends before the declared size: the indices that were made up are 0 and 1
+            return declared  # a table smaller than the declared size: the made-up indices are 0 and 1
         known = declared or self.index not in self.sweep.blind or self._is_elsewhere(error)
         return _is_structural(error) and (known or isinstance(error, (TypeError, AttributeError)))
 
     def _is_elsewhere(self, error: Exception) -> bool:
-        """Whether other sizes are rejected with the same words: then it was not the sizes."""
+        """Whether other sizes are rejected with the same message: then the sizes were not the cause."""
         if self.other is None or self.index not in self.other.given or not _is_structural(error):
             return False
         tensors = RealTensors(self.searcher.device, 1)
@@ -124,7 +124,7 @@ class RealRuns:
         return self.searcher.words.diagnostic(self.index, code, f"mixes elements of the batch: {change}", (), hint)
 
     def _mixed(self, values: Sequence[Any], norms: bool, *, thorough: bool = False) -> str:
-        """What a change of one element of an in field changes besides it; "" for nothing."""
+        """The effect on other elements of a change of one element of an in field; "" for none."""
         base = self._run(values, norms).values
         if base is None:
             return ""
@@ -136,7 +136,7 @@ class RealRuns:
         if not thorough and all(self._compared(base, values, batched, e, norms) is None for e in elements):
             return ""
         if not _alike(base, self._run(values, norms).values or ()):
-            return ""  # different each time
+            return ""  # not deterministic
         for position in batched:
             for element in elements:
                 found = self._compared(base, values, [position], element, norms)
@@ -171,7 +171,7 @@ class RealRuns:
     def _compared(
         self, base: Sequence[Any], values: Sequence[Any], positions: Sequence[int], element: int, norms: bool
     ) -> tuple[str, str] | None:
-        """The other elements that come out otherwise, and where, when one element of some in fields is changed."""
+        """The other elements whose results differ, and where, after a change of one element of some in fields."""
         changed = [self._changed(value, element) if p in positions else value for p, value in enumerate(values)]
         made = self._run(changed, norms).values or ()
         for use, before, after in zip(self.searcher.report.writes[self.index], base, made, strict=False):
@@ -190,7 +190,7 @@ def _is_structural(error: Exception) -> bool:
 
 
 def _modules(target: Any) -> list[tuple[str, nn.Module]]:
-    """The modules of a callable, those that a closure holds included."""
+    """The modules of a callable, including those in its closure."""
     cells = [cell.cell_contents for cell in getattr(target, "__closure__", None) or ()]
     owners = [m for m in (module_of(target), *cells) if isinstance(m, nn.Module)]
     return [(f"`{name}`" if name else f"`{type(m).__name__}`", m) for o in owners for name, m in o.named_modules()]

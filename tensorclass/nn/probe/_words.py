@@ -1,4 +1,4 @@
-"""What a probe found, in words: one diagnostic for each finding."""
+"""Formats the findings of probes: one diagnostic for each finding."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ..parts._stage import Stage, module_of
 from ._run import Symptom
 
 SHAPED = ("E108", "E112", "E113", "E114", "E115", "E117", "W207")
-"""What a layer that takes the batch as its second dim may come to."""
+"""The findings that a layer with the batch as second dim may cause."""
 Shapes = Sequence[tuple[int, ...] | None]
-"""What one out field was in each sweep."""
+"""The shape of one out field in each sweep."""
 
 
 class Words:
@@ -37,23 +37,23 @@ class Words:
         return self.stages[index].at(index)
 
     def made_by(self, place: Place) -> str:
-        """Where a value comes from."""
+        """The origin of a value."""
         if place.writer == INPUT:
             return f"a field of the input {place.owner.__name__}"
         return f"made by {self.who(place.writer)}, {self.stages[place.writer].location}"
 
     def given(self, uses: Sequence[Use | None], values: Sequence[Any]) -> str:
-        """What a module was run with."""
+        """The inputs of a run, for messages."""
         return "given " + (", ".join(_given(u, v) for u, v in zip(uses, values, strict=True) if u) or "nothing")
 
     def diagnostic(self, index: int, code: str, message: str, notes: Sequence[str] = (), hint: str = "") -> Diagnostic:
-        """One record, with the line that declares the module; a layer that takes the batch second may be the cause."""
+        """A diagnostic with the line that declares the module; names a batch-second layer as a possible cause."""
         layer = self._batch_second(index) if code in SHAPED else ""
         hint = f"{layer}; or else: {hint}" if layer else hint
         return self.stages[index].finding(index, code, f"{self.who(index)} {message}", notes, hint)
 
     def _batch_second(self, index: int) -> str:
-        """The first layer without `batch_first`, in words; "" for none."""
+        """The first layer without `batch_first`, for messages; "" if there is none."""
         module = module_of(self.targets[index])
         layers = module.named_modules() if module is not None else ()
         for name, layer in layers:
@@ -78,7 +78,7 @@ class Words:
         )  # fmt: skip
 
     def only_size(self, index: int, dim: str, size: int, error: Exception | None) -> tuple[str, str]:
-        """W205: the message and a hint. A convolution says itself that it is about channels."""
+        """W205: the message and a hint. The error of a convolution already mentions channels."""
         takes = re.search(r"to have (\d+) channels", str(error)) if error is not None else None
         if error is None or takes is None or int(takes[1]) != size:
             return (
@@ -92,7 +92,7 @@ class Words:
         return message + "the layout is channels first", hint
 
     def finding(self, index: int, found: Symptom, given: str, batch: int, expression: str) -> Diagnostic:
-        """One thing that a module returned and did not declare, or changed and should not have."""
+        """The diagnostic for a wrong output, or for an unexpected change of an input."""
         use = self.report.writes[index][found.position] if self.report.writes[index] else None
         if found.code == "E109":
             return self._in_place(index, found, given)
@@ -183,7 +183,7 @@ class Words:
         return self.diagnostic(index, "N306", message, notes, hint)
 
     def expression(self, uses: Sequence[Use | None], seen: Sequence[Shapes], wanted: Sequence[int]) -> str:
-        """How a produced size follows from what was read, as a hint; `seen` are the shapes of each in field."""
+        """A hint with an expression for an output size in terms of input sizes; `seen` has shapes of each in field."""
         if len(set(wanted)) == 1 and len(wanted) > 1:
             return f"it is {wanted[0]} for every input; declare {wanted[0]}, or change the module"
         dims = dict(self._read_dims(uses, seen))
@@ -207,7 +207,7 @@ class Words:
 
 
 def _candidates(dims: Mapping[str, tuple[int, ...]], wanted: Sequence[int]) -> Iterator[str]:
-    """Simple expressions over the dims that were read which give the sizes that were produced."""
+    """Simple expressions over input dims that give the output sizes."""
     for name, rows in dims.items():
         text = name if name.isidentifier() else f"({name})"
         for factor in range(1, 17):
@@ -247,7 +247,7 @@ def _dtype_hint(use: Use, given: str) -> str:
 
 
 def useful_line(error: BaseException) -> str:
-    """The one line of torch's text that says what is wrong."""
+    """The line of torch's error text that names the fault."""
     rows = [row.strip() for row in str(error).splitlines()]
     rows = [row for row in rows if row and not row.startswith(("Exception raised from", "While executing", "("))]
     line = rows[0] if rows else ""
@@ -255,7 +255,7 @@ def useful_line(error: BaseException) -> str:
 
 
 def inner_module(error: BaseException) -> tuple[str, str] | None:
-    """The path and the repr of the innermost module inside of the one that was called in which an error was raised."""
+    """The path and the repr of the innermost submodule in which an error was raised."""
     frames = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
     modules = [owner for owner in frames if isinstance(owner, nn.Module)]
     if not modules or modules[-1] is modules[0]:
@@ -266,7 +266,7 @@ def inner_module(error: BaseException) -> tuple[str, str] | None:
 
 
 def user_line(error: BaseException, declared: Location) -> list[str]:
-    """Where in the user's own code it was raised, when that is not the line that declares the module."""
+    """The line of the user's code that raised the error, if it is not the line that declares the module."""
     packages = File(traceback.__file__).parent
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = File(frame.filename)

@@ -1,1 +1,1 @@
-"""Modules and pipelines over the fields of classes, the forward that is generated for them, and their pictures."""
+"""Modules and pipelines on the fields of classes, their generated forward, and their drawings."""

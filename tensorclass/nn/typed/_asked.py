@@ -1,4 +1,4 @@
-"""What a pipeline is asked with: its arguments, batches of other classes, those that it refuses, errors in its code."""
+"""Calls of a pipeline: its arguments, batches of other classes, refused batches, errors in generated code."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def as_class(cls: object, role: str) -> type[Any]:
 
 
 def refusal(title: str, input: Any, batch: object, error: BuildError | None) -> str:
-    """Why a batch is not taken, and what to do; `error` says why its class does not fit."""
+    """The message for a refused batch, with the fix; `error` gives the reason why its class doesn't fit."""
     given, name = type(batch), input.__name__
     text = f"the pipeline {title} takes a {name}"
     again = defined_again(given, input)
@@ -66,14 +66,14 @@ def fitted(
     known: Report, slots: Iterable[Slot], stages: Sequence[Stage], targets: Sequence[Callable[..., Any]],
     input: type, output: type,
 ) -> Report:  # fmt: skip
-    """The check of a pipeline for another input class.
+    """Check a pipeline for another input class.
 
-    What the modules need of a field is what the check knows of the old input, narrowed dims included, so that nothing
-    is probed again: a wider field is narrowed, and each call enforces it.
+    The needs of the modules are known from the check of the old input, including narrowed dims, so nothing is probed
+    again. A wider field is narrowed, and each call enforces it.
 
     Args:
         known: The report for the class that the pipeline was built for.
-        slots: The fields that it takes from its input.
+        slots: The fields that it reads from its input.
         stages: The modules.
         targets: What each stage calls.
         input: The other class.
@@ -85,7 +85,7 @@ def fitted(
     for slot in slots:
         place, old = check.state.places.get(slot.path), known.inputs.get(slot.path)
         if place is None or old is None:
-            continue  # what is missing is found where it is read
+            continue  # a missing field is reported where it is read
         dims = known.state.unifier.dims(old.terms) if old.spec.dims is not None else None
         spec = old.spec if old.dtype is None else replace(old.spec, spec=TensorSpec(old.dtype, dims))
         try:

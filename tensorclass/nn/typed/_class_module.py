@@ -1,4 +1,7 @@
-"""Class-to-class modules: a batch of one class in, a batch of another out; chained with `>>`, and their keyed form."""
+"""Class-to-class modules: from a batch of one class to a batch of another.
+
+They chain with `>>`, and have a keyed form.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +34,12 @@ New = TypeVar("New")
 
 @flags
 class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
-    """A module from a batch of one class to a batch of another.
+    """The base class of modules from a batch of one class to a batch of another.
 
-    A subclass says both classes, `TensorClassModuleBase[In, Out]` or in the annotations of `forward`, and is held to
-    them at every call. `a >> b` runs one after the other: checkers and the constructor see whether they fit, where a
-    module that takes a class takes its subclasses too. In a `TensorClassSequential` the module reads every field of
-    `In` and writes every field of `Out`; in a `TensorDictSequential` it is under the names of the fields.
+    A subclass names both classes, as `TensorClassModuleBase[In, Out]` or in the annotations of `forward`; every call
+    checks them. `a >> b` runs one module after the other; type checkers and the constructor check that they fit. A
+    module for a class also accepts its subclasses. In a `TensorClassSequential`, the module reads every field of `In`
+    and writes every field of `Out`; in a `TensorDictSequential`, the field names are its keys.
 
     >>> import torch
     >>> from torch import Tensor
@@ -54,9 +57,9 @@ class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
     """
 
     input_type: type[Any]
-    """The class that the module takes; absent when nothing says it."""
+    """The input class; not set if it is unknown."""
     output_type: type[Any]
-    """The class that it returns; absent when nothing says it."""
+    """The output class; not set if it is unknown."""
     _ends: ClassVar[tuple[Any, Any]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -76,10 +79,10 @@ class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
             self._read_annotations()
 
     def _read_annotations(self) -> None:
-        """The classes from the annotations of `forward`, where the type arguments don't say them."""
+        """Read the classes from the annotations of `forward`, if the type arguments don't give them."""
         try:
             hints = list(get_type_hints(type(self).forward).items())
-        except NameError:  # a class that is local to a function: nothing to go by
+        except NameError:  # a class that is local to a function: unknown
             return
         returned = [hint for name, hint in hints if name == "return"]
         taken = [hint for name, hint in hints if name != "return"]
@@ -92,10 +95,10 @@ class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
         """Compute a batch of the output class."""
 
     def __call__(self, x: In, /) -> Out:
-        """Run the module, with its hooks, and hold input and output to their classes.
+        """Run the module, with its hooks, and check the classes of input and output.
 
         Raises:
-            SchemaError: (a `TypeError`) for a batch of another class, given or returned.
+            SchemaError: (a `TypeError`) for an input or output of another class.
         """
         self._hold("input_type", x, "takes")
         result: Out = super().__call__(x)
@@ -120,33 +123,33 @@ class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
         raise SchemaError(f"{what}: {hint}", [problem], type(self).__name__)
 
     def __rshift__(self, other: TensorClassModuleBase[Out, New] | TensorClassSequential[Out, New]) -> Chain[In, New]:
-        """This module, then another one or a pipeline, which takes what this one returns.
+        """Chain this module with another module or a pipeline, which gets its output.
 
         Raises:
-            BuildError: when it does not.
+            BuildError: if the classes don't fit.
         """
         return Chain(self, other)
 
     def __rrshift__(self, other: TensorClassSequential[New, In]) -> Chain[New, Out]:
-        """A pipeline, then this module."""
+        """Chain a pipeline with this module."""
         return Chain(other, self)
 
     def as_td_module(self, *, inplace: bool = False) -> TensorClassModuleWrapper:
-        """The keyed form, which takes and returns containers under the names of the fields.
+        """The keyed form of this module: containers in and out, with field names as keys.
 
         Args:
-            inplace: write the fields of the output to the container that is given, as other keyed modules do; else
-                return a new `TensorDict` of them.
+            inplace: write the output fields to the given container, as other keyed modules do; otherwise return them in
+                a new `TensorDict`.
 
         Raises:
-            BuildError: (a `ValueError`) when input and output are not both tensorclasses.
+            BuildError: (a `ValueError`) unless input and output are typed classes.
         """
         return TensorClassModuleWrapper(self, inplace=inplace)
 
     # ---- in a typed pipeline -------------------------------------------------------------------------------------
 
     def _stage_at(self, index: int) -> tuple[Stage, nn.Module | None]:
-        """The record for a place in a typed pipeline: all fields of one class in, all of the other out."""
+        """The stage for a position in a typed pipeline: it reads all fields of `In` and writes all fields of `Out`."""
         taken, returned = ends_of(self, tensorclasses=True)
         reads = tuple(Slot(getattr(taken, name)) for name in fields_of(taken))
         writes = tuple(Slot(getattr(returned, name)) for name in fields_of(returned))
@@ -154,7 +157,7 @@ class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
         return Stage(name, reads, writes, True, location_of_caller(), None, WHOLE, How()), self
 
     def _on_fields(self, *values: Any) -> Any:
-        """The values of the output's fields for those of the input's, in order."""
+        """Compute the values of the output fields from those of the input fields, in order."""
         taken: Any = self.input_type
         given = dict(zip(fields_of(taken), values, strict=True))
         specs = fields_of(taken)
@@ -165,11 +168,11 @@ class TensorClassModuleBase(Hooked, ABC, Generic[In, Out]):
         return found[0] if len(found) == 1 else found
 
 
-TensorClassModuleBase._ends = (In, Out)  # in the class, a checker takes them for types
+TensorClassModuleBase._ends = (In, Out)  # in the class body, checkers would treat them as types
 
 
 class Chain(TensorClassModuleBase[In, Out]):
-    """Class-to-class modules one after the other; what `a >> b` makes."""
+    """A chain of class-to-class modules; the result of `a >> b`."""
 
     def __init__(self, *modules: Any) -> None:
         super().__init__()
@@ -200,14 +203,14 @@ class Chain(TensorClassModuleBase[In, Out]):
 
 @flags
 class TensorClassModuleWrapper(TensorDictModuleBase):
-    """A class-to-class module in its keyed form: containers in and out, under the names of the fields.
+    """The keyed form of a class-to-class module: containers in and out, with field names as keys.
 
     Args:
         module: a `TensorClassModuleBase` or a typed pipeline.
-        inplace: write the output to the container that is given; else return a new `TensorDict` of the output's fields.
+        inplace: write the output fields to the given container; otherwise return them in a new `TensorDict`.
 
     Raises:
-        BuildError: (a `ValueError`) when input and output are not both tensorclasses.
+        BuildError: (a `ValueError`) unless input and output are typed classes.
 
     >>> import torch
     >>> from torch import Tensor
@@ -235,13 +238,13 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
         """Read the input class from a container, call the module, return the fields of its output.
 
         Raises:
-            SchemaError: when the container does not hold what the input class declares.
+            SchemaError: if the container doesn't fit the input class.
         """
         taken: Any = ends_of(self.tc_module)[0]
         batch = tensordict
         if not isinstance(tensordict, _origin(taken)):
             held = tensordict.select(*fields_of(taken), strict=False)
-            # A container without batch dims, as `dispatch` makes it, says nothing: the shapes do.
+            # A container without batch dims, as from `dispatch`: infer the batch size from the shapes.
             batch = taken.from_tensordict(held) if held.batch_dims else taken.from_dict(held.to_dict())
         result = self.tc_module(batch)
         keyed = result.select(*(key for key in self.out_keys_source if result.get(key) is not None))
@@ -249,10 +252,10 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
 
 
 def ends_of(module: Any, *, tensorclasses: bool = False) -> tuple[Any, Any]:
-    """What a class-to-class module or a typed pipeline takes and returns.
+    """The input and output class of a class-to-class module or a typed pipeline.
 
     Raises:
-        BuildError: when nothing says it, or when they must be tensorclasses and are not.
+        BuildError: if they are unknown, or if they must be typed classes and are not.
     """
     pairs = (("input_type", "input_class"), ("output_type", "output_class"))
     taken, returned = (getattr(module, name, None) or getattr(module, other, None) for name, other in pairs)
@@ -269,7 +272,7 @@ def ends_of(module: Any, *, tensorclasses: bool = False) -> tuple[Any, Any]:
 
 
 def leaf_keys(cls: Any, prefix: tuple[str, ...] = (), seen: tuple[Any, ...] = ()) -> Keys:
-    """The fields of a class as keys, those of nested classes one by one."""
+    """The fields of a class as keys, with the fields of nested classes."""
     keys: Keys = []
     for name, spec in fields_of(cls).items():
         path = (*prefix, name)

@@ -1,4 +1,4 @@
-"""A pipeline as a graph: modules are nodes, fields are edges; as Mermaid text, SVG or a page of HTML."""
+"""Drawings of a pipeline as Mermaid text, SVG or HTML: modules are nodes, fields are edges."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def graph_of(stages: Sequence[Stage], kinds: Sequence[str], input: type, output:
 
     Args:
         stages: The modules in order.
-        kinds: What each module is, for its node.
+        kinds: The kind of each module, for its node.
         input: The class that the pipeline takes.
         output: The class that it returns.
     """
@@ -72,7 +72,7 @@ def draw(graph: Graph, stages: Sequence[Stage], explanation: Explanation, format
     """The text of a drawing.
 
     Raises:
-        ModuleError: for a format that is not known.
+        ModuleError: for an unknown format.
     """
     if format == "mermaid":
         return mermaid(graph)
@@ -104,13 +104,13 @@ def mermaid(graph: Graph) -> str:
 
 
 def _text(text: str) -> str:
-    # Mermaid has no escape for a quotation mark but the entity.
+    # In Mermaid, a quotation mark can only be written as an entity.
     return text.replace('["', "[").replace('"]', "]").replace('"', "#quot;")
 
 
 # ---- SVG and HTML ------------------------------------------------------------------------------------------------
-# Nodes stand one below another. A line to the next node goes straight down, others go round the nodes between, each in
-# a lane of its own on the right: no line runs through a box, whatever the graph is.
+# Nodes are placed one below another. A line to the next node goes straight down. Other lines go around the nodes
+# between, each in its own lane on the right, so no line crosses a box.
 
 CHAR, TITLE_CHAR, PAD, GAP, MARGIN = 6.7, 7.9, 8.0, 6.0, 12.0
 TITLE, CHIP, BETWEEN, LANE = 30.0, 20.0, 44.0, 14.0
@@ -139,7 +139,7 @@ Port = tuple[int, str]
 
 
 class Box(NamedTuple):
-    """A node: its top and size, and the left edge and width of the chip of each field that it gives."""
+    """A node: its top and size, and the left edge and width of the label of each output field."""
 
     top: float
     width: float
@@ -148,7 +148,7 @@ class Box(NamedTuple):
 
 
 def page(title: str, drawing: str, table: str) -> str:
-    """A page of HTML with a drawing and a table, without anything from elsewhere."""
+    """A self-contained HTML page with a drawing and a table."""
     return PAGE.format(title=escape(title), drawing=drawing, table=escape(table))
 
 
@@ -158,7 +158,7 @@ def picture(titles: Sequence[str], edges: Sequence[Edge], declared: Mapping[Port
     Args:
         titles: The nodes from the input to the output, so that edges lead to later ones.
         edges: Source, target and field of every edge.
-        declared: What a field is, by its node and name, for the label at its source.
+        declared: The declaration of each field, by node and name, for the label at its source.
     """
     fields = [list(dict.fromkeys(name for source, _, name in edges if source == node)) for node in range(len(titles))]
     labels = [{name: _label(name, declared.get((node, name))) for name in names} for node, names in enumerate(fields)]
@@ -195,7 +195,7 @@ def _box(top: float, title: str, height: float, labels: Mapping[str, str]) -> Bo
 
 
 def _lanes(edges: Sequence[Edge]) -> list[int]:
-    """The lane of every edge, 0 for one to the next node; in one lane no two lines are side by side."""
+    """The lane of every edge; 0 for an edge to the next node. Lines in the same lane don't overlap."""
     taken: list[Edge] = []
     found: dict[Edge, int] = {}
     for edge in sorted(edges, key=lambda edge: edge[1] - edge[0]):
@@ -206,7 +206,7 @@ def _lanes(edges: Sequence[Edge]) -> list[int]:
 
 
 def _line(edge: Edge, boxes: Sequence[Box], lane: float) -> str:
-    """From the chip of the field to the upper side of the target; turns are made between the rows."""
+    """The path of a line from the field label to the top of the target; it turns between the rows."""
     source, target = boxes[edge[0]], boxes[edge[1]]
     left, width = source.chips[edge[2]]
     x, y, end = left + width / 2, source.top + source.height, target.top

@@ -1,4 +1,4 @@
-"""What a pipeline holds after every module: fields, dtypes, shapes, memory; from what the build check knows."""
+"""The state of a pipeline after every module (fields, dtypes, shapes, memory), from the build check."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Size = int | str
 
 @dataclass(frozen=True)
 class Value:
-    """One field: its dtype or type as text, its shape with batch dims, its bytes where all sizes are known."""
+    """One field: its dtype or type as text, its shape with batch dims, and its bytes if all sizes are known."""
 
     name: str
     dtype: str
@@ -33,7 +33,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Step:
-    """The input, a module or the output: what it writes, and what is held once it has run."""
+    """The input, a module or the output: the values that it writes, and the values that exist afterwards."""
 
     title: str
     writes: tuple[Value, ...]
@@ -43,20 +43,20 @@ class Step:
 
     @property
     def nbytes(self) -> int | None:
-        """The bytes of what is held; None when a size or dtype is not known."""
+        """The bytes of the existing values; None if a size or dtype is unknown."""
         return _total(self.held)
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The state of a pipeline after every module; printed, it is a table."""
+    """The state of a pipeline after every module; it prints as a table."""
 
     title: str
     steps: tuple[Step, ...]
 
     @property
     def peak(self) -> int | None:
-        """The most bytes that are held after a module; activations that autograd keeps are not counted."""
+        """The largest number of bytes after any module, without activations that autograd keeps."""
         totals = [step.nbytes for step in self.steps]
         return None if None in totals else max(total for total in totals if total is not None)
 
@@ -86,7 +86,7 @@ def explain(
     """The explanation of a pipeline for a batch size and the sizes of named dims.
 
     Raises:
-        ModuleError: for a size whose name no dim of the pipeline has.
+        ModuleError: for the size of a dim that the pipeline doesn't have.
     """
     places = [*report.inputs.values(), *(use.place for uses in report.writes for use in uses if use is not None)]
     _refuse_unknown(report.state.unifier, places, sizes)
@@ -140,7 +140,7 @@ def _names(term: Polynomial | Rest) -> tuple[str, ...]:
 
 
 def _last_uses(stages: Sequence[Stage], report: Report, output: type) -> dict[int, int]:
-    """The last module that needs each place; the output counts as one module more."""
+    """The last module that needs each place; the output counts as a further module."""
     state = ByPath(report.inputs)
     last: dict[int, int] = {}
     for index, stage in enumerate(stages):

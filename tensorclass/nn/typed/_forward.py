@@ -1,4 +1,4 @@
-"""Writes the forward of a pipeline: local variables, each dropped at its last use, one construction of the output.
+"""Generates the forward of a pipeline: local variables, freed after their last use, and one construction of the output.
 
 A pipeline of two modules becomes
 
@@ -33,7 +33,7 @@ from ..parts._stage import Stage
 
 
 class Call(NamedTuple):
-    """What a line of the generated code calls, so that an error there can be explained."""
+    """The call in a line of generated code, so that an error there can be explained."""
 
     stage: int
     values: tuple[str, ...]
@@ -41,7 +41,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """The generated forward and what its lines call."""
+    """The generated forward, and the calls in its lines."""
 
     run: Callable[[Any, Any], Any]
     calls: dict[int, Call]
@@ -51,7 +51,7 @@ class Program:
 
 @dataclass
 class Writer:
-    """Writes one forward; `checked` adds the comparison of the first call."""
+    """Generates one forward; `checked` adds the comparisons of the first call."""
 
     stages: Sequence[Stage]
     input: type
@@ -66,11 +66,11 @@ class Writer:
     last: dict[str, int] = field(default_factory=dict)
     written: set[Path] = field(default_factory=set)
     owners: dict[str, tuple[Any, int]] = field(default_factory=dict)
-    """For each variable the class of its value, when that is an instance, and the depth of its path."""
+    """For each variable, the class of its value if that is an instance, and the depth of its path."""
     conditional: set[Path] = field(default_factory=set)
 
     def source(self) -> str:
-        """The text: one pass finds the last use of each variable, the second writes."""
+        """The source: one pass finds the last use of each variable, the second writes the code."""
         self._body({})
         last: dict[int, list[str]] = {}
         for name, use in self.last.items():
@@ -85,7 +85,7 @@ class Writer:
         self.lines += ["if not isinstance(batch, Input): return self._of_another_class(batch)", *self.narrowed]
         self.lines.append("M = self._modules")
         for inner in dict.fromkeys(stage.name.rpartition(".")[0] for stage in self.stages):
-            if inner:  # its modules are called one by one, so that its own hooks would stay silent
+            if inner:  # its modules are called one by one, so its own hooks would not run
                 owner = module_source(inner)
                 self.lines.append(f"if {owner}._forward_hooks or {owner}._forward_pre_hooks: hooked({inner!r})")
         for index, stage in enumerate(self.stages):
@@ -140,7 +140,7 @@ class Writer:
         return module_source(stage.name) + (f".{stage.method}" if stage.method is not None else "")
 
     def _before(self, slot: Slot | None, index: int, filled: bool) -> str:
-        """The value of an out field whose module is skipped: what it was."""
+        """The previous value of an out field, for a skipped module."""
         if slot is None:
             return "None"
         if filled:
@@ -149,7 +149,7 @@ class Writer:
         return self._load(index, None, slot) if known else "None"
 
     def _load(self, index: int, position: int | None, slot: Slot) -> str:
-        """The variable of an in field; a field of the input gets one where it is first read."""
+        """The variable of an in field; a field of the input gets one at its first use."""
         known = self.state.get(slot.path)
         if known is None:
             base = self._enclosing(slot.path)
@@ -191,7 +191,7 @@ class Writer:
         return slot is not None and slot.spec.kind in TENSORS
 
     def _enclosing(self, path: Path) -> str:
-        """The variable of the nested instance that a field is read from; the batch itself by default."""
+        """The variable of the nested instance of a field; by default the batch itself."""
         found = (self.state[path[:n]] for n in range(len(path) - 1, 0, -1) if path[:n] in self.state)
         return next(found, "batch")
 
@@ -220,7 +220,7 @@ class Writer:
         return self._fill(base, entries)
 
     def _fill(self, base: str, entries: list[str]) -> str:
-        """Fields that a skipped module did not write stay what they were."""
+        """Fields that a skipped module did not write keep their values."""
         values = f"{{{', '.join(entries)}}}"
         return f"fill({base}, {f'present({values})' if self.conditional else values})"
 
@@ -236,12 +236,12 @@ class Writer:
         return self._fill(made, [f"{n!r}: {v}" for n, v in later]) if later else made
 
     def _value(self, path: Path, nested: type | None, end: int) -> str | None:
-        """The source of an output field; None when the constructor's default is meant."""
+        """The source of an output field; None for the default of the constructor."""
         known = self._final(path, end)
         if known is not None:
             return known
         if nested is not None and any(other[: len(path)] == path for other in self.written):
-            alias = f"N{len(self.names)}"  # not made of the names: `a.b_c` and `a_b.c` are two
+            alias = f"N{len(self.names)}"  # numbered: names made of paths could collide, as `a.b_c` and `a_b.c` would
             self.names[alias] = nested
             return self._constructed(nested, alias, path, end)
         return attribute("batch", path, self.input) if self._in_input(path) else None
@@ -261,7 +261,7 @@ class Writer:
 
 
 def fillable(slot: Slot, input: type, output: type) -> bool:
-    """Whether a batch may come with a value for a field that a module writes."""
+    """Whether an input batch may already have a value for a field that a module writes."""
     if slot.within or not has_path(input, slot.path):
         return False
     spec = specs_along(input, slot.path)[-1]
@@ -269,12 +269,12 @@ def fillable(slot: Slot, input: type, output: type) -> bool:
 
 
 def module_source(name: str) -> str:
-    """The source of a registered module; every dot is a module that holds the next."""
+    """The source for a registered module; every dot is a nested module."""
     return "M" + "._modules".join(f"[{part!r}]" for part in name.split("."))
 
 
 def hooked(name: str) -> NoReturn:
-    """A hook of a nested pipeline would be passed over."""
+    """Raise the error for a hook of a nested pipeline, which would not run."""
     raise ModuleError(
         f"the nested pipeline `{name}` has forward hooks, which would not run: its modules are called one by one as "
         "modules of the outer pipeline; register the hooks on them"
@@ -282,7 +282,7 @@ def hooked(name: str) -> NoReturn:
 
 
 def existing(batch: Any, path: Path) -> Any:
-    """The value at a path of a batch, None where nothing has been written."""
+    """The value at a path of a batch; None if it was not written."""
     for part in path:
         spec = type(batch).__tensorclass_schema__.fields[part]
         batch = None if spec.produced and part not in batch._store._live() else getattr(batch, part)
@@ -297,7 +297,7 @@ def present(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def attribute(base: str, path: Path, owner: Any) -> str:
-    """The source that reads a path; a class on the way that is None gives None."""
+    """The source that reads a path; None if a class on the way is None."""
     specs = specs_along(owner, path)
     if any(spec.optional for spec in specs[:-1]):
         return f"dig({base}, {path!r})"
@@ -314,7 +314,7 @@ def dig(value: Any, path: Path) -> Any:
 
 
 HELPERS = (Tensor, single, outputs, fill, dig, hooked, moved, existing, present, checkpoint)
-"""What generated code refers to, by these names."""
+"""The globals of generated code, by name."""
 
 
 def generate(stages: Sequence[Stage], input: type, output: type, report: Any, seen: Any = None) -> Program:
@@ -324,7 +324,7 @@ def generate(stages: Sequence[Stage], input: type, output: type, report: Any, se
         stages: The modules in order.
         input: The class that it takes.
         output: The class that it returns.
-        report: What the build check found; narrowed inputs are enforced.
+        report: The result of the build check; narrowed inputs are enforced.
         seen: Compares values with declarations, for the first call.
     """
     checks, names = narrowing(report)

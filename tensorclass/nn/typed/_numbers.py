@@ -1,4 +1,4 @@
-"""Checkpoints of an `nn.Sequential`, whose keys have numbers for names."""
+"""Loads checkpoints of an `nn.Sequential`, whose keys have numbers instead of names."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import nn
 
 
 def name_numbers(state_dict: dict[str, Any], prefix: str, members: Sequence[tuple[str, nn.Module | None]]) -> None:
-    """Rename the keys of numbers in place: by the place in the pipeline, else by order among those with parameters.
+    """Rename numbered keys in place: by position in the pipeline, else by order among modules with parameters.
 
     Args:
         state_dict: The checkpoint.
-        prefix: What its keys of this pipeline begin with.
-        members: The names of the modules in order, and what is registered there.
+        prefix: The prefix of the keys of this pipeline.
+        members: The names of the modules in order, and the registered modules.
     """
     pattern = re.compile(rf"{re.escape(prefix)}(\d+)(\..+)")
     found = {key: match for key in state_dict if (match := pattern.fullmatch(key))}

@@ -1,4 +1,4 @@
-"""Keyed modules in typed pipelines: their keys are the paths of fields that a class of the pipeline declares."""
+"""Keyed modules in typed pipelines: their keys are paths of fields that a class of the pipeline declares."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ._class_module import TensorClassModuleBase, ends_of, leaf_keys
 
 
 def over_fields(modules: Sequence[Any], taken: type, returned: type) -> tuple[Any, ...]:
-    """The modules of a pipeline, keyed ones as modules over fields.
+    """The modules of a pipeline, with keyed modules converted to typed modules.
 
     A key is the path of a field of the output class, of the input class, or of a class that a typed module names.
 
     Raises:
-        BuildError: for a key that none of them declares.
+        BuildError: for a key that none of these classes declares.
     """
     if not any(isinstance(module, TensorDictModuleBase) for module in modules):
         return tuple(modules)

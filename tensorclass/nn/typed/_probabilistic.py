@@ -1,4 +1,4 @@
-"""Typed probabilistic modules: parameters are fields, and so are values and log-probabilities."""
+"""Typed probabilistic modules: parameters, values and log-probabilities are fields."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
 
 
 class Sampler(nn.Module):
-    """What a probabilistic stage calls: the values of its in fields to a value and its log-probabilities."""
+    """The callable of a probabilistic stage: from the values of its in fields to a value and its log-probabilities."""
 
     def __init__(
         self, maker: Callable[..., Any], names: Sequence[str], constants: Any, kind: InteractionType, scores: int,
@@ -53,12 +53,12 @@ class Sampler(nn.Module):
         return str(getattr(self.maker, "__name__", self.maker))
 
     def dist(self, *values: Any, **named: Any) -> Any:
-        """The distribution of some parameters, by position or by name."""
+        """Build the distribution from parameters, by position or by name."""
         parameters = {**dict(zip(self.names, values, strict=False)), **named}
         return build(self.maker, parameters, dict(self.constants.items()), f"`{self.title}`")
 
     def forward(self, *values: Any, **named: Any) -> Any:
-        """A value, or the parts of a composite one, and the log-probabilities that are asked for."""
+        """Draw a value, or the components of a composite one, and compute the requested log-probabilities."""
         dist = self.dist(*values, **named)
         value, score = draw(
             dist, self.kind, torch.Size(), bool(self.scores), self.estimates, self.generator, f"`{self.title}`"
@@ -95,24 +95,24 @@ class Sampler(nn.Module):
 class ProbabilisticTensorClassModule(TensorClassModule):
     """Builds a distribution from fields and writes a value of it to a field.
 
-    The value is what `set_interaction_type` says, else `default_interaction_type`.
+    The kind of value is set by `set_interaction_type`, else by `default_interaction_type`.
 
     Args:
-        in_fields: The parameters, by the last part of their names: `(Policy.loc, Policy.scale)`, or a mapping from the
-            names of arguments to fields, `{"loc": Policy.mean, "scale": Policy.spread}`.
-        out_fields: Where the value goes; of a `CompositeDistribution` one field for each component, in order.
+        in_fields: The parameters. A sequence such as `(Policy.loc, Policy.scale)` is matched by the last part of the
+            names; a mapping goes from argument names to fields, `{"loc": Policy.mean, "scale": Policy.spread}`.
+        out_fields: The field of the value; for a `CompositeDistribution`, one field for each component, in order.
         distribution_class: A distribution class, or a callable that makes one from the parameters by name.
         distribution_kwargs: Constant arguments.
-        log_prob_field: Where the log-probability goes: one field, of the sum for a composite distribution, or a
-            sequence with one for each component. It is not computed when this is None.
-        default_interaction_type: What is taken outside of `set_interaction_type`.
-        n_empirical_estimate: How many samples estimate a mean that has no closed form.
-        generator: A `torch.Generator` or a seed; the global generator when this is None.
+        log_prob_field: The field of the log-probability. For a composite distribution, one field gets the sum; a
+            sequence has one field for each component. With None it is not computed.
+        default_interaction_type: The interaction type outside `set_interaction_type`.
+        n_empirical_estimate: The number of samples that estimate a mean without a closed form.
+        generator: A `torch.Generator` or a seed; None uses the global generator.
         name: The name in a sequence.
         update: Whether fields may be overwritten.
 
     Raises:
-        BuildError: for fields that are none, or a parameter that the distribution does not take.
+        BuildError: for arguments that are not fields, and for a parameter that the distribution doesn't accept.
 
     >>> import torch
     >>> from torch import Tensor
@@ -156,11 +156,11 @@ class ProbabilisticTensorClassModule(TensorClassModule):
         super().__init__(sampler, [slot.ref for slot in reads], refs, name=name, update=update)
 
     def get_dist(self, batch: Any) -> Any:
-        """The distribution of the parameters in a batch."""
+        """Build the distribution from the parameters in a batch."""
         return self.module.dist(*[read_slot(batch, slot, self._label()) for slot in self._reads])
 
     def log_prob(self, batch: Any) -> Tensor:
-        """The log-probability of the value that a batch holds in the out fields."""
+        """The log-probability of the value in the out fields of a batch."""
         values = [
             read_slot(batch, slot, self._label()) for slot in self._declared[: self.module.values] if slot is not None
         ]
@@ -173,20 +173,20 @@ class LeadIn:
 
     stages: Sequence[Stage]
     needs: Sequence[tuple[Slot, bool]]
-    """What they take from before, and whether that is read off a sample."""
+    """The fields that they need, each with whether it is read from a sample."""
     input: Any
     output: Any
     programs: dict[Any, Program] = field(default_factory=dict)
-    """By the mode of `set_skip_existing`."""
+    """The generated code by mode of `set_skip_existing`."""
 
 
 class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
     """A pipeline with probabilistic modules, which can return their distributions.
 
-    Takes what `TensorClassSequential` takes; at least one module is a `ProbabilisticTensorClassModule`.
+    It has the arguments of `TensorClassSequential`; at least one module is a `ProbabilisticTensorClassModule`.
 
     Raises:
-        BuildError: as `TensorClassSequential`, and when no module is probabilistic.
+        BuildError: as for `TensorClassSequential`, and if no module is probabilistic.
 
     >>> import torch
     >>> from torch import Tensor, nn
@@ -223,11 +223,11 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
         return [index for index, stage in enumerate(self._stages) if isinstance(self._target(stage), Sampler)]
 
     def get_dist(self, batch: In) -> Any:
-        """The distribution of the last probabilistic module; those before it draw, and it is conditional on that."""
+        """The distribution of the last probabilistic module, conditional on the draws of earlier modules."""
         return self._dist(self._samplers()[-1], batch, None)
 
     def get_dist_params(self, batch: In) -> Any:
-        """The parameters of `get_dist`, as an instance of a class of just these fields."""
+        """The parameters of `get_dist`, as an instance of a class with only these fields."""
         index = self._samplers()[-1]
         size: Any = getattr(batch, "batch_size", torch.Size())
         reads = self._stages[index].reads
@@ -235,15 +235,14 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
         return construct(picked(reads), nest(values), size, self._stages[index].name)
 
     def log_prob(self, batch: In, sample: Any = None) -> Tensor:
-        """The log-probability of the values that a sample holds, each given the values before it.
+        """The log-probability of the values in a sample, each conditional on the values before it.
 
         Args:
             batch: The input.
-            sample: What a call of the pipeline returned, or any batch that holds the values; the input itself by
-                default.
+            sample: A result of the pipeline, or any batch with the values; by default the input itself.
 
         Returns:
-            Of one probabilistic module what its distribution gives; of several the sum, `[*batch]`.
+            For one probabilistic module, the result of its distribution; for several, the sum, `[*batch]`.
         """
         sample = batch if sample is None else sample
         scores = []
@@ -258,12 +257,12 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
         return scores[0] if len(scores) == 1 else total(scores, size)
 
     def _dist(self, index: int, batch: Any, sample: Any) -> Any:
-        """The distribution of one module; values that a sample holds are taken from it instead of drawn."""
+        """The distribution of one module; values in a sample are used instead of drawn."""
         sampler: Any = self._target(self._stages[index])
         return sampler.dist(*self._arguments_of(index, batch, sample))
 
     def _arguments_of(self, index: int, batch: Any, sample: Any) -> list[Any]:
-        """What one probabilistic module reads."""
+        """The inputs of one probabilistic module."""
         key = index, sample is not None
         if key not in self._parts:
             self._parts[key] = self._part_before(*key)
@@ -279,7 +278,7 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
         return [values[slot.path] for slot in stage.reads]
 
     def _part_before(self, index: int, sampled: bool) -> LeadIn:
-        """What computes the parameters of one module; with a sample, what it holds is not drawn again."""
+        """The modules that compute the parameters of one module; values in a sample are not drawn again."""
         reads = self._stages[index].reads
         drawn = set(self._samplers()) if sampled else set()
         stages = [self._stages[i] for i in needed(self._stages, range(index), reads) if i not in drawn]
@@ -292,12 +291,12 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
         return any(slot in self._stages[index].written for index in drawn) or not has_path(self.input_class, slot.path)
 
     def _through(self, part: LeadIn, batch: Any) -> Any:
-        """Run the modules of a part, which are looked up in this pipeline as those of `forward` are."""
+        """Run the modules of a part, which are looked up in this pipeline, as in `forward`."""
         key = skip_mode()
         program = part.programs.get(key) or self._written_for(part, key, batch)
         try:
             result = program.run(self, batch)
-        except Exception as error:  # whatever the user's modules raise
+        except Exception as error:  # the user's modules may raise anything
             self._blame(error, program)
             raise
         if key not in part.programs:
@@ -305,7 +304,7 @@ class ProbabilisticTensorClassSequential(TensorClassSequential[In, Out]):
         return result
 
     def _written_for(self, part: LeadIn, mode: Any, batch: Any = None) -> Program:
-        """The code of a part; with a batch, code for the first call that compares what modules return."""
+        """The code of a part; with a batch, the code for the first call, which also compares returned values."""
         stages = part.stages if mode is False else [skipping(stage, mode) for stage in part.stages]
         report = check(stages, [self._target(stage) for stage in stages], part.input, part.output)
         seen = None if batch is None else FirstCall(report, stages, getattr(batch, "batch_size", torch.Size()))

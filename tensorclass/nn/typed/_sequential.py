@@ -1,4 +1,4 @@
-"""A pipeline of typed modules: checked when it is built, one generated forward when it is called."""
+"""A pipeline of typed modules: checked when it is built, run by one generated forward."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ Out = TypeVar("Out", covariant=True)  # noqa: PLC0105
 State = TypeVar("State")
 Other = TypeVar("Other")
 _CLASSES = 16
-"""For how many other classes a pipeline keeps its program."""
+"""The number of other input classes for which a pipeline keeps generated code."""
 PROBING: Setting[bool] = Setting("probing", True)
-"""Whether pipelines that are built in a block may probe; `tensorclass check --no-probe` says no."""
+"""Whether pipelines may probe when they are built; False under `tensorclass check --no-probe`."""
 
 
 class Ordered(TypedDict, total=False):
-    """The options of a pipeline whose modules run in the order in which they are given."""
+    """The options of a pipeline whose modules run in the given order."""
 
     probe: Probing
     partial: bool
@@ -63,29 +63,29 @@ class PipelineOptions(Ordered, total=False):
 
 @flags
 class TensorClassSequential(Hooked, Generic[In, Out]):
-    """Typed modules in order, from a batch of one class to a batch of another.
+    """A pipeline: typed modules in order, from a batch of one class to a batch of another.
 
-    The declared fields are followed through the modules when the pipeline is built: unmet reads, dtypes, shapes with
-    their symbolic dims, arity, double writes and unwritten outputs are reported together, before there is data. The
-    wrapped `nn.Module`s are registered directly, so parameters, `state_dict`, hooks, `train()` and `to()` are those of
-    an `nn.Sequential`. The input is never changed.
+    The declared fields are followed through the modules when the pipeline is built: missing inputs, wrong dtypes,
+    shapes and symbolic dims, wrong numbers of arguments, double writes and unwritten outputs are reported together,
+    before there is data. The wrapped `nn.Module`s are registered directly, so parameters, `state_dict`, hooks,
+    `train()` and `to()` work as in an `nn.Sequential`. The input is never changed.
 
     Args:
-        modules: `TensorClassModule`s in the order in which they run; another pipeline stands for its modules, and what
-            it writes and does not return stays private to it.
-        input: The tensorclass that the pipeline takes.
-        output: The tensorclass that it returns; by default `input`, with the `produced()` fields filled in.
-        probe: Whether every module is tried on fake tensors too: `True`, `False` only for the declarations, or
-            `"run"` to run copies of the modules on real ones.
-        sort: Whether the modules may be listed in any order, and are put into one in which they can run.
-        partial: Whether a module is skipped when an in field is None that its parameter does not admit. Whatever
-            depends on it is skipped too, and may only be in optional or `produced()` fields of the output.
-        skip_existing: Whether a module is skipped when the batch has its out fields already: optional fields of the
-            input, and `produced()` ones where the output is the same class. A module with `update=True` always runs.
+        modules: `TensorClassModule`s in the order in which they run. Another pipeline is replaced by its modules;
+            fields that it writes but doesn't return are private to it.
+        input: The typed class of the input.
+        output: The typed class of the output; by default `input`, with the `produced()` fields filled in.
+        probe: True also runs every module on fake tensors, False checks only the declarations, `"run"` runs copies of
+            the modules on real tensors.
+        sort: Whether to sort the modules into an order in which they can run; they may then be listed in any order.
+        partial: Whether to skip a module if an in field is None and its parameter does not accept None. Modules that
+            depend on it are skipped too; their outputs must be optional or `produced()` fields.
+        skip_existing: Whether to skip a module if the batch already has its out fields: optional fields of the input,
+            and `produced()` fields if the output has the same class. A module with `update=True` always runs.
         name: The name of the pipeline as a module of another one.
 
     Raises:
-        BuildError: with every finding of the check in `.diagnostics`; docs/errors.md explains the codes.
+        BuildError: has every finding of the check in `.diagnostics`; docs/errors.md explains the codes.
 
     >>> import torch
     >>> from torch import Tensor, nn
@@ -115,11 +115,11 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
     """
 
     _made: ClassVar[tuple[str, ...]] = ("_program", "_report", "_skipping", "_others", "diagnostics")
-    """What `_build` sets."""
+    """The attributes that `_build` sets."""
     input_class: type[Any]
     output_class: type[Any]
     diagnostics: tuple[Diagnostic, ...]
-    """Everything that the build check found, warnings and notes included."""
+    """All findings of the build check, including warnings and notes."""
 
     @overload
     def __init__(
@@ -166,7 +166,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         return topological(nodes, self.input_class, self._title())
 
     def _add(self, member: Typed, partial: bool, skip_existing: bool) -> None:
-        """Register what holds parameters under its name, and take up the stages."""
+        """Register a member under its name if it is a module, and add its stages."""
         index, start = len(self._members), len(self._stages)
         name, stages, registered = _stages_of(member, index)
         twin = next((i for i, (other, _, _) in enumerate(self._members) if other == name), None)
@@ -192,14 +192,14 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         return probe(report, self._stages, self._targets(), self.output_class, real=self._probe == "run")
 
     def check(self, *, values: bool = False) -> Report:
-        """Check the pipeline again as it is now: its submodules may have been replaced or trained.
+        """Check the pipeline again in its current state: submodules may have been replaced or trained.
 
         Args:
-            values: Whether copies of the modules are also run on real values, to see whether one element of the batch
-                influences another.
+            values: Whether to run copies of the modules on real values too, to find out whether one element of the
+                batch influences another.
 
         Raises:
-            BuildError: with every finding in `.diagnostics`.
+            BuildError: has every finding in `.diagnostics`.
         """
         report = self._check()
         if values and not any(d.severity == "error" for d in report.diagnostics):
@@ -220,7 +220,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         self._others: dict[type, TensorClassSequential[Any, Out]] = {}
         self._program = self._generate()
         self._may_skip = any(fillable(slot, self.input_class, self.output_class) for slot in self._written())
-        # Written here, because torch.compile can't follow the writing.
+        # Generated here, because torch.compile can't trace the generation.
         self._skipping: dict[Any, Program] = {True: self._generate(skip=True)} if self._may_skip else {}
 
     def _generate(self, seen: FirstCall | None = None, skip: Any = False) -> Program:
@@ -248,9 +248,9 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         """Run the modules on a batch and return a new instance of the output class.
 
         Raises:
-            TypeError: for a batch that is neither of the input class nor has the fields that the modules read.
-            SchemaError: when a module returns what it does not declare; intermediate fields are compared with their
-                declarations on the first call, the output on every call.
+            TypeError: for a batch that is not of the input class and lacks fields that the modules read.
+            SchemaError: if a module returns a value that doesn't fit its declaration. Intermediate fields are compared
+                on the first call, the output on every call.
         """
         # The first call compares what every module returns with what it declares. `is_compiling` is asked before all
         # else: in traced code a look at `_fresh` would be a guard, which the first eager call breaks.
@@ -262,7 +262,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
             program = self._program_now() if self._may_skip else self._program
         try:
             result = program.run(self, batch)
-        except Exception as error:  # whatever the user's modules raise
+        except Exception as error:  # the user's modules may raise anything
             self._blame(error, program)
             raise
         if first:
@@ -270,7 +270,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         return result
 
     def _blame(self, error: Exception, program: Program) -> None:
-        """Name the module in which an error arose; the frame of the generated code knows which, and its arguments."""
+        """Add to an error the name and arguments of its module, from the frame of the generated code."""
         found = frame_of(error.__traceback__, program)
         if found is None or found[1] not in program.calls:
             return
@@ -282,7 +282,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         reraise(error, f"{stage.at(index)} ({stage.location})", stage.reads, values)
 
     def _of_another_class(self, batch: Any) -> Any:
-        """Run on a batch that has the fields which the modules read; each class is checked once."""
+        """Run on a batch of another class with the fields that the modules read; each class is checked once."""
         cls = type(batch)
         if cls not in self._others:
             if not is_tensorclass_type(cls) or defined_again(cls, self.input_class):
@@ -291,21 +291,22 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
                 other = self.on(cls)
             except BuildError as error:
                 self._refuse(batch, error)
-            other._modules = self._modules  # a submodule that is replaced is replaced there
+            other._modules = self._modules  # shared, so that a replaced submodule is replaced there too
             self._others = {**dict(list(self._others.items())[-_CLASSES:]), cls: other}
         return self._others[cls].forward(batch)
 
     def on(self, input: type[Other]) -> TensorClassSequential[Other, Out]:
-        """The same pipeline for batches of another class, typed and checked for it; it shares the modules.
+        """The same pipeline for batches of another class, typed and checked for that class; it shares the modules.
 
-        The class has every field that the modules read, and that the output takes over from the input. A call with a
-        batch of such a class does the same; `on` tells a type checker, and checks before there is data.
+        The class must have every field that the modules read, and every field that the output takes from the input. A
+        call with a batch of such a class has the same effect; `on` informs type checkers, and checks before there is
+        data.
 
         Args:
-            input: A tensorclass.
+            input: A typed class.
 
         Raises:
-            BuildError: when the class lacks a field, or declares it so that the modules can't take it.
+            BuildError: if the class lacks a field, or declares it in a way that the modules can't accept.
 
         >>> import torch
         >>> from torch import Tensor, nn
@@ -333,10 +334,10 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
     def _refuse(self, batch: object, error: BuildError | None = None) -> NoReturn:
         raise ArgumentError(refusal(self._title(), self.input_class, batch, error)) from None
 
-    # ---- what it is made of --------------------------------------------------------------------------------------
+    # ---- parts ---------------------------------------------------------------------------------------------------
 
     def _target(self, stage: Stage) -> Callable[..., Any]:
-        """What a stage calls now: a submodule may have been replaced."""
+        """The current callable of a stage: a submodule may have been replaced."""
         if stage.function is not None:
             return stage.function
         module = self.get_submodule(stage.name)
@@ -356,7 +357,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
 
     @property
     def out_fields(self) -> tuple[Any, ...]:
-        """References to the fields that the modules write, private ones of nested pipelines left out."""
+        """References to the fields that the modules write, without private fields of nested pipelines."""
         return tuple({slot.path: slot.ref for slot in self._written()}.values())
 
     def __len__(self) -> int:
@@ -372,9 +373,10 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
     def __getitem__(self, index: Any) -> Any:
         """The typed module or nested pipeline at an index, or a pipeline of the modules of a slice.
 
-        A slice takes the input class when that has all that its modules read, else a class of just the fields that
-        they and the output need; it returns the output class when it gives all of it, else a class of the fields that
-        the modules after it need. Modules are shared, so `p[:2]` and `p[2:]` in a row do what `p` does.
+        The input class of a slice is that of the pipeline if it has all fields that the modules read, else a class with
+        the fields that they and the output need. The output class is that of the pipeline if the slice writes all of
+        it, else a class with the fields that later modules need. Modules are shared; `p[:2]` followed by `p[2:]` does
+        the same as `p`.
         """
         if isinstance(index, slice):
             return self._slice(index)
@@ -398,21 +400,22 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         return self._part(range(start, stop), wanted)
 
     def _ends(self) -> list[Slot]:
-        """The fields of the output that the whole pipeline gives."""
+        """The output fields of the whole pipeline."""
         paths = {slot.path for slot in [*passed(self.input_class, leaves(self.input_class)), *self._written()]}
         return [slot for slot in leaves(self.output_class) if slot.path in paths]
 
     def select_subsequence(self, *, in_fields: Any = None, out_fields: Any = None) -> TensorClassSequential[Any, Any]:
-        """A pipeline of the modules that can run from some fields, and that others depend on; it shares the modules.
+        """Select the modules that can run from some fields and that compute some fields; the new pipeline shares them.
 
         Args:
-            in_fields: A field or a sequence of them, of the input or intermediate: only modules stay that need
-                no other fields. The part takes a class of the fields that it reads; batches with more fit too.
-            out_fields: A field or a sequence of them: only modules stay that these depend on. The part returns a class
-                of these fields; by default the output class, when it still makes all of it.
+            in_fields: An input or intermediate field, or a sequence of them: only modules are kept that need no other
+                fields. The input class has the fields that the modules read; batches with more fields are accepted too.
+            out_fields: A field or a sequence of them: only modules are kept that these fields depend on. The output
+                class has these fields; by default it is the output class of the pipeline, if the modules still write
+                all of it.
 
         Raises:
-            BuildError: for fields that the pipeline does not know, and when no module is left.
+            BuildError: for unknown fields, and if no module is left.
         """
         kept: Sequence[int] = range(len(self._stages))
         wanted: list[Slot] | None = None
@@ -438,9 +441,9 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
     def _part(
         self, kept: Sequence[int], wanted: Sequence[Slot] | None, narrow: bool = False
     ) -> TensorClassSequential[Any, Any]:
-        """A pipeline of some of the stages; nested pipelines that are whole stay what they are.
+        """A pipeline of some of the stages; complete nested pipelines are kept.
 
-        `narrow` says that it takes a class of the fields that it reads, and not the input class.
+        With `narrow`, its input class has only the fields that it reads.
         """
         stages = [self._stages[index] for index in kept]
         part = self._bare(kept)
@@ -448,9 +451,9 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         missing = needs(stages, self._ends() if wanted is None else wanted)
         inside = len(passed(self.input_class, missing)) == len(missing)
         part.input_class = self.input_class if inside and not narrow else picked(missing)
-        part._build(part._declared(), warn=False)  # probed as modules of this pipeline; `part.check()` probes it anew
+        part._build(part._declared(), warn=False)  # probed as part of this pipeline; `part.check()` probes it again
         if inside and part.input_class is not self.input_class:
-            part._others[self.input_class] = part.on(self.input_class)  # now, as torch.compile could not trace it
+            part._others[self.input_class] = part.on(self.input_class)  # now, since torch.compile can't trace it later
         return part
 
     def _bare(self, kept: Sequence[int]) -> TensorClassSequential[Any, Any]:
@@ -482,13 +485,15 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         self._members += tuple((name, *span) for span in spans)
 
     def select_out_fields(self, *fields: Any) -> TensorClassSequential[In, Any]:
-        """Return a class of these fields only, in place; every module still runs. `reset_out_fields` undoes it.
+        """Return only these fields, as an instance of a class with them; changes the pipeline.
+
+        Every module still runs. `reset_out_fields` undoes it.
 
         Args:
             fields: Fields of the output, of the input, or intermediate ones.
 
         Raises:
-            BuildError: for fields that the pipeline does not know.
+            BuildError: for unknown fields.
         """
         wanted = slots_of(fields, "fields")
         known_slots(self._title(), wanted, [*leaves(self.input_class), *self._written()], "select_out_fields")
@@ -508,11 +513,11 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         return self
 
     def graph(self, format: Format = "mermaid") -> str:
-        """The pipeline as a drawing: modules are nodes, fields are edges.
+        """Draw the pipeline: modules are nodes, fields are edges.
 
         Args:
-            format: "mermaid" is text that GitHub, MkDocs and most notebooks draw from a code block of that language;
-                "svg" is a picture, "html" a page with the picture and the table of `explain()`; both in one file.
+            format: "mermaid" returns text that GitHub, MkDocs and most notebooks draw from a `mermaid` code block;
+                "svg" returns a picture, "html" a self-contained page with the picture and the table of `explain()`.
         """
         kinds = [default_name(target) for target in self._targets()]
         graph = graph_of(self._stages, kinds, self.input_class, self.output_class)
@@ -522,14 +527,14 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         return f"<div style='overflow:auto'>{self.graph('svg')}</div>"
 
     def explain(self, batch_size: int | Sequence[int] = (), **sizes: int) -> Explanation:
-        """What the pipeline holds after every module: fields, dtypes, shapes, memory.
+        """Explain the state of the pipeline after every module: fields, dtypes, shapes, memory.
 
         Args:
-            batch_size: The batch dims; without them, what one element takes.
-            sizes: Sizes of named dims, as `h=48`.
+            batch_size: The batch dims; by default, sizes are those of one element.
+            sizes: Sizes of named dims, such as `h=48`.
 
         Raises:
-            ModuleError: for a size whose name no dim of the pipeline has.
+            ModuleError: for the size of a dim that the pipeline doesn't have.
         """
         batch = (batch_size,) if isinstance(batch_size, int) else tuple(batch_size)
         return explain(self._stages, self._targets(), self._report, self.input_class, self.output_class, batch, sizes)
@@ -548,7 +553,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
     # ---- copies and checkpoints ----------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the generated code and what the check knows, which are made again."""
+        """Everything but the generated code and the report of the check, which are recreated."""
         state = {name: value for name, value in self.__dict__.items() if name not in self._made}
         return {**state, "_probed": self._report.probed}
 
@@ -559,13 +564,13 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         self._build(relearn(self._declared(), probed), warn=False)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
-        """Take the keys of an `nn.Sequential` too: numbers for names, module by module."""
+        """Accept the keys of an `nn.Sequential` too: numbers instead of names."""
         name_numbers(state_dict, prefix, [(name, self._modules.get(name)) for name, _, _ in self._members])
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
 def _stages_of(member: Typed, index: int) -> tuple[str, list[Stage], nn.Module | None]:
-    """The name of a member, its stages, and what is registered under the name."""
+    """The name of a member, its stages, and the module to register under the name."""
     if isinstance(member, TensorClassSequential):
         name = member._name or f"pipeline_{index}"
         return name, inlined(member._stages, name, member.output_class), member
@@ -587,14 +592,14 @@ def _as_members(modules: tuple[object, ...]) -> tuple[Typed, ...]:
         if isinstance(module, (list, tuple)):
             hint = "pass the modules one by one, `TensorClassSequential(*modules, input=..., output=...)`"
         raise BuildError(f"module {index} is a {type(module).__name__}, not a TensorClassModule: {hint}")
-    return modules  # type: ignore[return-value]  # each was tested above
+    return modules  # type: ignore[return-value]  # checked above
 
 
 Typed = TensorClassModule[Any] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any]
-"""What a pipeline holds."""
+"""The members of a pipeline."""
 Member = Typed | TensorDictModuleBase
-"""What a pipeline is made of."""
+"""The arguments of a pipeline."""
 First = (
     TensorClassModule[Batch] | TensorClassModuleBase[Any, Any] | TensorClassSequential[Any, Any] | TensorDictModuleBase
 )
-"""What a pipeline begins with."""
+"""The first member of a pipeline."""

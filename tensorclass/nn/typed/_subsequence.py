@@ -1,4 +1,4 @@
-"""Parts of a pipeline: which modules some fields need, and the classes that a part takes and returns."""
+"""Parts of a pipeline: the modules that compute some fields, and the input and output classes of a part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from ..parts._stage import Stage
 def inlined(stages: Iterable[Stage], name: str, output: type) -> list[Stage]:
     """The modules of a nested pipeline as modules of the outer one.
 
-    What the nested pipeline writes and does not return is private to it: other modules neither see nor overwrite it.
+    Fields that the nested pipeline writes but doesn't return are private to it: other modules neither see nor overwrite
+    them.
     """
     private: set[Path] = set()
     found = []
@@ -42,12 +43,12 @@ def _covers(paths: Container[Path], slot: Slot) -> bool:
 
 
 def skipping(stage: Stage, mode: Any) -> Stage:
-    """A stage under `set_skip_existing`: True, or the keys that may be there already."""
+    """A stage under `set_skip_existing`; `mode` is True, or the keys that may exist already."""
     skips = mode is True or all(".".join(s.path) in mode or s.path in mode for s in stage.written)
     return replace(stage, skip_existing=stage.skip_existing or skips)
 
 
-# ---- what depends on what ------------------------------------------------------------------------------------------
+# ---- dependencies ---------------------------------------------------------------------------------------------------
 
 
 def leaves(cls: Any, prefix: Path = ()) -> list[Slot]:
@@ -65,7 +66,7 @@ def leaves(cls: Any, prefix: Path = ()) -> list[Slot]:
 
 
 def needs(stages: Iterable[Stage], wanted: Iterable[Slot]) -> list[Slot]:
-    """The fields that modules, and whoever wants fields after them, take from before, in the order of use."""
+    """The fields that modules, and the wanted fields after them, need from earlier modules, in the order of use."""
     written: set[Path] = set()
     found: dict[Path, Slot] = {}
     for stage in stages:
@@ -80,12 +81,12 @@ def needs(stages: Iterable[Stage], wanted: Iterable[Slot]) -> list[Slot]:
 
 
 def passed(input: type, slots: Iterable[Slot]) -> list[Slot]:
-    """The fields that a batch of the input class brings along."""
+    """The fields that a batch of the input class provides."""
     return [s for s in slots if has_path(input, s.path) and not any(p.produced for p in specs_along(input, s.path))]
 
 
 def reachable(stages: Sequence[Stage], kept: Iterable[int], available: Iterable[Slot]) -> list[int]:
-    """The modules that need only some fields."""
+    """The modules that need only available fields."""
     known = {slot.path for slot in available}
     found = []
     for index in kept:
@@ -96,7 +97,7 @@ def reachable(stages: Sequence[Stage], kept: Iterable[int], available: Iterable[
 
 
 def needed(stages: Sequence[Stage], kept: Sequence[int], wanted: Iterable[Slot]) -> list[int]:
-    """The modules that some fields depend on."""
+    """The modules that the wanted fields depend on."""
     open_ = {slot.path for slot in wanted}
     found = []
     for index in reversed(kept):
@@ -109,7 +110,7 @@ def needed(stages: Sequence[Stage], kept: Sequence[int], wanted: Iterable[Slot])
 
 
 def finals(stages: Sequence[Stage], kept: Sequence[int], output: type) -> list[Slot]:
-    """What a part of a pipeline is for: fields of the output, and fields that no module of the part reads."""
+    """The results of a part of a pipeline: output fields, and fields that no module of the part reads."""
     last = {slot.path: (index, slot) for index in kept for slot in stages[index].written if not slot.within}
     found = []
     for path, (writer, slot) in last.items():
@@ -122,10 +123,10 @@ def finals(stages: Sequence[Stage], kept: Sequence[int], output: type) -> list[S
 
 
 def known_slots(value: object, slots: Sequence[Slot], known: Iterable[Slot], role: str) -> None:
-    """Hold fields that a user named against those that there are.
+    """Refuse unknown fields in an argument.
 
     Raises:
-        BuildError: naming the nearest field.
+        BuildError: names the nearest field.
     """
     paths = {slot.path for slot in known}
     for slot in slots:
@@ -144,7 +145,7 @@ _PICKED = Classes()
 
 
 def picked(slots: Iterable[Slot]) -> Any:
-    """The class of some fields: their owner when they are all that it declares, else a new one, the same each time."""
+    """A class with some fields: their owner if these are all its fields, else a new class, which is cached."""
     chosen = tuple({slot.path: slot for slot in slots}.values())
     owners = {slot.owner for slot in chosen}
     for owner in owners:

@@ -1,7 +1,7 @@
-"""`module(in_fields=..., out_fields=...)`: fields first, callable second, so that a checker compares the two.
+"""`module(in_fields=..., out_fields=...)`: fields first, callable second, so that type checkers compare them.
 
-Checkers see `Digits.image` as the type of its value. For the out fields two steps are needed: with one call, a checker
-widens their type until the callable fits.
+Type checkers see `Digits.image` as the type of its value. Two steps are needed for the out fields: in a single call, a
+checker would widen their type until the callable fits.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
-# Out fields with None in them: the callable returns more than it keeps.
+# Out fields with None: the callable returns values that are dropped.
 Dropping = (
     tuple[None, Any] | tuple[Any, None] | tuple[None, Any, Any] | tuple[Any, None, Any] | tuple[Any, Any, None]
     | tuple[None, None, Any] | tuple[None, Any, None] | tuple[Any, None, None]
 )  # fmt: skip
 
 
-# With stubs a reference to a tensor has a type of its own, which no callable returns.
+# With stubs, a reference to a tensor field has its own type, which no callable returns.
 Tensors = TypeVar("Tensors", Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor])
 Mixed = (
     tuple[Named[Any], Any] | tuple[Any, Named[Any]]
@@ -37,7 +37,7 @@ Mixed = (
 
 
 class Typed(Generic[Fn]):
-    """Fields that wait for their callable; what `module(...)` returns."""
+    """Fields that wait for their callable; the result of `module(...)`."""
 
     def __init__(self, in_fields: Any, out_fields: Any, options: ModuleOptions) -> None:
         as_slots(by_keyword(in_fields)[0], "in_fields")
@@ -58,7 +58,7 @@ def module(
     *, in_fields: Several, out_fields: Tensors, **options: Unpack[ModuleOptions]
 ) -> Typed[Callable[..., Tensors]]: ...
 @overload
-def module(  # pyright: ignore[reportOverlappingOverload]  # a tuple is several fields, and fits the next overload too
+def module(  # pyright: ignore[reportOverlappingOverload]  # a tuple also fits the next overload
     *, in_fields: tuple[Unpack[Ts]], out_fields: Tensors, **options: Unpack[ModuleOptions]
 ) -> Typed[Callable[[Unpack[Ts]], Tensors]]: ...
 @overload
@@ -76,15 +76,15 @@ def module(
 @overload
 def module(*, in_fields: A, out_fields: R, **options: Unpack[ModuleOptions]) -> Typed[Callable[[A], R]]: ...
 def module(*, in_fields: Any, out_fields: Any, **options: Unpack[ModuleOptions]) -> Any:
-    """A typed module in two steps: `module(in_fields=..., out_fields=...)(callable)`, also as a decorator.
+    """Make a typed module in two steps: `module(in_fields=..., out_fields=...)(callable)`; also a decorator.
 
-    A checker compares the parameters and the return type of the callable with the types of the fields; give several
+    Type checkers compare the parameters and the return type of the callable with the types of the fields; pass several
     fields as a tuple for that.
 
     Args:
-        in_fields: What the callable reads; a field, a tuple of fields, or a mapping from parameters to fields.
-        out_fields: What it writes; None in a tuple drops an output.
-        options: `name`, `update`, `device` and `checkpoint`, as `TensorClassModule` has them.
+        in_fields: The fields to read; a field, a tuple of fields, or a mapping from parameter names to fields.
+        out_fields: The fields to write; None in a tuple drops an output.
+        options: `name`, `update`, `device` and `checkpoint` of `TensorClassModule`.
 
     Raises:
         BuildError: for arguments that are not fields.
