@@ -1,6 +1,6 @@
-"""Every operation once: a table, the kernels, the generated methods, and the rooms for shape, index, join and keys.
+"""Every operation, written once: a table, kernels, generated methods, and modules for shape, index, join and keys.
 
-Nothing here knows a store: operations are written over the primitives of `core.TensorCollection`.
+Nothing here imports a store: operations use the primitives of `core.TensorCollection`.
 """
 
 from . import _torch as _torch

@@ -1,7 +1,7 @@
 """Functions mapped over leaves: `apply` and `named_apply`."""
 
-# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
-# pyright: reportReturnType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
+# reportReturnType=false
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ._mapping import UNSET, MappingOps
 
 
 class Mapper:
-    """One call of `apply`: its function, its options, and the walk over one or several containers."""
+    """One call of `apply`: its function, its options, and the traversal of one or several containers."""
 
     __slots__ = ("call_on_nested", "default", "fn", "inplace", "is_leaf", "named", "nested_keys")
 
@@ -42,13 +42,13 @@ class Mapper:
         self.nested_keys = nested_keys
 
     def leafs(self, value: Any) -> bool:
-        """Whether the function is called on a value rather than on what lies below it."""
+        """Whether the function is called on a value rather than on the entries below it."""
         if not isinstance(value, TensorCollection):
             return isinstance(value, Tensor) or is_shared(value)
         return self.call_on_nested or (self.is_leaf is not None and self.is_leaf(type(value)))
 
     def call(self, path: Path, value: Any, others: list[Any]) -> Any:
-        """Call the function, with the key first where it wants it."""
+        """Call the function, with the key first for `named_apply`."""
         key: Any = (path[0] if len(path) == 1 else path) if self.nested_keys else path[-1]
         args = (key,) if self.named else ()
         if isinstance(value, (Tensor, TensorCollection)):
@@ -57,7 +57,7 @@ class Mapper:
         return value._make([new], torch.Size([]), None, VALUES) if isinstance(new, Tensor) else new
 
     def counterparts(self, key: str, path: Path, others: Sequence[Any]) -> list[Any]:
-        """The entries of the other containers under a key, or the default where one lacks it."""
+        """The entries of the other containers under a key, or the default for containers without it."""
         found = []
         for position, other in enumerate(others):
             value = other._entries().get(key, UNSET) if isinstance(other, TensorCollection) else UNSET
@@ -72,7 +72,7 @@ class Mapper:
 
 
 def _alike(old: list[Tensor], new: list[Any], device: bool) -> bool:
-    """Whether results are tensors of the dtypes, shapes and, if asked for, devices of what they were made of."""
+    """Whether results are tensors with the dtypes, shapes and, with `device`, the devices of the old tensors."""
     for a, b in zip(old, new, strict=True):
         if type(b) is not Tensor or b.dtype is not a.dtype or b.shape != a.shape or (device and b.device != a.device):
             return False
@@ -80,7 +80,7 @@ def _alike(old: list[Tensor], new: list[Any], device: bool) -> bool:
 
 
 def _batched(new: list[Any], size: torch.Size) -> bool:
-    """Whether results are tensors over a batch."""
+    """Whether results are tensors with the batch dims."""
     last, dims = size, len(size)
     for value in new:
         if type(value) is not Tensor:
@@ -96,13 +96,13 @@ def _batched(new: list[Any], size: torch.Size) -> bool:
 
 
 def _leaf(value: Any) -> Any:
-    """What a function gave; a number is a tensor without dims, as in the constructor."""
+    """A result of the function; a number becomes a 0-d tensor, as in the constructor."""
     return torch.tensor(value) if isinstance(value, (bool, int, float, complex)) else value
 
 
 @flags
 class ApplyOps(KeyOps):
-    """`apply` and its kin."""
+    """`apply` and related methods."""
 
     __slots__ = ()
 
@@ -112,26 +112,28 @@ class ApplyOps(KeyOps):
         filter_empty: bool | None = None, propagate_lock: bool = False, call_on_nested: bool = False,
         is_leaf: LeafTest = None, out: Any = None, **constructor_kwargs: Any,
     ) -> Self:  # fmt: skip
-        """Map a function over the leaves of one or several containers.
+        """Apply a function to the leaves of one or several containers.
 
         Args:
-            fn: called with a leaf, and with the leaves of `others` under the same key; None drops the entry.
+            fn: called with a leaf, and with the leaves of `others` under the same key. If it returns None, the entry is
+                dropped.
             *others: containers of the same keys.
-            batch_size: the result's batch size, where the function changes it.
-            device: the result's device.
-            names: the result's dim names.
+            batch_size: the batch size of the result, if the function changes it.
+            device: the device of the result.
+            names: the dim names of the result.
             inplace: write the results into this container.
-            default: value for keys that one of `others` lacks.
-            filter_empty: True drops containers that end up without leaves, and gives None when nothing is left.
-            propagate_lock: lock the result when this container is locked.
+            default: the value for keys that one of `others` lacks.
+            filter_empty: True drops containers without leaves, and returns None if nothing is left.
+            propagate_lock: lock the result if this container is locked.
             call_on_nested: call the function on nested containers instead of their leaves.
-            is_leaf: decides by class on which containers the function is called.
+            is_leaf: a function of a class that decides whether containers of this class are leaves.
             out: a container that receives the results.
-            **constructor_kwargs: `num_threads` is accepted, and the leaves go one after the other; no others.
+            **constructor_kwargs: `num_threads` is accepted for compatibility; leaves are processed one after the other.
+                No other option is accepted.
 
         Raises:
-            SchemaError: when a typed class declares another dtype or shape than the function gives.
-            BatchSizeError: when a result does not have the batch dims.
+            SchemaError: if a result has another dtype or shape than a typed class declares.
+            BatchSizeError: if a result lacks the batch dims.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -150,19 +152,19 @@ class ApplyOps(KeyOps):
         ):
             plain = not (others or inplace or propagate_lock or constructor_kwargs)
             leaves: list[Tensor] = []
-            twin = self._beside(self, leaves, []) if plain else None  # other threads may write meanwhile
+            twin = self._beside(self, leaves, []) if plain else None  # a copy: other threads may write to it
             if twin is not None and twin._plain:
-                return twin._map_plain(leaves, fn)  # type: ignore[no-any-return]  # None when nothing is left
+                return twin._map_plain(leaves, fn)  # type: ignore[no-any-return]  # None if nothing is left
             if plain:
                 own = self._twin() if twin is None else twin
             if twin is not None and not call_on_nested:
                 new = [fn(leaf) for leaf in leaves]
                 if _alike(leaves, new, True):
                     return own._refill(new, self._batch_size, self._names, VALUES)
-                fn = partial(next, iter(new))  # the results again, in the same order
+                fn = partial(next, iter(new))  # replay the results in the same order
         mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, False, False)
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
-        return own._run(mapper, others, *options)  # type: ignore[no-any-return]  # None when nothing is left
+        return own._run(mapper, others, *options)  # type: ignore[no-any-return]  # None if nothing is left
 
     def named_apply(
         self, fn: Callable[..., Any], *others: Any, nested_keys: bool = False, batch_size: Sequence[int] | None = None,
@@ -170,13 +172,13 @@ class ApplyOps(KeyOps):
         default: Any = UNSET, filter_empty: bool | None = None, propagate_lock: bool = False,
         call_on_nested: bool = False, is_leaf: LeafTest = None, out: Any = None, **constructor_kwargs: Any,
     ) -> Self:  # fmt: skip
-        """Map a function of key and leaf over the leaves; the other arguments are those of `apply`.
+        """Apply a function of key and leaf to the leaves; the other arguments are those of `apply`.
 
         Args:
             fn: called with the key, a leaf and the leaves of `others`.
             *others: containers of the same keys.
-            nested_keys: give the whole path of a nested leaf instead of its last key.
-            batch_size: as for `apply`, like all that follow.
+            nested_keys: pass the path of a nested leaf instead of its last key.
+            batch_size: as for `apply`, as are all following arguments.
             device: see `apply`.
             names: see `apply`.
             inplace: see `apply`.
@@ -197,10 +199,10 @@ class ApplyOps(KeyOps):
         flag(nested_keys=nested_keys, inplace=inplace, propagate_lock=propagate_lock, call_on_nested=call_on_nested)
         mapper = Mapper(fn, default, inplace, call_on_nested, is_leaf, True, nested_keys)
         options = (batch_size, device, names, filter_empty, propagate_lock, out, constructor_kwargs)
-        return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None when nothing is left
+        return self._run(mapper, others, *options)  # type: ignore[no-any-return]  # None if nothing is left
 
     def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
-        """Map a function over the leaves, in place; arguments as for `apply`.
+        """Apply a function to the leaves, in place; the arguments are those of `apply`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -238,7 +240,7 @@ class ApplyOps(KeyOps):
         return self._lock_alike(result) if propagate_lock else result
 
     def _map_plain(self, leaves: list[Tensor], fn: Callable[[Tensor], Any]) -> Any:
-        """The common call on tensors and nothing else, by a twin."""
+        """The common call, on a container that holds only tensors."""
         new = [fn(leaf) for leaf in leaves]
         imposed = self._device is not None
         if _alike(leaves, new, imposed) if self._layered else not imposed and _batched(new, self._batch_size):
@@ -256,7 +258,7 @@ class ApplyOps(KeyOps):
     def _map(
         self, mapper: Mapper, others: Sequence[Any], path: Path, size: torch.Size, filter_empty: bool | None
     ) -> Any:
-        """A twin around mapped entries; None where nothing is left and empty containers are dropped."""
+        """A twin around mapped entries; None if nothing is left and empty containers are dropped."""
         if self._stacked:
             return self._through("_map_members", mapper, others, path, size, filter_empty)
         entries: dict[str, Any] = {}
@@ -283,7 +285,10 @@ class ApplyOps(KeyOps):
         return self._mapped(entries, size, path)
 
     def _mapped(self, entries: dict[str, Any], size: torch.Size, path: Path) -> Any:
-        """A twin around entries that a function gave: their batch dims are checked, a typed class checks its schema."""
+        """A twin around entries that a function returned.
+
+        Their batch dims are checked; a typed class checks its schema.
+        """
         if self._layered:
             return self._validated(entries, size, path)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
         last: torch.Size = size
@@ -299,11 +304,11 @@ class ApplyOps(KeyOps):
             last = shape
         device = self._device
         if device is not None and any(getattr(value, "device", device) != device for value in entries.values()):
-            device = None  # the function moved a leaf: nothing is imposed on the result
+            device = None  # the function moved a leaf: the result has no device
         return self._from_entries(entries, size, device, self._names if size == self._batch_size else None)
 
     def _write_mapped(self, mapper: Mapper, others: Sequence[Any]) -> Self:
-        """In place: results that are the leaves themselves are kept, others are copied in."""
+        """Write results in place: results that are the leaves themselves are kept, others are copied into them."""
         plans = self._plan_mapped(mapper, others)
         for holder, _, rest in plans:
             if rest:
@@ -315,7 +320,7 @@ class ApplyOps(KeyOps):
     def _plan_mapped(
         self, mapper: Mapper, others: Sequence[Any], prefix: Path = ()
     ) -> list[tuple[Any, Any, dict[Path, Any]]]:
-        """What an `apply` in place writes, checked: containers, their copies, and what is set anew."""
+        """The checked writes of an `apply` in place: containers, their copies, and new entries."""
         if self._stacked:
             self._refuse_frozen("write in place", "")
             return self._through("_plan_mapped_members", mapper, others, prefix)  # type: ignore[no-any-return]  # a plan
@@ -344,7 +349,7 @@ class ApplyOps(KeyOps):
                 value._collect(mapper, found, here, results, stacks)
 
     def _lock_alike(self, result: Any) -> Any:
-        """Lock a result when this container is locked."""
+        """Lock a result if this container is locked."""
         if self._owners() is not None:
             result._set_lock(None)
         return result
@@ -357,7 +362,7 @@ class ApplyOps(KeyOps):
 
         Args:
             batch_dims: at most this many dims.
-            keep_compliant_size: leave nested batch sizes unchanged that have `batch_dims` dims or more.
+            keep_compliant_size: don't change nested batch sizes with `batch_dims` dims or more.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -383,6 +388,6 @@ class ApplyOps(KeyOps):
 
 
 def _batch_dims_of(value: Any, otherwise: torch.Size) -> torch.Size:
-    """The batch dims that a nested container or a stack of objects brings; `otherwise` for what has none."""
+    """The batch dims of a nested container or a stack of objects; `otherwise` for other entries."""
     size = value._batch_size if isinstance(value, TensorCollection) else batch_shape(value)
     return otherwise if size is None else size

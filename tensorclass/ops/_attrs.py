@@ -1,4 +1,4 @@
-"""What a tensor is, apart from its values: the targets of a cast leaf by leaf, and tests to choose leaves with."""
+"""Properties of a tensor without its values: targets of a cast leaf by leaf, and predicates that select leaves."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ CastFilter: TypeAlias = "Callable[[Any, Tensor], bool] | None"
 
 @dataclass(frozen=True)
 class TensorAttrs:
-    """The device, dtype and shape of one tensor, as `attrs()` gives them; None for those not asked for.
+    """The device, dtype and shape of one tensor, as `attrs()` returns them; None for unrequested ones.
 
     Args:
         tgt_device: the device.
         tgt_dtype: the dtype.
-        tgt_shape: the whole shape, batch dims included.
+        tgt_shape: the full shape, including batch dims.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -49,7 +49,7 @@ def is_floating(*args: Any) -> bool:
     >>> is_floating(torch.zeros(2)), is_floating("x", torch.zeros(2, dtype=torch.complex64))
     (True, False)
     """
-    return args[-1].dtype.is_floating_point  # type: ignore[no-any-return]  # of any tensor
+    return args[-1].dtype.is_floating_point  # type: ignore[no-any-return]  # any tensor
 
 
 def is_inexact(*args: Any) -> bool:
@@ -61,11 +61,11 @@ def is_inexact(*args: Any) -> bool:
     >>> data.bfloat16(cast_filter=is_inexact)["label"].dtype
     torch.int64
     """
-    return args[-1].dtype.is_floating_point or args[-1].dtype.is_complex  # type: ignore[no-any-return]  # of any tensor
+    return args[-1].dtype.is_floating_point or args[-1].dtype.is_complex  # type: ignore[no-any-return]  # any tensor
 
 
 def is_integer(*args: Any) -> bool:
-    """Whether the last argument is an integer tensor, signed or not, and not bool; see `is_floating`.
+    """Whether the last argument is an integer tensor, signed or unsigned, but not bool; see `is_floating`.
 
     >>> import torch
     >>> is_integer(torch.arange(2)), is_integer(torch.zeros(2, dtype=torch.bool))

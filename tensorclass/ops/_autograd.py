@@ -1,4 +1,4 @@
-"""Gradients of whole containers: read them, clear them, and start one backward pass from all leaves."""
+"""Gradients of whole containers: read and clear them, and run one backward pass from all leaves."""
 
 from __future__ import annotations
 
@@ -35,12 +35,14 @@ class AutogradOps(Pointwise, ApplyOps):
 
     @property
     def grad(self) -> Container | None:
-        """The gradients as an untyped container, None when no leaf has one; leaves without a gradient are left out.
+        """The gradients as an untyped container, without leaves that have no gradient; None if no leaf has one.
 
-        Assigning a container sets the gradients of its leaves, in place where there are any; None clears all.
+        Assigning a container sets the gradients of its leaves, in place if they exist. Assigning None clears all
+        gradients.
 
         Raises:
-            StructureError: on setting, for unknown keys or a gradient whose shape, dtype or device is not the leaf's.
+            StructureError: on assignment, for unknown keys, or a gradient whose shape, dtype or device differs from its
+                leaf.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -49,7 +51,7 @@ class AutogradOps(Pointwise, ApplyOps):
         >>> data.grad["a"], "b" in data.grad
         (tensor([3., 3.]), False)
         """
-        return _picked(self, _gradient)  # type: ignore[no-any-return]  # what `_bare` makes has the operations
+        return _picked(self, _gradient)  # type: ignore[no-any-return]  # the result of `_bare` has the operations
 
     @grad.setter
     def grad(self, gradients: TensorCollection | None) -> None:
@@ -72,13 +74,13 @@ class AutogradOps(Pointwise, ApplyOps):
 
     @property
     def data(self) -> Self:
-        """A twin around the same memory that autograd does not see; locked when this container is.
+        """A new container around the same memory, detached from autograd; locked if this container is locked.
 
-        Assigning a container puts its memory under the leaves of the same keys, as for a tensor's `data`.
+        Assigning a container replaces the memory of the leaves under the same keys, as for the `data` of a tensor.
 
         Raises:
-            StructureError: on setting, for unknown keys or a tensor whose shape or dtype is not the leaf's.
-            BatchSizeError: on setting, when the batch sizes differ.
+            StructureError: on assignment, for unknown keys, or a tensor whose shape or dtype differs from its leaf.
+            BatchSizeError: on assignment, if the batch sizes differ.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -99,7 +101,7 @@ class AutogradOps(Pointwise, ApplyOps):
             leaf.data = new.data
 
     def detach(self) -> Self:
-        """A twin around the same memory, cut off from the autograd graph; locked when this container is.
+        """A new container around the same memory, detached from the autograd graph; locked if this container is locked.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -118,10 +120,10 @@ class AutogradOps(Pointwise, ApplyOps):
         return self._lock_alike(twin)  # type: ignore[no-any-return]  # the twin
 
     def detach_(self) -> Self:
-        """Cut every leaf off from the autograd graph, in place: all of them or none.
+        """Detach every leaf from the autograd graph, in place: all of them or none.
 
         Raises:
-            UnsupportedOperationError: when a leaf is a view, which torch can't detach in place.
+            UnsupportedOperationError: if a leaf is a view, which torch can't detach in place.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -144,7 +146,7 @@ class AutogradOps(Pointwise, ApplyOps):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether autograd records what happens to any leaf.
+        """Whether any leaf requires grad.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -154,13 +156,14 @@ class AutogradOps(Pointwise, ApplyOps):
         return any([leaf.requires_grad for leaf in self._leaves(VALUES)])
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Say of every leaf whether autograd records what happens to it: all of them or none.
+        """Set `requires_grad` of every leaf: of all of them or none.
 
         Args:
-            requires_grad: whether it does.
+            requires_grad: whether autograd records operations on the leaves.
 
         Raises:
-            UnsupportedOperationError: for a leaf of integers or bools, or one computed from others that require grad.
+            UnsupportedOperationError: for an integer or bool leaf, and for a leaf computed from tensors that require
+                grad.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -185,7 +188,7 @@ class AutogradOps(Pointwise, ApplyOps):
         """Clear the gradient of every leaf.
 
         Args:
-            set_to_none: drop the gradients; otherwise those that exist become zero in place.
+            set_to_none: drop the gradients; otherwise existing ones are set to zero in place.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -206,19 +209,19 @@ class AutogradOps(Pointwise, ApplyOps):
         self, gradient: TensorCollection | None = None, retain_graph: bool | None = None, create_graph: bool = False,
         inputs: TensorCollection | Sequence[Tensor] | None = None,
     ) -> None:  # fmt: skip
-        """Add the gradients of all leaves that require grad to what they were computed from, in one pass.
+        """Compute the gradients of all leaves that require grad, in one backward pass, and add them to the inputs.
 
         Args:
-            gradient: a weight of the same shape for each leaf, under the same keys; one, for leaves of one element,
-                when omitted.
-            retain_graph: keep the graph for another pass; as `create_graph` when omitted.
-            create_graph: record the pass itself, for higher derivatives.
-            inputs: the only tensors whose `grad` receives something; all that the leaves depend on when omitted.
+            gradient: the gradient of each leaf, with the same shape, under the same keys; by default 1, for leaves with
+                one element.
+            retain_graph: keep the graph for another pass; by default the value of `create_graph`.
+            create_graph: record the backward pass, for higher derivatives.
+            inputs: the tensors whose `grad` is accumulated; by default all tensors that the leaves depend on.
 
         Raises:
-            StructureError: when no leaf requires grad, a leaf of several elements has no weight, or a weight has
-                another shape.
-            MissingKeyError: when `gradient` lacks an entry for a leaf that requires grad.
+            StructureError: if no leaf requires grad, if a leaf with several elements has no gradient, or if a gradient
+                has another shape.
+            MissingKeyError: if `gradient` lacks an entry for a leaf that requires grad.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -247,19 +250,19 @@ class AutogradOps(Pointwise, ApplyOps):
 
 
 def _tracked(self: Any) -> tuple[list[Tensor], list[Any]]:
-    """The tensors that autograd knows the leaves by, and the entries with lengths among their holders."""
+    """The tensors that represent the leaves in autograd, and for each leaf its ragged entry or None."""
     leaves, entries = self._leaves(VALUES), holders(self)
-    pairs = zip(leaves, entries, strict=True)  # a nested tensor is known itself, its rows are computed from it
+    pairs = zip(leaves, entries, strict=True)  # autograd knows the nested tensor; its rows are computed from it
     return [leaf if entry is None else getattr(entry._rows, "source", leaf) for leaf, entry in pairs], entries
 
 
 def _gradient(leaf: Tensor) -> Tensor | None:
-    """A tensor's gradient; torch warns of one that can't have any."""
+    """The gradient of a tensor, without the warning of torch for tensors that can't have one."""
     return leaf.grad if leaf.is_leaf or leaf.retains_grad else None
 
 
 def _picked(self: Any, function: Callable[[Tensor], Tensor | None]) -> Any:
-    """An untyped container of what a function gives for the leaves; None when it gives nothing for any."""
+    """An untyped container of the results of a function for the leaves; None if all results are None."""
     store = store_of(self)
     if store._stacked:
         picked = [_picked(member, function) for member in store._members]
@@ -273,7 +276,7 @@ def _picked(self: Any, function: Callable[[Tensor], Tensor | None]) -> Any:
             new = _picked(value, function)
         elif isinstance(value, Tensor):
             new = function(value)
-        else:  # a node keeps its kind around the new leaves
+        else:  # rebuild an entry node around the new leaves
             old = value._leaves(VALUES) if isinstance(value, TensorEntry) else []
             leaves = [leaf for leaf in map(function, old) if leaf is not None]
             new = value._make(leaves, self._batch_size, None, VALUES) if old and len(leaves) == len(old) else None
@@ -283,7 +286,7 @@ def _picked(self: Any, function: Callable[[Tensor], Tensor | None]) -> Any:
 
 
 def _counterparts(self: Pointwise, other: Any, op: str) -> list[tuple[str, Tensor, Tensor]]:
-    """Path, own leaf and new tensor, for every leaf of the other container."""
+    """Path, own leaf and new tensor for every leaf of the other container."""
     if not isinstance(other, Pointwise):
         raise ArgumentError(f"{op}: give a container of the same keys, got {type(other).__name__}: {other!r:.60}")
     if self._stacked:
@@ -301,7 +304,7 @@ def _counterparts(self: Pointwise, other: Any, op: str) -> list[tuple[str, Tenso
 
 
 def _misfit(leaf: Tensor, new: Tensor, device: bool) -> str:
-    """Why a tensor can't take another's place; empty when it can."""
+    """The reason why a tensor can't replace another; empty if it can."""
     for what in ("shape", "dtype", *(["device"] if device else [])):
         old, given = getattr(leaf, what), getattr(new, what)
         if old != given:
@@ -319,7 +322,7 @@ def _require_single(outputs: dict[str, Tensor]) -> None:
 
 
 def _weights(self: Pointwise, outputs: dict[str, Tensor], gradient: Any) -> list[Tensor]:
-    """The weight of each output, by key."""
+    """The gradient of each output, by key."""
     found = {path: weight for path, _, weight in _counterparts(self, gradient, "backward")}
     for path, leaf in outputs.items():
         if path not in found:

@@ -1,6 +1,6 @@
-"""What is done with the rows of a batch, the slices along its first dim: order, groups, samples, a summary.
+"""Operations on the rows of a batch, the slices along its first dim: sort, group, sample, summarize.
 
-A field of a typed class may have one of these names, and then takes the place of the method: `classes/_build.py` asks
+A field of a typed class may have one of these names, and then hides the method: `classes/_build.py` reads
 `vars(RowOps)`.
 """
 
@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 
 class Groups(dict[Any, T]):
-    """What `group_by` gives: a dict from each value to its rows. Iterating gives pairs, as in pandas."""
+    """The result of `group_by`: a dict from each value to its rows. Iterating gives pairs, as in pandas."""
 
-    def __iter__(self) -> Iterator[tuple[Any, T]]:  # pairs, and not keys
+    def __iter__(self) -> Iterator[tuple[Any, T]]:  # pairs, not keys
         return iter(self.items())
 
     def __missing__(self, value: Any) -> T:
@@ -36,12 +36,12 @@ class Groups(dict[Any, T]):
 
 @answers
 class RowOps(ConversionOps):
-    """Methods over the first batch dim, and other spellings that people try first."""
+    """Methods over the first batch dim, and common aliases."""
 
     __slots__ = ()
 
     def head(self, n: int = 5) -> Self:
-        """The first rows, a view; of a negative number, all but the last ones.
+        """The first `n` rows, as a view; for a negative number, all but the last `-n` rows.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -52,15 +52,15 @@ class RowOps(ConversionOps):
         return self._index(slice(n))
 
     def sample(self, n: int, *, replacement: bool = False, generator: torch.Generator | None = None) -> Self:
-        """Some rows by chance, in random order.
+        """A random sample of rows, in random order.
 
         Args:
             n: how many.
-            replacement: whether a row may come more than once.
-            generator: of the random numbers; torch's own by default.
+            replacement: whether a row may be drawn more than once.
+            generator: the source of random numbers; by default that of torch.
 
         Raises:
-            ValueError: for more rows than there are, without replacement.
+            ValueError: for more rows than the batch has, without replacement.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -88,12 +88,12 @@ class RowOps(ConversionOps):
         return self._index(_permutation(_count(self, "shuffle"), generator))
 
     def sort_by(self, *keys: Key, descending: bool = False) -> Self:
-        """The rows in the order of an entry; where it is equal, of the next one, and then as they were.
+        """Sort the rows by one or several entries, with a stable sort.
 
         Args:
-            *keys: a tensor or Python objects, by name, path or field reference. A row of several numbers is compared
-                from its first one; `None` and nan come last, also with `descending`.
-            descending: the largest first.
+            *keys: the entries (tensors or Python objects) by name, path or field reference; later ones break ties. Rows
+                of several numbers are compared lexicographically. `None` and nan come last, even with `descending`.
+            descending: sort from largest to smallest.
 
         Raises:
             MissingKeyError: for an absent key.
@@ -112,17 +112,17 @@ class RowOps(ConversionOps):
         return self._index(order)
 
     def group_by(self, *keys: Key) -> Groups[Self]:
-        """The rows that share the value of an entry, by that value in its order: a dict that iterates over pairs.
+        """Group the rows by the values of one or several entries: a dict in sorted order that iterates over pairs.
 
-        A row of several numbers is a tuple in the result, and so are the values of several keys. Rows with nan are one
-        group, the last one.
+        A key of the dict is a tuple if an entry has several numbers per row, or if there are several entries. Rows with
+        nan form one group, the last.
 
         Args:
             *keys: as for `sort_by`.
 
         Raises:
             MissingKeyError: for an absent key.
-            TypeError: for a nested container, and for objects that can't be sorted or are not keys of a dict.
+            TypeError: for a nested container, and for objects that can't be sorted or hashed.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -138,11 +138,11 @@ class RowOps(ConversionOps):
         return Groups(zip(names, parts, strict=True))
 
     def unique_by(self, *keys: Key, keep: Literal["first", "last"] = "first") -> Self:
-        """One row for each value of an entry, in the order of the batch.
+        """Keep one row for each value of one or several entries, in the order of the batch.
 
         Args:
-            *keys: as for `sort_by`; rows are alike where all of them are equal, and nan is equal to nan.
-            keep: which of several rows stays.
+            *keys: as for `sort_by`. Rows are duplicates if all these entries are equal; nan equals nan.
+            keep: which of the duplicates to keep.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -158,14 +158,14 @@ class RowOps(ConversionOps):
         return self._index(found.sort().values)
 
     def filter(self, keep: Tensor | Sequence[bool] | Callable[[Self], Tensor | Sequence[bool]]) -> Self:
-        """The rows for which a mask is True.
+        """Select the rows for which a mask is True.
 
         Args:
-            keep: bool `[rows]`, or a function that makes it of the batch.
+            keep: bool `[rows]`, or a function of the batch that returns it.
 
         Raises:
             BatchSizeError: for a mask of another shape.
-            TypeError: for something that is not a mask.
+            TypeError: for anything but a mask.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -192,13 +192,13 @@ class RowOps(ConversionOps):
     def iter(
         self, size: int, *, shuffle: bool = False, generator: torch.Generator | None = None, drop_last: bool = False
     ) -> Iterator[Self]:
-        """Mini-batches of consecutive rows, views; of rows in random order with `shuffle`.
+        """Iterate over mini-batches of consecutive rows, as views; with `shuffle`, of rows in random order.
 
         Args:
-            size: how many rows each has; the last may have fewer.
-            shuffle: whether the rows come in random order.
-            generator: of the random numbers; torch's own by default.
-            drop_last: leave out a last batch with fewer rows.
+            size: the rows of each mini-batch; the last may have fewer.
+            shuffle: whether to visit the rows in random order.
+            generator: the source of random numbers; by default that of torch.
+            drop_last: skip a last mini-batch with fewer rows.
 
         Raises:
             ValueError: for a size below 1.
@@ -218,9 +218,9 @@ class RowOps(ConversionOps):
         return (self._index(span if order is None else order[span]) for span in spans)
 
     def describe(self) -> Description:
-        """For each field its least and greatest value, mean, number of nan, and a histogram; prints as a table.
+        """Summarize each field: minimum, maximum, mean, number of nan, and a histogram. Prints as a table.
 
-        Of objects it has how many differ and the most common one, of ragged fields the lengths.
+        For objects, it has the number of distinct values and the most common one; for ragged fields, the lengths.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -238,17 +238,17 @@ class RowOps(ConversionOps):
     def scalars(
         self, separator: str = "/", *, reduce: Literal["mean", "sum", "min", "max"] | None = None
     ) -> dict[str, float]:
-        """The numbers of the batch by name, as loggers take them: `writer.log(batch.scalars())`.
+        """The numbers of the batch by name, for loggers: `writer.log(batch.scalars())`.
 
-        Names of nested entries are joined by "/", which TensorBoard and W&B make groups of. Absent optional fields are
-        left out.
+        Names of nested entries are joined by "/", by which TensorBoard and W&B group. Absent optional fields are left
+        out.
 
         Args:
-            separator: what joins names.
-            reduce: what becomes of several numbers; by default each entry has to be one number.
+            separator: the string that joins names.
+            reduce: how to reduce entries with several numbers; by default each entry must be one number.
 
         Raises:
-            ArgumentError: for entries that are not one number, texts and complex numbers included; names all of them.
+            ArgumentError: for entries that are not one real number, such as strings; names all of them.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -268,7 +268,7 @@ class RowOps(ConversionOps):
         return found
 
     def asdict(self) -> dict[str, Any]:
-        """A plain dict around the same tensors, nested containers as dicts; `to_dict` has options.
+        """A plain dict around the same tensors, with nested containers as dicts; `to_dict` has options.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -278,7 +278,7 @@ class RowOps(ConversionOps):
         return ConversionOps.to_dict(self)
 
     def to_numpy(self) -> dict[str, Any]:
-        """Nested dicts of arrays that share memory with the tensors; the same as `numpy()`.
+        """Nested dicts of arrays that share memory with the tensors; an alias of `numpy()`.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -289,7 +289,7 @@ class RowOps(ConversionOps):
 
 
 def _number(value: Any, reduce: str | None) -> float | None:
-    """What an entry is as one number; None for anything else."""
+    """An entry as one number; None if that is impossible."""
     if isinstance(value, Entry):
         value = value.values if hasattr(value, "values") else value.tolist()
     try:
@@ -329,7 +329,7 @@ def _given(keys: tuple[Key, ...], op: str) -> tuple[Key, ...]:
 
 
 def _joint(batch: Any, keys: tuple[Key, ...], op: str) -> tuple[list[Any], Tensor]:
-    """The values of one or several entries in their order, and for each row which of them it has."""
+    """The sorted distinct values of one or several entries, and for each row the index of its value."""
     _count(batch, op)
     if len(keys) == 1:
         return ranks(batch, keys[0], op)[:2]
@@ -340,12 +340,12 @@ def _joint(batch: Any, keys: tuple[Key, ...], op: str) -> tuple[list[Any], Tenso
 
 
 def ranks(batch: Any, key: Key, op: str) -> tuple[list[Any], Tensor, int]:
-    """The values of an entry in their order, for each row which it has, and how many of the values are not missing."""
+    """The sorted distinct values of an entry, the index of each row's value, and the number of non-missing values."""
     path = unravel_key_to_tuple(key)
     count, value = _count(batch, op), batch._raw(path)
     if isinstance(value, TensorCollection):
         raise ArgumentError(f"{op}: `{join_path(path)}` is a container; name one of its entries")
-    if batch_shape(value) is None and not isinstance(value, Tensor):  # one for the whole batch
+    if batch_shape(value) is None and not isinstance(value, Tensor):  # one value for the whole batch
         value = value._shown() if isinstance(value, Entry) else value
         return [_hashable(value)] if count else [], torch.zeros(count, dtype=torch.int64, device="cpu"), 1
     if not isinstance(value, Tensor):
@@ -363,7 +363,7 @@ def ranks(batch: Any, key: Key, op: str) -> tuple[list[Any], Tensor, int]:
 
 
 def _ordered(rows: Tensor) -> Tensor:
-    """Numbers `[n, k]` that compare as the given ones do, nan as the largest and equal to itself."""
+    """Numbers `[n, k]` that compare like the given ones, with nan as the largest and equal to itself."""
     if rows.is_floating_point():
         gaps = rows.isnan()
         return torch.stack([gaps.double(), rows.double().masked_fill(gaps, 0)], -1).flatten(1)
@@ -371,15 +371,15 @@ def _ordered(rows: Tensor) -> Tensor:
 
 
 def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The different rows in order, and which of them each row is."""
-    if not rows.numel():  # which torch refuses
+    """The sorted distinct rows, and for each row its index among them."""
+    if not rows.numel():  # torch refuses empty input
         return rows[:1], torch.zeros(len(rows), dtype=torch.int64)
     found, places = torch.unique(rows, dim=0, return_inverse=True)
     return found, places
 
 
 def ranks_of_objects(rows: list[Any], what: str) -> tuple[list[Any], Tensor, int]:
-    """The different objects in order, None last; which of them each row is; and how many are not None."""
+    """The sorted distinct objects, None last; the index of each row's object; and the number of non-None objects."""
     try:
         found = sorted({row for row in rows if row is not None})
     except TypeError as error:
@@ -390,6 +390,6 @@ def ranks_of_objects(rows: list[Any], what: str) -> tuple[list[Any], Tensor, int
 
 
 def _hashable(value: Any) -> Any:
-    """Nested lists as tuples, a tensor as its numbers."""
+    """A hashable form: nested lists as tuples, a tensor as its numbers."""
     value = value.tolist() if isinstance(value, Tensor) else value
     return tuple(_hashable(part) for part in value) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""What `where` makes of the entries of two containers, or of one and a value."""
+"""Chooses between entries of two containers, or of a container and a value, for `where`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ABSENT: Final = object()
 
 
 def stacked_below(twin: Any) -> Any:
-    """A twin whose lazy stacks are dense entries: their members lack a dim that the condition has."""
+    """A twin with lazy stacks as dense entries, since their members lack a dim of the condition."""
     if twin._tensors_by_key() is None and not twin._stacked:
         for key, value in twin._entries().items():
             if isinstance(value, TensorCollection):
@@ -27,7 +27,7 @@ def stacked_below(twin: Any) -> Any:
 
 
 def condition_over(condition: Any, size: torch.Size) -> Tensor:
-    """A condition as one that broadcasts to the batch size, dim by dim."""
+    """Expand a condition so that it broadcasts to the batch size, dim by dim."""
     if not isinstance(condition, Tensor):
         raise ArgumentError(
             f"where: the condition is one bool tensor over the batch {list(size)}, got {type(condition).__name__}; "
@@ -45,9 +45,11 @@ def condition_over(condition: Any, size: torch.Size) -> Tensor:
 def chosen(
     frame: Any, whole: Sequence[Tensor], left: Sequence[Tensor], right: Sequence[Any], wide: Tensor, container: bool
 ) -> list[Tensor]:
-    """One tensor for each leaf of the result's frame, which `whole` lists: of an entry that one side lacks the other's.
+    """One tensor for each leaf of the result, which `whole` lists.
 
-    Of two containers, entries that follow the batch by rules of their own are chosen later, as a whole.
+    If one side lacks an entry, that of the other is used.
+
+    For two containers, entries with their own rules about the batch are chosen later, as a whole.
     """
     new = []
     for leaf, a, b, over, holder in zip(whole, left, right, frame._broadcast(wide), holders(frame), strict=True):
@@ -64,9 +66,9 @@ def chosen(
 
 
 def choose_entries(result: Any, other: Any, condition: Tensor, filled: bool, path: Path) -> None:
-    """Let a condition choose among objects too; tensors without batch dims must be the same on both sides.
+    """Choose between objects too. Tensors without batch dims must be equal on both sides.
 
-    With `filled`, an object that one side lacks stays what it is on the other.
+    With `filled`, an object that one side lacks is taken from the other.
     """
     if result._stacked:
         stack = store_of(result)

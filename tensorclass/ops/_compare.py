@@ -1,4 +1,4 @@
-"""Equality of whole objects: one bool, found without building a result, with an early exit."""
+"""Equality of whole objects: returns one bool, with an early exit."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Test = Callable[[Tensor, Tensor], bool]
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two containers hold the same: class, batch size, keys, dtypes, shapes and every element.
+    """Whether two containers are equal: class, batch size, keys, dtypes, shapes and every element.
 
-    Unlike `a == b`, which compares element by element, this gives one bool and stops at the first difference. As with
-    `torch.equal`, nan differs from nan in tensors; Python objects are compared by content, and there nan is nan.
+    Unlike `a == b`, which compares element by element, this returns one bool and stops at the first difference. As with
+    `torch.equal`, nan differs from nan in tensors. Python objects are compared by content, where nan equals nan.
 
     >>> import torch
     >>> from tensorclass import TensorDict, equal
@@ -38,7 +38,7 @@ def _containers(a: Any, b: Any, test: Test) -> bool:
         return False
     if a._stacked or b._stacked:
         return _stacks(a, b, test)
-    mine, theirs = a._live().copy(), b._live().copy()  # other threads may write meanwhile
+    mine, theirs = a._live().copy(), b._live().copy()  # copies: other threads may write to them
     if mine.keys() != theirs.keys():
         return False
     for key, value in mine.items():
@@ -52,7 +52,7 @@ def _containers(a: Any, b: Any, test: Test) -> bool:
 
 
 def _stacks(a: Any, b: Any, test: Test) -> bool:
-    """Member by member where both are stacks of as many; else one of them holds no stack of different shapes."""
+    """Compare member by member if both are stacks of the same length; else by their dense forms."""
     mine, theirs = a._parts(), b._parts()
     if len(mine) == len(theirs):
         return all([_containers(x, y, test) for x, y in zip(mine, theirs, strict=True)])
@@ -77,10 +77,10 @@ ATOMS: Final = frozenset({str, int, bool, bytes, type(None)})
 
 
 def same_object(a: Any, b: Any) -> bool:
-    """Whether two Python objects are the same one or hold the same: what every comparison of two values asks.
+    """Whether two Python objects are identical or equal; used by every comparison of two values.
 
-    Tensors, arrays, containers and tables are compared as a whole, dicts, lists and tuples part by part; nan is
-    the same as nan. Objects of different classes differ, and so do objects that can't be compared in any way.
+    Tensors, arrays, containers and tables are compared as a whole; dicts, lists and tuples item by item. nan equals
+    nan. Objects of different classes differ, and so do objects that can't be compared.
     """
     if a is b:
         return True
@@ -105,14 +105,14 @@ def same_object(a: Any, b: Any) -> bool:
 
 
 def same_atom(a: Any, b: Any) -> bool:
-    """Whether two entries are one Python object, or equal ones of a class that is quickly compared."""
+    """Whether two entries are the same Python object, or equal objects of a class that is fast to compare."""
     if type(a) in ATOMS:
         return type(b) is type(a) and bool(a == b)
     return a is b and not isinstance(a, Tensor) and not isinstance(a, TensorEntry)
 
 
 def same_tensor(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors hold the same; unlike in arithmetic, nan is the same as nan."""
+    """Whether two tensors are equal; unlike in arithmetic, nan equals nan."""
     if a is b:
         return True
     if a.shape != b.shape or a.dtype is not b.dtype or a.device != b.device or a.is_nested or a.is_meta:
@@ -125,7 +125,7 @@ def same_tensor(a: Tensor, b: Tensor) -> bool:
 
 
 def _stored(tensor: Tensor) -> tuple[Tensor, ...]:
-    """What a tensor that is not strided stores: the places of its values, and these."""
+    """The stored parts of a tensor that is not strided: the indices of its values, and the values."""
     if tensor.layout is torch._mkldnn:  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # torch's stubs leave it out
         return (tensor.to_dense(),)
     sparse = tensor.to_sparse().coalesce()
@@ -140,7 +140,7 @@ def _same_nested(a: Tensor, b: Tensor) -> bool:
 def _same_array(a: Any, b: Any) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
-    if isinstance(a, np.ma.MaskedArray):  # what is under the mask does not count
+    if isinstance(a, np.ma.MaskedArray):  # masked values are ignored
         return np.array_equal(np.ma.getmaskarray(a), np.ma.getmaskarray(b)) and _same_array(
             a.compressed(), b.compressed()
         )
@@ -150,14 +150,14 @@ def _same_array(a: Any, b: Any) -> bool:
 
 
 def _parts(value: Any) -> dict[Any, Any] | None:
-    """What a collection holds, by key or position; None for any other object."""
+    """The items of a collection, by key or position; None for any other object."""
     if isinstance(value, Mapping):
         return dict(value)
     return dict(enumerate(value)) if isinstance(value, (list, tuple, deque)) else None
 
 
 def _answered(a: Any, b: Any) -> bool:
-    """What `==` says; else, of tables, what `equals` says; else whether the attributes are the same."""
+    """The result of `==`; if there is none, that of `equals` for tables; else whether the attributes are equal."""
     answer = _asked(lambda: a == b)
     if not isinstance(answer, bool) and callable(getattr(a, "equals", None)):
         answer = _asked(lambda: a.equals(b))
@@ -168,10 +168,10 @@ def _answered(a: Any, b: Any) -> bool:
 
 
 def _asked(question: Callable[[], Any]) -> bool | None:
-    """The answer as one bool; None where there is none."""
+    """The answer as one bool; None if there is none."""
     try:
         return bool(np.all(question()))
-    except Exception:  # whatever a foreign `==` raises
+    except Exception:  # a foreign `==` may raise anything
         return None
 
 
@@ -183,7 +183,7 @@ def _attributes(value: Any) -> dict[str, Any] | None:
 
 
 def is_object(value: Any) -> bool:
-    """Whether an entry is a Python object, shared by the batch or one for each element."""
+    """Whether an entry is a Python object, or a stack of one object per element."""
     if isinstance(value, (Tensor, TensorCollection)):
         return False
     return value._holds_object if isinstance(value, Entry) else True

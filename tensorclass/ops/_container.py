@@ -1,4 +1,4 @@
-"""Container: every operation together. Untyped stores and typed classes derive from it."""
+"""Container: the class with all operations. Untyped stores and typed classes derive from it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Undo: TypeAlias = "Callable[[Any], object]"
 
 
 def _nothing(container: Any) -> None:
-    """What a block over a container that was locked already, or not locked, undoes."""
+    """Do nothing at the end of a block that did not change the lock."""
 
 
 class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOps):
-    """A container with all operations; a store supplies the primitives."""
+    """The base class of containers, with all operations; a store supplies the primitives."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
         return represent(self)
 
     def _repr_html_(self) -> str | None:
-        """What notebooks show: a table in which nested containers fold; None where text is asked for."""
+        """The HTML table for notebooks, in which nested containers fold; None if text output is set."""
         return represent_html(self)
 
     def _ipython_key_completions_(self) -> list[str]:
@@ -53,7 +53,7 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
 
     @property
     def is_locked(self) -> bool:
-        """Whether structural writes are refused; setting it locks or unlocks.
+        """Whether structural writes are refused; assigning it locks or unlocks.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -71,7 +71,7 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
     def lock_(self) -> Self:
         """Refuse structural writes here and in nested containers; values may still be written in place.
 
-        As a context manager it unlocks at the end of the block.
+        As a context manager, it unlocks at the end of the block.
 
         >>> from tensorclass import TensorDict
         >>> data = TensorDict(a=1).lock_()
@@ -89,7 +89,7 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
         """Allow structural writes again; as a context manager it locks at the end of the block.
 
         Raises:
-            LockedError: when a locked container holds this one.
+            LockedError: if a locked container holds this one.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -105,7 +105,7 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
         return self
 
     def _frames(self) -> list[Undo | None]:
-        """What ends of `with` blocks undo: first what the last call leaves to undo, then one entry for each block."""
+        """The undo actions at the end of `with` blocks: first that of the last call, then one for each open block."""
         try:
             return self._undo
         except AttributeError:
@@ -130,7 +130,7 @@ class Container(PointwiseOps, ReductionOps, AutogradOps, NewOps, RowOps, StateOp
         frames[0] = None
 
     def clear_refs_for_compile_(self) -> Self:
-        """Drop what a compiled region can't hold; nothing here needs it, the name is kept for those who migrate.
+        """Do nothing; kept for compatibility with `tensordict`.
 
         >>> from tensorclass import TensorDict
         >>> data = TensorDict()

@@ -1,7 +1,7 @@
-"""Conversions: from whatever nests to a container, and back to dicts, lists, tuples, arrays and pytrees."""
+"""Conversions: from nested data to containers, and back to dicts, lists, tuples, arrays and pytrees."""
 
-# Operations call each other past the instance: pyright takes what they return for the mixin, mypy for Self as it is.
-# pyright: reportReturnType=false
+# Operations call each other through the class: pyright infers the mixin as their result, mypy infers Self. pyright:
+# reportReturnType=false
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ._join import stack
 from ._nesting import Sized, as_entries, field_names, positions
 from ._pytree import from_tree, to_tree
 
-_ALL_DIMS = 64  # the most that a tensor has
+_ALL_DIMS = 64  # the most dims of a tensor
 
 Size: TypeAlias = "Sequence[int] | int | None"
 ConvertTensors: TypeAlias = 'bool | Literal["numpy"]'
@@ -38,18 +38,18 @@ class ConversionOps(ApplyOps):
     __slots__ = ()
 
     _dataclass_as_class: ClassVar[Callable[..., Any]]
-    """Makes a typed instance of a dataclass; the typed classes supply it."""
+    """Converts a dataclass to a typed instance; the room of typed classes assigns it."""
 
     @classmethod
     def _from_nesting(
         cls, entries: Mapping[Any, Any], size: torch.Size | None, device: torch.device | None, batch_dims: int | None
     ) -> Self:
-        """A container from a mapping; the batch size is found, `batch_dims` dims at most, where that is given."""
+        """A container from a mapping. With `batch_dims`, the batch size is found, with at most this many dims."""
         raise NotImplementedError
 
     @classmethod
     def _position_names(cls, count: int) -> list[str]:
-        """The key of each item of a tuple: the fields in order for a typed class."""
+        """The key of each item of a tuple; for a typed class, its fields in order."""
         if not cls._layered:
             return positions(count)
         names = list(cls.__tensorclass_schema__.fields)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a typed class
@@ -58,7 +58,7 @@ class ConversionOps(ApplyOps):
         return names[:count]
 
     def _fields_and_gaps(self) -> dict[str, Any]:
-        """The entries in the order of the declaration, and None for each optional field that is absent."""
+        """The entries in the order of the declaration, with None for absent optional fields."""
         entries = self._entries()
         fields = type(self).__tensorclass_schema__.fields if self._layered else entries  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
         if fields is entries or list(entries) == list(fields):
@@ -74,19 +74,19 @@ class ConversionOps(ApplyOps):
         batch_size: Size = None, device: Device = None, batch_dims: int | None = None,
         names: Sequence[str | None] | None = None,
     ) -> Self:  # fmt: skip
-        """A container from a dict; what nests in it becomes nested containers, of a typed class the declared ones.
+        """Convert a dict to a container. Nested dicts become containers, or the declared classes of a typed class.
 
         Args:
             input_dict: keys (strings or tuples of strings) and values.
-            auto_batch_size: find the longest leading shape that all entries share; nested containers find their own.
+            auto_batch_size: use the longest leading shape that all entries share; nested containers find their own.
             batch_size: the leading dims that all entries share, instead of finding them.
-            device: where the result lives.
-            batch_dims: find the batch size, this many dims at most.
+            device: the device of the result.
+            batch_dims: find the batch size, with at most this many dims.
             names: a name or None for each batch dim.
 
         Raises:
-            SchemaError: by a typed class, for unknown, missing or misfitting fields, all of them together.
-            BatchSizeError: when an entry lacks the batch dims; names its path.
+            SchemaError: by a typed class, for unknown, missing or invalid fields; lists all of them.
+            BatchSizeError: if an entry lacks the batch dims; names its path.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -130,10 +130,10 @@ class ConversionOps(ApplyOps):
         batch_size: Size = None, device: Device = None, batch_dims: int | None = None,
         names: Sequence[str | None] | None = None,
     ) -> Any:  # fmt: skip
-        """A container from a dict, whose nested dicts become the classes that this container holds under their keys.
+        """Convert a dict to a container. Nested dicts get the classes that this container has under their keys.
 
         Args:
-            input_dict: as for `from_dict`, like all that follow.
+            input_dict: as for `from_dict`, as are all following arguments.
             auto_batch_size: see `from_dict`.
             batch_size: see `from_dict`.
             device: see `from_dict`.
@@ -170,15 +170,15 @@ class ConversionOps(ApplyOps):
         cls, obj: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
         batch_size: Size = None,
     ) -> Any:  # fmt: skip
-        """A container from whatever nests, all the way down: a mapping, dataclass, tuple or structured array.
+        """Convert nested data to a container, at every depth: a mapping, dataclass, tuple or structured array.
 
-        A tensor or container comes back as it is, a list as a tensor or a stack of objects, anything else unchanged.
+        A list becomes a tensor or a stack of objects; tensors, containers and anything else are returned unchanged.
 
         Args:
-            obj: what to convert.
-            auto_batch_size: find the batch size; excludes `batch_size` unless `obj` is a mapping.
-            batch_dims: find the batch size, this many dims at most.
-            device: where the result lives.
+            obj: the data to convert.
+            auto_batch_size: find the longest batch size; excludes `batch_size` unless `obj` is a mapping.
+            batch_dims: find the batch size, with at most this many dims.
+            device: the device of the result.
             batch_size: the leading dims that all entries share.
 
         >>> from tensorclass import TensorDict
@@ -196,7 +196,7 @@ class ConversionOps(ApplyOps):
 
     @classmethod
     def _from_leaf(cls, obj: Any, device: torch.device | None) -> Any:
-        """What `from_any` makes of something that does not nest."""
+        """Convert a value without nesting, for `from_any`."""
         return obj
 
     @classmethod
@@ -204,19 +204,19 @@ class ConversionOps(ApplyOps):
         cls, dataclass: Any, *, dest_cls: type | None = None, auto_batch_size: bool = False,
         batch_dims: int | None = None, as_tensorclass: bool = False, device: Device = None, batch_size: Size = None,
     ) -> Any:  # fmt: skip
-        """A container from an instance of a dataclass, one entry a field; nested dataclasses become nested containers.
+        """Convert an instance of a dataclass, and nested ones, to a container with an entry for each field.
 
         Args:
             dataclass: the instance.
-            dest_cls: the typed class to make; implies `as_tensorclass`.
-            auto_batch_size: find the batch size; excludes `batch_size`.
-            batch_dims: find the batch size, this many dims at most.
-            as_tensorclass: make a typed instance, as the function `tensorclass.from_dataclass` does.
-            device: where the result lives.
+            dest_cls: the typed class of the result; implies `as_tensorclass`.
+            auto_batch_size: use the longest leading shape that all entries share; excludes `batch_size`.
+            batch_dims: find the batch size, with at most this many dims.
+            as_tensorclass: return a typed instance, as the function `tensorclass.from_dataclass` does.
+            device: the device of the result.
             batch_size: the leading dims that all entries share.
 
         Raises:
-            TypeError: for something that is not an instance of a dataclass.
+            TypeError: for anything but an instance of a dataclass.
 
         >>> import dataclasses, torch
         >>> from tensorclass import TensorDict
@@ -243,13 +243,13 @@ class ConversionOps(ApplyOps):
         cls, named_tuple: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None, device: Device = None,
         batch_size: Size = None,
     ) -> Self:  # fmt: skip
-        """A container from a named tuple or a result such as `tensor.max(0)`; its keys are the field names.
+        """Convert a named tuple, or a result such as `tensor.max(0)`, to a container; its keys are the field names.
 
         Args:
             named_tuple: the named tuple.
-            auto_batch_size: find the batch size; excludes `batch_size`.
-            batch_dims: find the batch size, this many dims at most.
-            device: where the result lives.
+            auto_batch_size: use the longest leading shape that all entries share; excludes `batch_size`.
+            batch_dims: find the batch size, with at most this many dims.
+            device: the device of the result.
             batch_size: the leading dims that all entries share.
 
         >>> import torch
@@ -271,13 +271,13 @@ class ConversionOps(ApplyOps):
         cls, obj: Sequence[Any], *, auto_batch_size: bool = False, batch_dims: int | None = None,
         device: Device = None, batch_size: Size = None,
     ) -> Self:  # fmt: skip
-        """A container from a tuple: keys "0", "1", ...; of a typed class the fields in order.
+        """Convert a tuple to a container with keys "0", "1", ...; for a typed class, the items are its fields in order.
 
         Args:
             obj: the tuple or list.
-            auto_batch_size: find the batch size; excludes `batch_size`.
-            batch_dims: find the batch size, this many dims at most.
-            device: where the result lives.
+            auto_batch_size: use the longest leading shape that all entries share; excludes `batch_size`.
+            batch_dims: find the batch size, with at most this many dims.
+            device: the device of the result.
             batch_size: the leading dims that all entries share.
 
         >>> import torch
@@ -297,19 +297,19 @@ class ConversionOps(ApplyOps):
         device: Device = None, batch_dims: int | None = None, names: Sequence[str | None] | None = None,
         lazy: bool | None = None,
     ) -> Any:  # fmt: skip
-        """A stack of dicts and containers along a new first dim.
+        """Stack dicts and containers along a new first dim.
 
         Args:
             input: the elements; at least one.
             auto_batch_size: find the batch size of each dict.
-            batch_size: of the result: the number of elements first.
-            device: where the result lives.
-            batch_dims: find the batch size, this many dims at most, the new one included.
+            batch_size: of the result; its first size is the number of elements.
+            device: the device of the result.
+            batch_dims: find the batch size, with at most this many dims, including the new one.
             names: a name or None for each batch dim of the result.
-            lazy: True for a lazy stack, False for a dense one; by default dense where the elements agree.
+            lazy: True for a lazy stack, False for a dense one; by default dense if the elements have equal structure.
 
         Raises:
-            BatchSizeError: when `batch_size` does not start with the number of elements.
+            BatchSizeError: if `batch_size` doesn't start with the number of elements.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -339,14 +339,14 @@ class ConversionOps(ApplyOps):
         cls, struct_array: Any, *, auto_batch_size: bool = False, batch_dims: int | None = None,
         device: Device = None, batch_size: Size = None,
     ) -> Self:  # fmt: skip
-        """A container from a structured numpy array, sharing memory where torch can read it; strings become objects.
+        """Convert a structured numpy array to a container, without a copy if torch can read it. Strings become objects.
 
         Args:
             struct_array: the array; its shape is the batch size.
-            auto_batch_size: find a longer batch size; excludes `batch_size`.
-            batch_dims: find the batch size, this many dims at most.
-            device: where the result lives.
-            batch_size: the leading dims that all entries share, where not the shape of the array.
+            auto_batch_size: use the longest leading shape that all entries share; excludes `batch_size`.
+            batch_dims: find the batch size, with at most this many dims.
+            device: the device of the result.
+            batch_size: the leading dims that all entries share; by default the shape of the array.
 
         >>> import numpy as np
         >>> from tensorclass import TensorDict
@@ -370,16 +370,15 @@ class ConversionOps(ApplyOps):
     def from_pytree(
         cls, pytree: Any, *, batch_size: Size = None, auto_batch_size: bool = False, batch_dims: int | None = None
     ) -> Any:
-        """A container from nested dicts, lists and tuples of tensors, which `to_pytree` turns back into what they were.
+        """Convert nested dicts, lists and tuples of tensors to a container; `to_pytree` restores them.
 
-        The items of a sequence get the keys "0", "1", ...; others than plain dicts note their type in
-        `"_pytree_type"`.
+        The items of a sequence get the keys "0", "1", ...; types other than dict are recorded in `"_pytree_type"`.
 
         Args:
-            pytree: the nesting; a tensor or container comes back as it is.
+            pytree: the nested data; a tensor or container is returned as it is.
             batch_size: the leading dims that all tensors share.
-            auto_batch_size: find the longest batch size that all tensors share.
-            batch_dims: find the batch size, this many dims at most.
+            auto_batch_size: use the longest leading shape that all tensors share.
+            batch_dims: find the batch size, with at most this many dims.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -398,7 +397,7 @@ class ConversionOps(ApplyOps):
     # ---- from a container ----------------------------------------------------------------------------------------
 
     def to_pytree(self) -> Any:
-        """The nesting that `from_pytree` converted, around the present tensors; plain nested dicts of any other.
+        """Restore the nested data that `from_pytree` converted, with the current tensors; by default nested dicts.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict({"a": {"b": 1}}).to_pytree()
@@ -409,12 +408,14 @@ class ConversionOps(ApplyOps):
     def to_dict(
         self, *, retain_none: bool = True, convert_tensors: ConvertTensors = False, tolist_first: bool = False
     ) -> dict[str, Any]:
-        """Plain nested dicts around the same tensors; objects as they are, one for each element as nested lists.
+        """Convert to nested dicts around the same tensors.
+
+        Shared objects are unchanged, per-element objects become nested lists.
 
         Args:
             retain_none: keep absent optional fields of typed classes as None.
             convert_tensors: True for nested lists, "numpy" for arrays instead of tensors.
-            tolist_first: make nested containers with batch dims lists of dicts.
+            tolist_first: convert nested containers with batch dims to lists of dicts.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -437,7 +438,7 @@ class ConversionOps(ApplyOps):
         return {key: plain(key, value, convert_tensors, nested) for key, value in rows.items()}
 
     def _plain_dict(self, retain_none: bool) -> dict[str, Any]:
-        """Nested dicts around the tensors as they are."""
+        """Nested dicts around the same tensors."""
         rows = self._fields_and_gaps() if retain_none else self._entries()
         rows = rows if type(rows) is dict else dict(rows)
         for key, value in rows.items():
@@ -453,13 +454,13 @@ class ConversionOps(ApplyOps):
         self, *, convert_nodes: bool = True, convert_tensors: ConvertTensors = False, tolist_first: bool = False,
         as_linked_list: bool = False,
     ) -> Any:  # fmt: skip
-        """The elements as nested lists, one level for each batch dim; each element a dict.
+        """Convert the elements to nested lists, one level for each batch dim, of dicts.
 
         Args:
-            convert_nodes: False keeps the elements containers.
+            convert_nodes: False keeps the elements as containers.
             convert_tensors: True for nested lists, "numpy" for arrays instead of tensors.
-            tolist_first: make nested containers with batch dims of their own lists of dicts.
-            as_linked_list: give a list whose assignments are written back to this container.
+            tolist_first: convert nested containers with their own batch dims to lists of dicts.
+            as_linked_list: return a list whose assignments are also written to this container.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -483,7 +484,7 @@ class ConversionOps(ApplyOps):
 
         Raises:
             UnsupportedOperationError: for a tensor that numpy can't hold (another device, a gradient, bfloat16); names
-                the field and the way out.
+                the field and the fix.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -493,14 +494,14 @@ class ConversionOps(ApplyOps):
         return ConversionOps.to_dict(self, retain_none=False, convert_tensors="numpy")
 
     def to_namedtuple(self, dest_cls: type | None = None) -> Any:
-        """A named tuple whose fields are the keys; nested containers become named tuples too.
+        """Convert to a named tuple whose fields are the keys; nested containers become named tuples too.
 
         Args:
-            dest_cls: the class of the result; a nested container becomes one as well where its keys fit. By default
-                a typed class gives a named tuple of its name, any other container `GenericDict`.
+            dest_cls: the class of the result, also used for nested containers with the same keys. By default, a typed
+                class gives a named tuple with its name, any other container `GenericDict`.
 
         Raises:
-            StructureError: for a key that is not an identifier, or keys that `dest_cls` does not take.
+            StructureError: for a key that is not an identifier, and for keys that `dest_cls` doesn't have.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -510,7 +511,7 @@ class ConversionOps(ApplyOps):
         return _named(self._solid(), dest_cls, top=True)
 
     def to_struct_array(self) -> Any:
-        """A structured numpy array of the batch shape, one field an entry: a copy.
+        """Copy to a structured numpy array of the batch shape, with a field for each entry.
 
         Strings become fields of 10 characters or more; a nested container becomes a nested field.
 
@@ -525,7 +526,7 @@ class ConversionOps(ApplyOps):
         return struct_array(self._solid())
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
-        """An untyped, unlocked copy of everything: tensors are cloned, nested classes become containers too.
+        """Make an untyped, unlocked copy: tensors are cloned, nested instances become untyped containers.
 
         Args:
             retain_none: keep absent optional fields of typed classes as entries of None.

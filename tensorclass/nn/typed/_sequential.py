@@ -298,9 +298,8 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
     def on(self, input: type[Other]) -> TensorClassSequential[Other, Out]:
         """The same pipeline for batches of another class, typed and checked for that class; it shares the modules.
 
-        The class must have every field that the modules read, and every field that the output takes from the input. A
-        call with a batch of such a class has the same effect; `on` informs type checkers, and checks before there is
-        data.
+        The class must have every field that the modules read, and every field that the output takes from the input.
+        Calls with such a batch have the same effect; `on` informs type checkers, and checks early.
 
         Args:
             input: A typed class.
@@ -375,8 +374,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
 
         The input class of a slice is that of the pipeline if it has all fields that the modules read, else a class with
         the fields that they and the output need. The output class is that of the pipeline if the slice writes all of
-        it, else a class with the fields that later modules need. Modules are shared; `p[:2]` followed by `p[2:]` does
-        the same as `p`.
+        it, else a class with the fields that later modules need. Modules are shared; `p[:2]`, then `p[2:]`, is `p`.
         """
         if isinstance(index, slice):
             return self._slice(index)
@@ -411,8 +409,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
             in_fields: An input or intermediate field, or a sequence of them: only modules are kept that need no other
                 fields. The input class has the fields that the modules read; batches with more fields are accepted too.
             out_fields: A field or a sequence of them: only modules are kept that these fields depend on. The output
-                class has these fields; by default it is the output class of the pipeline, if the modules still write
-                all of it.
+                class has these fields; by default it is that of the pipeline, if it is still complete.
 
         Raises:
             BuildError: for unknown fields, and if no module is left.
@@ -485,9 +482,7 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         self._members += tuple((name, *span) for span in spans)
 
     def select_out_fields(self, *fields: Any) -> TensorClassSequential[In, Any]:
-        """Return only these fields, as an instance of a class with them; changes the pipeline.
-
-        Every module still runs. `reset_out_fields` undoes it.
+        """Return only these fields, from now on; every module still runs. `reset_out_fields` undoes it.
 
         Args:
             fields: Fields of the output, of the input, or intermediate ones.
