@@ -33,7 +33,7 @@ TITLE = 60  # the longest title made of field names
 _MADE = Classes()
 
 
-def pick(cls: Any, *fields: Any, name: str | None = None) -> Any:
+def pick(cls: type[Any], *fields: Any, name: str | None = None) -> Any:
     """Make a class with some of the fields of a class, in the order of its declaration.
 
     Types, docs, defaults, constraints, field validators and options are kept. Methods and class validators are dropped,
@@ -64,7 +64,7 @@ def pick(cls: Any, *fields: Any, name: str | None = None) -> Any:
     return _kept(cls, _paths(cls, fields, "pick"), True, name)
 
 
-def omit(cls: Any, *fields: Any, name: str | None = None) -> Any:
+def omit(cls: type[Any], *fields: Any, name: str | None = None) -> Any:
     """Make a class without some of the fields of a class; the counterpart of `pick`, with the same arguments.
 
     Raises:
@@ -82,7 +82,7 @@ def omit(cls: Any, *fields: Any, name: str | None = None) -> Any:
     return _kept(cls, _paths(cls, fields, "omit"), False, name)
 
 
-def merge(first: Any, second: Any, *more: Any, name: str | None = None) -> Any:
+def merge(first: type[Any], second: type[Any], *more: type[Any], name: str | None = None) -> Any:
     """Make a class with the fields of several classes. A field that two classes declare alike appears once.
 
     Dims of the same name must be equal across all fields of the result. A field without a default that follows a field
@@ -112,7 +112,7 @@ def merge(first: Any, second: Any, *more: Any, name: str | None = None) -> Any:
     return classes[0] if len(classes) == 1 else _made("merge", classes, (), name)
 
 
-def partial(cls: Any, *, name: str | None = None) -> Any:
+def partial(cls: type[Any], *, name: str | None = None) -> Any:
     """Make a class with the same fields, all optional: a field may be None, and is None by default.
 
     Fields of nested classes stay required; produced fields stay produced. Constraints and field validators apply to

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.ide._project import place
 
+COMMANDS = {"pyright": ("pyright-langserver", "--stdio"), "ty": ("ty", "server"), "pyrefly": ("pyrefly", "lsp")}
 WAIT = 60
 """Seconds for an answer; the first takes about ten."""
 
@@ -99,9 +100,10 @@ def _reply(message: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def pyright(project: Path) -> Iterator[Client]:
-    """The language server of pyright, over a folder."""
-    command = [str(Path(sys.executable).with_name("pyright-langserver")), "--stdio"]
+def server(name: str, project: Path) -> Iterator[Client]:
+    """A language server over a folder."""
+    beside = Path(sys.executable)
+    command = [str(beside.with_name(COMMANDS[name][0])), *COMMANDS[name][1:]]
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing, start_new_session=True) as process:
         try:

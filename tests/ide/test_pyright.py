@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlparse
 import pytest
 
 from tensorclass.cli import main
-from tests.ide._lsp import Client, pyright
+from tests.ide._lsp import Client, server
 from tests.ide._project import DIGITS, INPUTS, SCHEMA, USE, typed_file, write
 
 pytestmark = pytest.mark.slow
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """An editor with the project open."""
-    with pyright(write(tmp_path_factory.mktemp("project"))) as client:
+    with server("pyright", write(tmp_path_factory.mktemp("project"))) as client:
         client.open("project_schema.py")
         client.open("project_use.py")
         yield client
@@ -30,7 +30,7 @@ def stubbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """The same with stubs."""
     folder = write(tmp_path_factory.mktemp("stubbed"))
     assert main(["stubs", str(folder / "project_schema.py")]) == 0
-    with pyright(folder) as client:
+    with server("pyright", folder) as client:
         client.open("project_use.py")
         yield client
 

@@ -27,7 +27,7 @@ from ._facts import (
     required,
 )
 from ._given import GivenCheck, device, named, type_of, written
-from ._meet import BETWEEN, compared, extended, moved
+from ._meet import BETWEEN, compared, extended, moved, returned
 from ._refs import reference
 from ._shapes import tensor_facts, torch_name
 from ._source import anything, source_of
@@ -57,6 +57,7 @@ _DIVISIONS = ("__truediv__", "__rtruediv__", "div", "true_divide")
 _FLOATING = ("exp", "sqrt", "rsqrt", "log", "sin", "cos", "tanh", "sigmoid", "mean", "reciprocal")
 _SCALED = ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "add", "sub", "mul")
 _TO = {"double": "float64", "half": "float16", "bfloat16": "bfloat16", "float": "float32"}
+_TAKE_DEVICE = ("from_", "load", "new_")
 _OTHERS = ("to", "replace", "stack", "cat", "pick", "omit", "merge", "extend")
 METHODS = {
     *KEYED,
@@ -75,12 +76,13 @@ METHODS = {
 
 def wants(name: str) -> bool:
     """Whether a method of a container is looked at."""
-    return name in METHODS or (name.endswith("_") and not name.startswith("_"))
+    return name in METHODS or name.startswith(_TAKE_DEVICE) or (name.endswith("_") and not name.startswith("_"))
 
 
 def called(ctx: MethodContext, name: str) -> Type:
     """A method call on a typed instance."""
     owner = batch_instance(ctx.type)
+    moved(ctx, name)
     if name in MAPPINGS:
         _from_names(ctx, name)
     if owner is None:
@@ -90,6 +92,8 @@ def called(ctx: MethodContext, name: str) -> Type:
         refuse_frozen(ctx.api, owner, name, ctx.context)
     if name in BETWEEN:
         compared(ctx, owner, name)
+    if name in ("apply", "apply_"):
+        returned(ctx, owner)
     if name in KEYED:
         return _keyed(ctx, owner, name)
     if name in UPDATES:
@@ -100,8 +104,6 @@ def called(ctx: MethodContext, name: str) -> Type:
     elif name == "extend":
         extended(ctx, owner)
     else:
-        if name == "to":
-            moved(ctx)
         _cast(ctx, owner, name)
     return ctx.default_return_type
 
@@ -243,6 +245,9 @@ def _items(api: Any, given: list[nodes.Expression]) -> tuple[list[tuple[str, nod
     source = source_of(api)
     mapping = source.follow(given[0]) if given else None
     rows = mapping.items if isinstance(mapping, nodes.DictExpr) else []
+    if isinstance(mapping, nodes.CallExpr) and getattr(mapping.callee, "fullname", "") == "builtins.dict":
+        found = [(name, value) for name, value in zip(mapping.arg_names, mapping.args, strict=True) if name is not None]
+        return found, len(found) == len(mapping.args)
     keys = [(None if key is None else source.follow(key), value) for key, value in rows]
     pairs = [(key.value, value) for key, value in keys if isinstance(key, nodes.StrExpr)]
     return pairs, bool(rows) and len(pairs) == len(rows)

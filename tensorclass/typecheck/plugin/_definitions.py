@@ -9,20 +9,19 @@ from mypy import nodes
 from mypy.erasetype import erase_type
 from mypy.mro import calculate_mro
 from mypy.plugin import ClassDefContext, FunctionContext
-from mypy.subtypes import is_subtype
-from mypy.types import FunctionLike, Instance, LiteralType, NoneType, ProperType, Type, UnionType, get_proper_type
+from mypy.types import FunctionLike, Instance, LiteralType, ProperType, Type, get_proper_type
 
 from ..._dims import DimMap
 from .. import _rules as rules
 from ._annotations import AnnotationReader, bracketed
 from ._codes import DECLARATION
-from ._facts import ROOT, Declared, batch_instance, fields_of, is_below_root, lineage, option, own_fields, record
+from ._facts import ROOT, Declared, fields_of, is_below_root, lineage, option, own_fields, record
+from ._given import GivenCheck, refused
 from ._source import anything, source_of
 
 PRODUCED = "tensorclass._schema._fields.produced"
 FIELD = "tensorclass._schema._fields.field"
 VALIDATOR = "tensorclass.classes._validators.field_validator"
-NO_TENSOR = ("builtins.str", "builtins.dict", "builtins.set")
 DIGEST = "__tensorclass_declared"  # private, so that two parents may differ in it
 
 
@@ -187,25 +186,20 @@ def default_type(ctx: FunctionContext) -> Type:
     bindings = source_of(ctx.api).bindings
     field = next((var for var, values in bindings.items() if ctx.context in values), None)
     declared = get_proper_type(field.type) if isinstance(field, nodes.Var) else None
-    if made is not None and declared is not None and _wrong(made, declared):
+    if made is not None and declared is not None and refused(made, declared):
         text = f"The default of this field is a {_name(made)}, and its type is {_name(declared)}"
         ctx.api.fail(text.replace("builtins.", ""), ctx.context, code=DECLARATION)
+    elif isinstance(field, nodes.Var) and isinstance(field.info, nodes.TypeInfo):
+        values = dict(zip(ctx.callee_arg_names, ctx.args, strict=True))
+        given = [*(values.get("default") or ()), *map(_made_by, values.get("default_factory") or ())]
+        GivenCheck(ctx.api, field.info).check({field.name: value} if (value := next(iter(given), None)) else {})
     return ctx.default_return_type
+
+
+def _made_by(factory: nodes.Expression) -> nodes.Expression | None:
+    """What a `lambda` returns."""
+    return factory.expr() if isinstance(factory, nodes.LambdaExpr) else None
 
 
 def _name(typ: ProperType) -> str:
     return typ.type.name if isinstance(typ, Instance) and not typ.type.is_generic() else str(erase_type(typ))
-
-
-def _wrong(made: ProperType, declared: ProperType) -> bool:
-    members = [get_proper_type(t) for t in (declared.items if isinstance(declared, UnionType) else [declared])]
-    return isinstance(made, Instance) and all(_refused(made, member) for member in members)
-
-
-def _refused(made: Instance, declared: ProperType) -> bool:
-    if not isinstance(declared, Instance):
-        return isinstance(declared, NoneType)
-    if declared.type.fullname == "torch._tensor.Tensor":
-        return made.type.fullname in NO_TENSOR or batch_instance(made) is not None
-    known = declared.type.fullname.startswith("builtins.") or batch_instance(declared) is not None
-    return known and not is_subtype(erase_type(made), erase_type(declared))

@@ -117,7 +117,21 @@ def parameters(owner: Instance) -> list[tuple[str, Type, ArgKind]]:
     kinds = {(False, False): ARG_POS, (False, True): ARG_NAMED, (True, False): ARG_OPT, (True, True): ARG_NAMED_OPT}
     rows = [row for row in attributes(owner.type) if row["is_in_init"]]
     found = [(row["name"], field_type(owner, row["name"]), kinds[row["has_default"], row["kw_only"]]) for row in rows]
-    return sorted(((n, t, k) for n, t, k in found if t is not None), key=lambda row: row[2].is_named())
+    return sorted(((n, set_type(t), k) for n, t, k in found if t is not None), key=lambda row: row[2].is_named())
+
+
+def set_type(typ: Type) -> Type:
+    """What a field of a type takes: of a descriptor, what its `__set__` does."""
+    proper = get_proper_type(typ)
+    members: list[Type] = []
+    for member in map(get_proper_type, proper.items if isinstance(proper, UnionType) else [proper]):
+        setter = member.type.get_method("__set__") if isinstance(member, Instance) else None
+        signature = get_proper_type(setter.type) if setter is not None else None
+        if isinstance(member, Instance) and isinstance(signature, CallableType) and len(signature.arg_types) == 3:
+            members.append(expand_type_by_instance(signature.arg_types[2], member))
+        else:
+            members.append(member)
+    return UnionType.make_union(members)
 
 
 def with_fields(signature: CallableType, owner: Instance) -> CallableType:

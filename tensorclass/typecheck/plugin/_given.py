@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mypy import nodes
-from mypy.expandtype import expand_type_by_instance
+from mypy.erasetype import erase_type
 from mypy.plugin import AttributeContext, FunctionContext, FunctionSigContext
 from mypy.subtypes import is_subtype
-from mypy.types import CallableType, FunctionLike, Instance, NoneType, Type, UnionType, get_proper_type
+from mypy.types import FunctionLike, Instance, NoneType, ProperType, Type, UnionType, get_proper_type
 
 from ..._dims import AnyDim, Bindings, Dims
 from ...errors import did_you_mean
 from . import _facts as facts
-from ._codes import BATCH, DEVICE, DTYPE, SHAPE, UNKNOWN_KEY, VALUE
+from ._codes import BATCH, DECLARATION, DEVICE, DTYPE, SHAPE, UNKNOWN_KEY, VALUE
 from ._shapes import Shape, TensorFacts, sizes_of, tensor_facts, torch_name
 from ._source import Source, call_arguments, source_of
 
@@ -124,9 +124,10 @@ class GivenCheck:
 
     def _other(self, name: str, field: facts.Declared, batch: Batch, where: nodes.Expression) -> None:
         value = self.source.follow(where)
-        if field.kind in ("per_element", "ragged") and isinstance(value, nodes.ListExpr) and batch.sizes:
-            count, size = len(value.items), batch.sizes[0]
-            if size is not None and count != size and not any(isinstance(item, nodes.StarExpr) for item in value.items):
+        items = None if isinstance(value, nodes.TupleExpr) else self.source.items(where)
+        if field.kind in ("per_element", "ragged") and items is not None and batch.sizes:
+            count, size = len(items), batch.sizes[0]
+            if size is not None and count != size:
                 text = f'"{name}" is given {count} values, and the batch size is {_text(batch.sizes)}{batch.source}'
                 self._fail(text, where, BATCH)
         inner = batch_of(self.api, value)
@@ -196,21 +197,43 @@ def _fail_type(
 
 
 def is_certainly_wrong(place: facts.Found, typ: Type) -> bool:
-    """Whether a value raises: the run time converts numbers and text, and makes tensors of numbers and arrays."""
+    """Whether a value raises."""
     given = get_proper_type(typ)
     if place.declared.kind in ("per_element", "ragged") or is_subtype(given, place.type):
         return False
-    if isinstance(given, NoneType):
-        return True
-    if not isinstance(given, Instance):
-        return False
-    tensor = place.declared.kind in ("tensor", "shared")
-    wrong = ("builtins.str", "builtins.dict") if tensor else ("torch._tensor.Tensor",)
-    return given.type.fullname in wrong or facts.batch_instance(given) is not None
+    if place.declared.coerce == "cast" or facts.option(place.owner.type, "autocast"):
+        return isinstance(given, NoneType)
+    return isinstance(given, NoneType) or refused(given, place.type)
+
+
+def refused(given: ProperType, declared: ProperType) -> bool:
+    """Whether a field of a type certainly refuses a value; a tensor field takes numbers and arrays."""
+    if isinstance(declared, UnionType):
+        return all(refused(given, get_proper_type(member)) for member in declared.items)
+    if not isinstance(given, Instance) or not isinstance(declared, Instance):
+        return isinstance(given, Instance) and isinstance(declared, NoneType)
+    name, batch = given.type.fullname, facts.batch_instance(given) is not None
+    if declared.type.fullname == TENSOR:
+        return batch or name in NO_TENSOR
+    if name == TENSOR and declared.type.fullname in ("builtins.float", "builtins.complex", "builtins.object"):
+        return False  # a tensor of one number
+    nested = facts.batch_instance(declared) is not None and name != "builtins.dict"  # which updates it
+    known = nested or declared.type.fullname.startswith("builtins.")
+    own = batch or name == TENSOR or (known and name.startswith("builtins."))
+    return own and not is_subtype(erase_type(given), erase_type(declared))
+
+
+def no_class(api: Any, what: str, given: Type, where: nodes.Context) -> None:
+    """Report a builtin class or value in the place of a tensorclass."""
+    typ = get_proper_type(given)
+    if isinstance(typ, Instance) and typ.type.module_name == "builtins":
+        api.fail(f"{what} takes tensorclasses, given is {typ.type.name}", where, code=DECLARATION)
 
 
 # ---- devices ---------------------------------------------------------------------------------------------------------
 
+TENSOR = "torch._tensor.Tensor"
+NO_TENSOR = tuple(f"builtins.{name}" for name in ("str", "bytes", "dict", "set"))
 DEVICES = (
     "cpu", "cuda", "mps", "xpu", "xla", "meta", "hpu", "mtia", "ipu", "vulkan", "hip", "ve", "fpga", "maia", "lazy",
     "mkldnn", "opengl", "opencl", "ideep", "privateuseone", "npu", "mlu", "musa", "gcu", "sdaa", "dml",
@@ -244,23 +267,8 @@ def taken(ctx: FunctionSigContext) -> FunctionLike:
     kinds = set() if made is None else {field.kind for field in facts.fields_of(made.type).values()}
     if kinds.isdisjoint(("per_element", "ragged")):
         return signature
-    types: list[Type] = [_set_type(typ) for typ in signature.arg_types]
+    types: list[Type] = [facts.set_type(typ) for typ in signature.arg_types]
     return signature.copy_modified(arg_types=types)
-
-
-def _set_type(typ: Type) -> Type:
-    proper = get_proper_type(typ)
-    if not isinstance(proper, UnionType):
-        return typ
-    members: list[Type] = []
-    for member in map(get_proper_type, proper.items):
-        setter = member.type.get_method("__set__") if isinstance(member, Instance) else None
-        signature = get_proper_type(setter.type) if setter is not None else None
-        if isinstance(member, Instance) and isinstance(signature, CallableType) and len(signature.arg_types) == 3:
-            members.append(expand_type_by_instance(signature.arg_types[2], member))
-        else:
-            members.append(member)
-    return UnionType.make_union(members)
 
 
 def constructed(ctx: FunctionContext) -> Type:

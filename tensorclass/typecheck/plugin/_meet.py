@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mypy import nodes
 from mypy.plugin import MethodContext, MethodSigContext
-from mypy.types import CallableType, FunctionLike, Instance, Type
+from mypy.types import CallableType, FunctionLike, Instance, Type, get_proper_type
 
-from ._codes import JOIN, UNKNOWN_KEY
+from ._codes import JOIN, UNKNOWN_KEY, VALUE
 from ._facts import MADE_OF, batch_instance, fields_of, required
-from ._given import device, named
+from ._given import NO_TENSOR, device, named, no_class
 from ._source import anything
 
 COMPARED = ("__eq__", "__ne__")
@@ -49,6 +49,7 @@ def compared(ctx: MethodContext, owner: Instance, name: str) -> None:
 def extended(ctx: MethodContext, owner: Instance) -> None:
     """`batch.extend(Scored, score=...)`: names and values of the new fields, and that every field has a place."""
     target = batch_instance(ctx.default_return_type)
+    no_class(ctx.api, "extend", ctx.default_return_type, ctx.context)
     if target is None or len(ctx.args) != 2:
         return
     pairs = list(zip(ctx.arg_names[1], ctx.args[1], ctx.arg_types[1], strict=True))
@@ -62,8 +63,8 @@ def extended(ctx: MethodContext, owner: Instance) -> None:
         ctx.api.fail(f"extend needs {', '.join(missing)} of {target.type.name}", ctx.context, code=UNKNOWN_KEY)
 
 
-def applied(ctx: MethodSigContext, tensor: nodes.TypeInfo) -> FunctionLike:
-    """The function of `apply` takes tensors, one of each container."""
+def applied(ctx: MethodSigContext, tensor: nodes.TypeInfo, container: nodes.TypeInfo, named: bool) -> FunctionLike:
+    """The function of `apply` takes tensors, one of each container; that of `named_apply` the key before them."""
     signature, call = ctx.default_signature, ctx.context
     rows = dict(zip(signature.arg_names, ctx.args, strict=True))
     others = {"default", "call_on_nested", "is_leaf", "kwargs"} & {name for name, values in rows.items() if values}
@@ -71,16 +72,29 @@ def applied(ctx: MethodSigContext, tensor: nodes.TypeInfo) -> FunctionLike:
     if others or stars or "fn" not in rows:
         return signature
     count = 1 + len(rows.get("others", ()))
+    taken: list[Type] = [*([anything()] if named else []), *[Instance(tensor, [])] * count]
     fn = CallableType(
-        [Instance(tensor, [])] * count, [nodes.ARG_POS] * count, [None] * count, anything(),
-        signature.fallback,
+        taken, [nodes.ARG_POS] * len(taken), [None] * len(taken), anything(), signature.fallback
     )  # fmt: skip
-    types: list[Type] = [fn if n == "fn" else t for n, t in zip(signature.arg_names, signature.arg_types, strict=True)]
-    return signature.copy_modified(arg_types=types)
+    changed: dict[str | None, Type] = {"fn": fn, "others": Instance(container, [])}
+    formals = zip(signature.arg_names, signature.arg_types, strict=True)
+    return signature.copy_modified(arg_types=[changed.get(name, typ) for name, typ in formals])
 
 
-def moved(ctx: MethodContext) -> None:
-    """`batch.to("cuda")` and `batch.to(device="cuda")`."""
+def returned(ctx: MethodContext, owner: Instance) -> None:
+    """What the function of `apply` certainly returns goes into the fields; a number fits scalars without batch dims."""
+    fn = get_proper_type(ctx.arg_types[0][0]) if ctx.arg_types and ctx.arg_types[0] else None
+    made = get_proper_type(fn.ret_type) if isinstance(fn, CallableType) else None
+    name = made.type.fullname if isinstance(made, Instance) else ""
+    shapes = [field.shape for field in fields_of(owner.type).values() if field.kind == "tensor"]
+    wide = any(shape is not None and shape.rank for shape in shapes)
+    if name in (*NO_TENSOR, "builtins.list") or (wide and name in ("builtins.int", "builtins.float", "builtins.bool")):
+        text = f"the function returns a {name.rpartition('.')[2]}, and the fields of {owner.type.name} hold tensors"
+        ctx.api.fail(text, ctx.context, code=VALUE)
+
+
+def moved(ctx: MethodContext, name: str) -> None:
+    """`batch.to("cuda")`, and `device="cuda"` of any method."""
     for formal, values in zip(ctx.callee_arg_names, ctx.args, strict=True):
-        for value in values if formal in ("args", "device") else ():
+        for value in values if formal == "device" or (formal == "args" and name == "to") else ():
             device(ctx.api, value)

@@ -166,12 +166,13 @@ class TensorClassPlugin(plugin.Plugin):
     def get_method_signature_hook(self, fullname: str) -> Callable[[plugin.MethodSigContext], FunctionLike] | None:
         """`replace` takes the fields; the function of `apply` takes tensors."""
         owner, _, name = fullname.rpartition(".")
-        if name not in ("replace", "apply", "apply_") or not is_batch_class(self._class(owner)):
+        if name not in ("replace", "apply", "apply_", "named_apply") or not is_batch_class(self._class(owner)):
             return None
-        tensor = self._class(TENSOR)
-        if name == "replace" or tensor is None:
+        tensor, container = self._class(TENSOR), self._class(torch.COLLECTION)
+        if name == "replace" or tensor is None or container is None:
             return guarded(access.replaced, _signature) if name == "replace" else None
-        return guarded(partial(meet.applied, tensor=tensor), _signature)
+        hook = partial(meet.applied, tensor=tensor, container=container, named=name == "named_apply")
+        return guarded(hook, _signature)
 
     def get_attribute_hook(self, fullname: str) -> Callable[[plugin.AttributeContext], Type] | None:
         """Assignments to fields."""

@@ -42,7 +42,7 @@ _CHANGING = {
     "select_out_fields", "reset_out_fields",
 }  # fmt: skip
 _HARMLESS = ("tensorclass.", "torch.", "builtins.")
-_DEPTH = 10
+_DEPTH, _MOST = 10, 1000
 
 
 class Source:
@@ -151,12 +151,13 @@ class Source:
 
     def items(self, expr: nodes.Expression) -> list[nodes.Expression] | None:
         """The members of a list or tuple that is written out; None when they are not known."""
-        found = self.follow(expr)
+        value = self.follow(expr)
+        found, times = _repeated(value) or (value, 1)
         if not isinstance(found, nodes.ListExpr | nodes.TupleExpr) or any(
             isinstance(item, nodes.StarExpr) for item in found.items
         ):
             return None
-        return found.items
+        return found.items * times if len(found.items) * times <= _MOST else None
 
     def returned(self, callee: object) -> tuple[nodes.FuncDef, nodes.Expression] | None:
         """A function of this file that does nothing but return one expression, and that expression."""
@@ -169,8 +170,15 @@ class Source:
 
     def _stays(self, variable: nodes.Node, value: nodes.Expression) -> bool:
         """Whether no use of a variable changes the list or the shape of the tensor that it holds."""
-        uses = self.uses.get(variable, ())
-        return all(_keeps(use, variable, isinstance(value, nodes.ListExpr)) for use in uses)
+        is_list = isinstance(value, nodes.ListExpr) or _repeated(value) is not None
+        return all(_keeps(use, variable, is_list) for use in self.uses.get(variable, ()))
+
+
+def _repeated(value: nodes.Node) -> tuple[nodes.Expression, int] | None:
+    """The list and the number of `[...] * n`; a number that is not written out is too large."""
+    if not isinstance(value, nodes.OpExpr) or value.op != "*" or not isinstance(value.left, nodes.ListExpr):
+        return None
+    return value.left, value.right.value if isinstance(value.right, nodes.IntExpr) else _MOST + 1
 
 
 def _keeps(use: nodes.Node, variable: nodes.Node, is_list: bool) -> bool:

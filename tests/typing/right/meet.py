@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from tensorclass import PerElement, RaggedTensor, TensorClass, TensorDict, collate, field
+from tensorclass import PerElement, RaggedTensor, TensorClass, TensorDict, collate, field, merge
 from tensorclass.typing import Float32, Int64
 
 
@@ -25,8 +25,24 @@ class Scan(Digits):
     page: Int64[Tensor, ""] = field(kw_only=True)
 
 
+class Named(TensorClass):
+    name: PerElement[str]
+
+
 class Small(TensorClass):
     image: Float32[Tensor, "2"]
+
+
+class One(TensorClass):
+    x: Float32[Tensor, ""]
+
+
+class Numbers(TensorClass):
+    x: Float32[Tensor, ""]
+    rate: float = field(default_factory=int)
+    scale: Float32[Tensor, "2"] = field(default=torch.ones(2))
+    weight: Float32[Tensor, "2"] = field(default_factory=lambda: torch.ones(3, 2))
+    count: Int64[Tensor, ""] = field(default=torch.tensor(3))
 
 
 class Words(TensorClass):
@@ -44,6 +60,10 @@ def halved(leaf: Tensor) -> Tensor:
 
 def between(one: Tensor, other: Tensor) -> Tensor:
     return torch.maximum(one, other)
+
+
+def shifted(name: str, x: Tensor) -> Tensor:
+    return x if name == "label" else x + 1
 
 
 def same_inner(inner: TensorClass) -> TensorClass:
@@ -67,6 +87,13 @@ batch[0] = batch[1]
 batch[1:3] = scan[:2].pick(Digits)
 batch.update({"label": torch.arange(4), "note": "x"})
 batch.update(digits())
+batch.update(dict(label=torch.arange(4), note="x"))  # noqa: C408  # as users write it
+numbers = merge(Numbers, Small)(x=torch.ones(3), image=torch.ones(3, 2))
+named = merge(Small, Named)(torch.ones(3, 2), "a")
+named = merge(Small, Named)(torch.ones(3, 2), name=["a"] * 3)
+numbers.extend(merge(Numbers, Scan), image=torch.zeros(3, 2), label=torch.arange(3), page=torch.arange(3))
+kinds = [Small, Numbers]
+merge(*kinds)
 
 # ---- functions over leaves
 batch.apply(halved)
@@ -74,6 +101,8 @@ batch.apply(between, digits())
 batch.apply(between, digits(), batch_size=[4])
 batch.apply(same_inner, call_on_nested=True)
 batch.apply(torch.clone)
+batch.named_apply(shifted)
+One(torch.tensor(1.0)).apply(Tensor.item)
 
 # ---- loaders
 for part in DataLoader(digits(), batch_size=2):
@@ -101,4 +130,5 @@ Words([torch.zeros(3, dtype=torch.int64)], [torch.zeros(3, 4)])
 Words(RaggedTensor([torch.arange(2), torch.arange(1)]), boxes=[torch.zeros(2, 4), torch.zeros(1, 4)])
 Words(torch.arange(3), torch.zeros(3, 4))
 words = Words([torch.arange(3), torch.arange(1)], [torch.zeros(3, 4), torch.zeros(1, 4)])
+Words([torch.arange(3)] * 2, [torch.zeros(3, 4)] * 2)
 longest: Tensor = words.ids.lengths.max()
