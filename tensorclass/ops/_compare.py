@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core import Entry, TensorCollection, TensorEntry, unstacked
+from ..core import Entry, TensorCollection, TensorEntry, store_of, unstacked
 
 Test = Callable[[Tensor, Tensor], bool]
 
@@ -34,9 +34,10 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def _containers(a: Any, b: Any, test: Test) -> bool:
-    if type(a) is not type(b) or a._batch_size != b._batch_size:
+    mine, theirs = store_of(a), store_of(b)  # whose slots are read faster
+    if type(a) is not type(b) or mine._batch_size != theirs._batch_size:
         return False
-    if a._stacked or b._stacked:
+    if mine._stacked or theirs._stacked:
         return _stacks(a, b, test)
     mine, theirs = a._live().copy(), b._live().copy()  # copies: other threads may write to them
     if mine.keys() != theirs.keys():

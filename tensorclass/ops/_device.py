@@ -51,22 +51,19 @@ class DeviceOps(CastMethods, ApplyOps):
             return self._wrap(self._store._on(device, non_blocking))  # type: ignore[attr-defined,no-any-return]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
         if device == self._device:
             return self._twin()
-        leaves: list[Tensor] = []
-        twin = self._open(leaves, STORAGE)
-        if device is None or _all_on(leaves, device):
-            result = twin if twin._plain else self._twin()
-        else:
-            moved = [v if v.device == device else v.to(device, non_blocking=non_blocking) for v in leaves]
-            result = twin._refill(moved, self._batch_size, self._names, STORAGE)
+        result = self._twin()
+        if device is not None and not _all_on(result._leaves(STORAGE), device):
+            to = partial(Tensor.to, device=device, non_blocking=non_blocking)
+            result = result._each(to, result._batch_size, result._names, STORAGE)
         result._set_device(device)
         return result
 
     def _cast(self, dtype: torch.dtype, cast_filter: CastFilter = None) -> Self:
         """A twin whose leaves have a dtype; a filter of path and leaf says which ones are cast."""
-        leaves: list[Tensor] = []
-        twin = self._open(leaves, VALUES)
+        twin = self._twin()
+        leaves = twin._leaves(VALUES)
         if [leaf.dtype for leaf in leaves].count(dtype) == len(leaves):
-            return twin if twin._plain else self._twin()
+            return twin
         if cast_filter is not None and self._stacked:
             return self._cast_members("_cast", dtype, cast_filter)
         if cast_filter is None:
@@ -79,7 +76,8 @@ class DeviceOps(CastMethods, ApplyOps):
         new = [convert(v) if cast else v for v, cast in zip(leaves, wanted, strict=True)]
         if cast_filter is not None:  # the filter alone decides, so that the declaration is asked about the result
             twin._accept(leaves, new, "a cast")
-        return twin._refill(new, self._batch_size, self._names, VALUES)
+        fill = twin._refill if twin._plain else twin._make  # other threads may change an entry node, as it reads it
+        return fill(new, twin._batch_size, twin._names, VALUES)
 
     def _paths(self) -> list[Path]:
         return [(path,) if isinstance(path, str) else path for path in self._layout()]

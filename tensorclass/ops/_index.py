@@ -170,6 +170,24 @@ def _made(parts: tuple[Any, ...], advanced: list[int], names: tuple[str | None, 
     return [None] * count
 
 
+def lost_dims(index: Index, size: torch.Size) -> int | None:
+    """How many batch dims an int, a slice or a tuple of them takes away; None where it is out of range, or another."""
+    kind = type(index)
+    if kind is int:
+        return 1 if -size[0] <= index < size[0] else None
+    if kind is slice:
+        return 0
+    if kind is not tuple or not index or len(index) > len(size):
+        return None
+    lost = 0
+    for part, count in zip(index, size):  # noqa: B905  # there may be fewer parts than dims
+        if type(part) is int and -count <= part < count:
+            lost += 1
+        elif type(part) is not slice:
+            return None
+    return lost
+
+
 def rows(leaves: list[Tensor], index: Tensor) -> list[Tensor]:
     """Gather rows of the first dim; `index_select` is several times faster than advanced indexing on the CPU."""
     if index.numel() >= 16 and _in_place(leaves, (index,)) and not torch.compiler.is_compiling():
@@ -182,8 +200,12 @@ def rows(leaves: list[Tensor], index: Tensor) -> list[Tensor]:
 
 def _in_place(leaves: list[Tensor], parts: Sequence[Any]) -> bool:
     """Whether tensors in an index need no move: there are none, or all is on the CPU, by a look at the ends."""
-    tensors = [part for part in parts if type(part) is not int and type(part) is not slice and isinstance(part, Tensor)]
-    return not tensors or False not in [type(v) is Tensor and v.is_cpu for v in (*tensors, *leaves[:1], *leaves[-1:])]
+    for part in parts:
+        if isinstance(part, Tensor):
+            for tensor in (part, *leaves[:1], *leaves[-1:]):
+                if type(tensor) is not Tensor or not tensor.is_cpu:
+                    return False
+    return True
 
 
 def near(part: Any, leaf: Tensor) -> Any:
@@ -251,7 +273,7 @@ class IndexOps(NameOps):
             twin = self._open(leaves)
             if leaves:
                 new = rows(leaves, index)
-                return twin._refill(new, torch.Size((index.shape[0], *size[1:])), self._names)
+                return twin._refill(new, index.shape + size[1:], self._names)
         mask = type(index) is Tensor and index.dtype is torch.bool and (index.shape == size or self._masked_by(index))
         parts: Any = (index,) if mask else self._normalised(index)
         twin = self._open(leaves)

@@ -23,6 +23,7 @@ from ..core import (
     as_batch_size,
     is_shared,
     join_path,
+    store_of,
     unravel_key_to_tuple,
 )
 from ..core._batch import broadcasts_to, jagged, over_events
@@ -40,8 +41,8 @@ from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import Ragged, has_lengths, lent, take_back
 from ._levels import by_level
 from ._mapping import MappingOps, foreach_is_safe, require_once, wanted_paths
+from ._steps import WHOLE, apart, carry_out, copied, copied_alike, is_known, write_all
 from ._steps import Copy as Copy
-from ._steps import apart, carry_out, copied, copied_alike
 from ._writable import NUMBERS, as_source, rank, require_writable, scalar_like, takes
 
 
@@ -115,8 +116,12 @@ class InplaceOps(IndexOps):
         sources: list[Tensor] = []
         if self._beside(source, targets, sources, "whole", whole) is None:
             return False
+        own = store_of(self)
+        if is_known(own, WHOLE, targets, sources):
+            write_all(targets, None, sources, non_blocking)
+            return True
         alike = getattr(source, "_batch_size", None) == self._batch_size and self._is_rigid()
-        return copied_alike(targets, targets, sources, alike, non_blocking)
+        return copied_alike(targets, targets, sources, alike, non_blocking, holder=None if own._stacked else own)
 
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
         return InplaceOps.update_(self, values, non_blocking=non_blocking)
@@ -232,20 +237,25 @@ class InplaceOps(IndexOps):
 
     def _assign_alike(self, index: Any, value: Any, whole: bool) -> bool:
         """Write a value whose leaves have exactly the shapes and dtypes of the elements; False for any other value."""
-        given = type(value) is dict and not whole
-        if (type(index) is not int and type(index) is not slice) or not (type(value) is type(self) or given):
+        kind, given = type(index), type(value) is dict and not whole
+        if (kind is not int and kind is not slice) or not (type(value) is type(self) or given):
             return False
-        own: Any = self._store if self._layered else self  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # whose slots are read faster
+        own = store_of(self)  # whose slots are read faster
         size = () if own._stacked else own._batch_size  # a stack would ask all of its members
-        if not size or (type(index) is int and not -size[0] <= index < size[0]):
+        if not size or (kind is int and not -size[0] <= index < size[0]):
             return False
         leaves: list[Tensor] = []
         sources: list[Tensor] = []
         if self._beside(value, leaves, sources, "index", whole) is None or not leaves:
             return False
-        alike = type(index) is int and self._layered and not given and self._is_rigid()
+        rows = None if kind is int else len(range(*index.indices(size[0])))
+        if is_known(own, rows, leaves, sources):
+            write_all(leaves, index, sources)
+            return True
+        alike = kind is int and self._layered and not given and self._is_rigid()
         alike = alike and value._store._batch_size == size[1:]  # pyright: ignore[reportAttributeAccessIssue]  # of one class
-        return copied_alike(leaves, None if alike else [leaf[index] for leaf in leaves], sources, alike, index=index)
+        views = None if alike else [leaf[index] for leaf in leaves]
+        return copied_alike(leaves, views, sources, alike, index=index, holder=own, rows=rows)
 
     def _fill_at(self, index: Any, value: Any, key: str | None = None) -> bool:
         """Write a number to the elements at an int, a slice or a mask; False leaves all else to the general way."""

@@ -160,16 +160,15 @@ def binary(self: C, other: Any, kernel: Kernel, alpha: complex | None = None, de
     right: Right
     locked = kernel.checked and self._owners() is not None
     met = isinstance(other, TensorCollection)
-    if met:
-        self, other = as_large(self, other, kernel.name, kernel.meets)
+    large, other = as_large(self, other, kernel.name, kernel.meets) if met else (self, other)
     if met and default is not None:
-        (template, leaves), right = merged(self, other, kernel.name, default)
+        (template, leaves), right = merged(large, other, kernel.name, default)
     else:
-        template = self._open(leaves := [], VALUES)
+        template = large._open(leaves := [], VALUES)
         right = operand(template, leaves, other, kernel.name)
     result = _combined(template, leaves, right, other, kernel, options)
     if met and kernel.meets:
-        meet_objects(self, result, other, kernel.name, default is not None)
+        meet_objects(large, result, other, kernel.name, default is not None)
     return _locked(result) if locked else result  # type: ignore[return-value]  # a twin of self
 
 

@@ -32,10 +32,14 @@ class NameOps(MappingOps):
         facts = cls.__tensorclass__ if cls._layered else None
         if facts is None or not facts.rigid or (floats and not facts.floats):
             return False
-        if not facts.nested:
-            return True
-        entries = self._live()
-        return all([entries[name]._is_rigid(floats) for name in facts.nested if name in entries])
+        entries = self._store._live() if facts.nested else {}  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
+        for name in facts.nested:
+            inner = entries.get(name)
+            if inner is not None and not inner._layered:
+                inner = self._wrap_nested(name, inner)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as above
+            if inner is not None and not inner._is_rigid(floats):
+                return False
+        return True
 
     def _dim(self, dim: int | str, op: str, extra: int = 0) -> int:
         """A batch dim given by number or by name, as a non-negative number."""

@@ -177,10 +177,11 @@ def as_large(self: P, other: Any, op: str, snapshot: bool) -> tuple[P, Any]:
             size = torch.broadcast_shapes(mine, theirs)
         except RuntimeError:
             raise unaligned(mine, theirs, op) from None
-        self = operation(self, "expand")(self, size)
-    if not self._stacked:
-        self = _met_below(self, other, op)
-    return self, other._open([], VALUES) if snapshot else other
+        large: P = operation(self, "expand")(self, size)
+    else:
+        large = self
+    met = large if large._stacked else _met_below(large, other, op)
+    return met, other._open([], VALUES) if snapshot else other
 
 
 def _met_below(self: P, other: Any, op: str) -> P:

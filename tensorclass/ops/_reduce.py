@@ -69,16 +69,17 @@ def total(
         found = _quick(self, reducer, dim, True)
         if found is not None:
             return found
-    if not (reduce and dim is None):  # one number takes the members' leaves as they are
-        self = self._solid()
+    if reduce and dim is None:  # one number takes the members' leaves as they are
+        return together(self, reducer, None, keepdim, options)
+    dense: Pointwise = self._solid()
     if reduce:
-        return together(self if dim is None else self._twin(), reducer, dim, keepdim, options)
+        return together(dense._twin(), reducer, dim, keepdim, options)
     if dim is None:
-        result = _everything(self, reducer, keepdim, options)
-    elif is_feature(self, dim, keepdim, reducer.name):
-        result = _events(self, reducer, options)
+        result = _everything(dense, reducer, keepdim, options)
+    elif is_feature(dense, dim, keepdim, reducer.name):
+        result = _events(dense, reducer, options)
     else:
-        result = _over_batch(self, reducer, named_dims(self, dim, reducer.name), keepdim, options, True)
+        result = _over_batch(dense, reducer, named_dims(dense, dim, reducer.name), keepdim, options, True)
     return result if key_transform is None else renamed(result, key_transform, reducer.name)
 
 
@@ -101,33 +102,33 @@ def indexed(
 ) -> Any:
     """An element of what is reduced, and its position where one dim is given."""
     _ask(keepdim, reduce, return_indices)
-    self = self._solid()
+    dense: Pointwise = self._solid()
     name = reducer.name
     if dim is None:
         if keepdim:
             raise ArgumentError(
                 f"{name}: keepdim=True needs a dim; `a{name}(keepdim=True)` keeps all dims with size one"
             )
-        return total(self, reducer, None, False, reduce)
+        return total(dense, reducer, None, False, reduce)
     if isinstance(dim, str) and dim == FEATURE:
         raise ArgumentError(f'{name}: event dims have no single position; use `a{name}(dim="feature")`')
-    at = one_dim(self, dim, name, f"several dims have no single position: use `a{name}({dim!r})`")
+    at = one_dim(dense, dim, name, f"several dims have no single position: use `a{name}({dim!r})`")
     if reduce:
-        return _pair(reducer.function(joined(self._twin(), (at,), name), at, keepdim), return_indices)
-    size, names = reduced_size(self._batch_size, (at,), keepdim), reduced_names(self._names, (at,), keepdim)
+        return _pair(reducer.function(joined(dense._twin(), (at,), name), at, keepdim), return_indices)
+    size, names = reduced_size(dense._batch_size, (at,), keepdim), reduced_names(dense._names, (at,), keepdim)
     function = partial(reducer.function, dim=at, keepdim=keepdim)
-    return _pairs(self, function, name, size, names, return_indices)
+    return _pairs(dense, function, name, size, names, return_indices)
 
 
 def running(self: Pointwise, reducer: Reducer, dim: Any, reduce: bool | None, return_indices: bool) -> Any:
     """An element for each prefix along one batch dim, and its position."""
     _ask(False, reduce, return_indices)
-    self = self._solid()
-    at = one_dim(self, dim, reducer.name, "call it once for each dim")
+    dense: Pointwise = self._solid()
+    at = one_dim(dense, dim, reducer.name, "call it once for each dim")
     if reduce:
-        return _pair(reducer.function(joined(self._twin(), (at,), reducer.name), at), return_indices)
+        return _pair(reducer.function(joined(dense._twin(), (at,), reducer.name), at), return_indices)
     function = partial(reducer.function, dim=at)
-    return _pairs(self, function, reducer.name, self._batch_size, self._names, return_indices, False)
+    return _pairs(dense, function, reducer.name, dense._batch_size, dense._names, return_indices, False)
 
 
 def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
@@ -137,22 +138,22 @@ def test(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool) -> Any:
     found = _quick(self, reducer, dim, False) if type(dim) is int and not keepdim else None
     if found is not None:
         return found
-    self = self if dim is None else self._solid()
     if dim is None:
         if keepdim:
             raise ArgumentError(f"{reducer.name}: keepdim=True needs a dim; without one the result is a Python bool")
         return verdict(self._leaves(VALUES), reducer)
-    if is_feature(self, dim, keepdim, reducer.name):
-        return _events(self, reducer, {})
-    return _over_batch(self, reducer, named_dims(self, dim, reducer.name), keepdim, {}, False)
+    dense: Pointwise = self._solid()
+    if is_feature(dense, dim, keepdim, reducer.name):
+        return _events(dense, reducer, {})
+    return _over_batch(dense, reducer, named_dims(dense, dim, reducer.name), keepdim, {}, False)
 
 
 def logsumexp(self: Pointwise, reducer: Reducer, dim: Any, keepdim: bool, out: Any) -> Any:
     """Over batch dims only, all of them when none is given."""
     flag(keepdim=keepdim)
-    self = self._solid()
-    dims = named_dims(self, range(len(self._batch_size)) if dim is None else dim, reducer.name)
-    return _delivered(_over_batch(self, reducer, dims, keepdim, {}, True), out)
+    dense: Pointwise = self._solid()
+    dims = named_dims(dense, range(len(dense._batch_size)) if dim is None else dim, reducer.name)
+    return _delivered(_over_batch(dense, reducer, dims, keepdim, {}, True), out)
 
 
 def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | None) -> Any:
@@ -160,11 +161,11 @@ def softmax(self: Pointwise, reducer: Reducer, dim: Any, dtype: torch.dtype | No
     found = _quick(self, reducer, dim, True, True) if type(dim) is int and dtype is None else None
     if found is not None:
         return found
-    self = self._solid()
-    at = one_dim(self, dim, reducer.name, "call it once for each dim, or merge the dims first with `flatten`")
+    dense: Pointwise = self._solid()
+    at = one_dim(dense, dim, reducer.name, "call it once for each dim, or merge the dims first with `flatten`")
     plain = dtype is None  # torch reads a keyword more slowly than none
     function: Function = (lambda leaf: leaf.softmax(at)) if plain else (lambda leaf: leaf.softmax(at, dtype))
-    twin, leaves, functions = _batched(self, reducer.name, False, function)
+    twin, leaves, functions = _batched(dense, reducer.name, False, function)
     new = each(twin, reducer.name, leaves, functions)
     if dtype is not None:
         _require_declared(twin, leaves, new, reducer.name)
@@ -185,27 +186,23 @@ def _delivered(result: Any, out: Any) -> Any:
 def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = False) -> Any:
     """One batch dim of plain tensors, whose dtypes stay where a class declares them; None for the general way."""
     store = self._store if self._layered else self  # whose slots are read faster
-    typed = declared and store is not self
-    mixed = not store._plain  # objects and nested classes, whose declarations say as much
-    if store._stacked or store._names is not None or (mixed and not (typed and self._is_rigid(True))):
-        return None
     size, function = tuple(store._batch_size), reducer.function
-    if not -len(size) <= dim < len(size):
+    if store._stacked or store._names is not None or not -len(size) <= dim < len(size):
+        return None
+    leaves: list[Tensor] = []
+    twin = store._beside(store, leaves, [])
+    if twin is None:
         return None
     at = dim % len(size)
-    left = store._batch_size if stays else torch.Size(size[:at] + size[at + 1 :])
-    leaves: list[Tensor] = []
     try:
-        if mixed:
-            return self._wrap(store._solid()._each(lambda leaf: function(leaf, at), left, None, VALUES))
-        twin = store._open(leaves, VALUES)
-        if not twin._plain:  # another thread has written something else
-            return None
         new = [function(leaf, at) for leaf in leaves]
     except (RuntimeError, IndexError):  # the general way says of which leaf
         return None
-    if typed and not self._is_rigid(True) and [v.dtype for v in leaves] != [v.dtype for v in new]:
+    typed = declared and store is not self
+    free = not (typed or (declared and not twin._plain)) or self._is_rigid(True)  # of declarations, here and below
+    if not free and [v.dtype for v in leaves] != [v.dtype for v in new]:
         return None
+    left = store._batch_size if stays else torch.Size(size[:at] + size[at + 1 :])
     result = (twin if declared else untyped(twin))._refill(new, left, None, VALUES)
     return self._wrap(result) if typed else result
 

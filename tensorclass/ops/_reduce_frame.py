@@ -122,16 +122,16 @@ def untyped(self: Any, resize: Resize | None = None, tensors_only: bool = False)
         resize: the batch size of a container from what it was.
         tensors_only: leave out objects and shared tensors.
     """
-    size = self._batch_size if resize is None else resize(self._batch_size)
-    result = self._bare(size, self._names if len(size) == len(self._batch_size) else None)
-    if resize is None and type(result) is type(self) and self._tensors_by_key() is not None:
+    dense = TensorCollection._dense
+    if resize is None and type(self) is dense and self._tensors_by_key() is not None:
         return self
-    for key, value in self._entries().items():
-        if isinstance(value, TensorCollection):
-            result._put(key, untyped(value, resize, tensors_only))
-        elif isinstance(value, Tensor) or not tensors_only:
-            result._put(key, value)
-    return result
+    size = self._batch_size if resize is None else resize(self._batch_size)
+    entries = {
+        key: untyped(value, resize, tensors_only) if isinstance(value, TensorCollection) else value
+        for key, value in self._entries().items()
+        if not tensors_only or isinstance(value, (Tensor, TensorCollection))
+    }
+    return dense._from_entries(entries, size, self._device, self._names if len(size) == self.ndim else None)
 
 
 def renamed(self: Any, transform: KeyTransform, op: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from ..core import Path
 Copy = tuple[Tensor, Tensor, Path]
 Step = tuple[Any, Any, Any]
 """A tensor or an entry node, what is written to it, and the index, None for all of it."""
+WHOLE: Final = -1
+"""The rows of a write to all elements, see `KnownWrite`."""
 
 
 def carry_out(plan: Sequence[Copy], non_blocking: bool = False, parts: tuple[Any, ...] | None = None) -> None:
@@ -69,7 +71,7 @@ def _kept(index: Any, written: list[Tensor]) -> Any:
 
 def copied_alike(
     leaves: list[Tensor], views: list[Tensor] | None, sources: list[Tensor], alike: bool, non_blocking: bool = False,
-    index: Any = None,
+    index: Any = None, holder: Any = None, rows: int | None = WHOLE,
 ) -> bool:  # fmt: skip
     """Copy sources of dtype and shape of their targets into leaves that are surely writable; else False, and nothing.
 
@@ -80,6 +82,8 @@ def copied_alike(
         alike: a declaration and the batch sizes say that dtypes and shapes are the same.
         non_blocking: whether copies may be asynchronous.
         index: where in the leaves the targets are.
+        holder: the store that remembers this kind of write.
+        rows: how many elements the index takes, see `KnownWrite`.
     """
     targets = leaves if views is None else views
     try:
@@ -96,16 +100,21 @@ def copied_alike(
         return True
     if _any_tracked(*leaves) or not all(map(_contiguous, leaves)) or any(map(_inference, leaves)):
         return False
-    mapped = _interpreters() is not None
-    if mapped or _aliases(tuple(targets), {}, tuple(sources)):
-        views = [leaf[index] for leaf in leaves] if views is None else views
-        sources = apart(views, sources)
-    if views is None and (mapped or len(leaves) < 5):
-        for leaf, source in zip(leaves, sources):  # noqa: B905  # as above
-            leaf[index] = source  # torch makes no object of this view
-    else:
-        _copy([leaf[index] for leaf in leaves] if views is None else views, sources, non_blocking)
+    write_all(leaves, index, sources, non_blocking)
+    if holder is not None:
+        _note(holder, rows, leaves, sources)
     return True
+
+
+def write_all(leaves: list[Tensor], index: Any, sources: list[Tensor], non_blocking: bool = False) -> None:
+    """Write to leaves, or to the elements at an index; sources that overlap a target are copied first."""
+    if index is None:
+        _copy(leaves, apart(leaves, sources), non_blocking)
+        return
+    if _interpreters() is not None or _aliases(tuple(leaves), {}, tuple(sources)):
+        sources = apart([leaf[index] for leaf in leaves], sources)
+    for leaf, source in zip(leaves, sources):  # noqa: B905  # a keyword takes time
+        leaf[index] = source  # torch makes no object of this view
 
 
 def _copy(targets: list[Tensor], sources: list[Tensor], non_blocking: bool) -> None:
@@ -130,6 +139,45 @@ def apart(targets: list[Tensor], sources: list[Tensor], own: bool = True) -> lis
     return _copied_apart(targets, sources, own) if _aliases(tuple(targets), {}, tuple(sources)) else sources
 
 
+class KnownWrite(NamedTuple):
+    """A kind of write that went well, so that the next one of this kind need not look at each tensor.
+
+    Args:
+        rows: how many elements an index takes, None for an int, `WHOLE` without an index.
+        left: how often a write of another kind may still be remembered instead.
+        count: of the tensors.
+        check: compares, in one call, what the look at each tensor depended on: class, dtype, device, shape, strides,
+            whether autograd tracks it and inference mode made it, and the modes and transforms that are on.
+    """
+
+    rows: int | None
+    left: int
+    count: int = 0
+    check: Callable[..., bool] = bool
+
+
+def is_known(holder: Any, rows: int | None, leaves: list[Tensor], sources: list[Tensor]) -> bool:
+    """Whether a write of such tensors went well before; where they lie may differ, and is still to be asked."""
+    known = None if is_dynamo_compiling() else getattr(holder, "_known_write", None)
+    if known is None or known.rows != rows or known.count != 2 * len(leaves):
+        return False
+    return known.check(*leaves, *sources)  # type: ignore[no-any-return]  # a bool
+
+
+def _note(holder: Any, rows: int | None, leaves: list[Tensor], sources: list[Tensor]) -> None:
+    """Remember a write that went well, the second of its kind at the earliest: it takes as long as several writes."""
+    known = getattr(holder, "_known_write", None)
+    if known is None or known.rows != rows:
+        holder._known_write = KnownWrite(rows, 4)
+    elif known.left:
+        tensors = (*leaves, *sources)
+        sizes: Any = [list(tensor.shape) for tensor in tensors]
+        strides: Any = [list(leaf.stride()) for leaf in leaves] + [[None] * source.ndim for source in sources]
+        guards = _Guards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+        holder._known_write = KnownWrite(rows, known.left - 1, len(tensors), guards.check)  # at once: others read it
+
+
+_Guards: Any = torch._C._dynamo.guards.TensorGuards
 _contiguous, _inference = Tensor.is_contiguous, Tensor.is_inference
 _interpreters = torch._C._functorch.peek_interpreter_stack  # pyright: ignore[reportAttributeAccessIssue]  # a C module
 _any_tracked: Callable[..., bool] = getattr(

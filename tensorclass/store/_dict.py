@@ -33,13 +33,15 @@ from ..ops import UNSET, Index, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
 from ..ops._compare import same_atom
 from ..ops._inplace import Copy
+from ..ops._index import lost_dims
 from ..ops._join import joined_size
 from ..ops._mapping import items_of, require_once
 from ..ops._nesting import build, nested_entries
 from ..ops._operands import Layout
 from ..ops._reading import ReadingOps
+from ..ops._steps import KnownWrite
 from ._consolidate import block_of, hollow, restore
-from ._fitting import Replaced, at_once, below, fits, mismatch, missing, named_like, within
+from ._fitting import Replaced, at_once, below, fits, mismatch, missing, named_like, same_tail, within
 from ._relaid import Relaid as Relaid
 from ._values import as_tensor, deepcopied, holds, stacked
 from .entries._nested import has_rows, held, only_tensors, over
@@ -106,8 +108,8 @@ class TensorDict(TensorDictBase):
     """
 
     __slots__ = (
-        "__weakref__", "_batch_size", "_data", "_device", "_equality", "_lock", "_names", "_origin",
-        "_placed_keys", "_plain", "_undo",
+        "__weakref__", "_batch_size", "_data", "_device", "_equality", "_known_write", "_lock", "_names",
+        "_origin", "_placed_keys", "_plain", "_undo",
     )  # fmt: skip
 
     _data: dict[str, Any]
@@ -116,6 +118,7 @@ class TensorDict(TensorDictBase):
     _undo: list[Any]
     _origin: Any
     _placed_keys: frozenset[str]  # under which tree_map has put what holds no tensor: leaves of the pytree nevertheless
+    _known_write: KnownWrite  # the last kind of write at an index; absent before the first
     _equality: bool | None  # of the result of `a == b`: True; of `a != b`: False; absent elsewhere
 
     def __init__(
@@ -196,7 +199,8 @@ class TensorDict(TensorDictBase):
         self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
     ) -> Self:
         if not self._plain:
-            return self._twin()._refill(leaves, batch_size, names, kind)
+            rest = iter(leaves)
+            return self._each(lambda leaf: next(rest), batch_size, names, kind)
         data = dict(zip(self._data, leaves))  # noqa: B905  # a keyword takes longer than the rest
         if len(data) != len(leaves) or len(data) != len(self._data):
             raise StructureError(_CHANGED)
@@ -237,18 +241,17 @@ class TensorDict(TensorDictBase):
             mine += data.values()
             theirs += found.values()
             return self if write else self._of(data, self._batch_size, self._device, self._names, True)
-        dims, there = len(self._batch_size), len(getattr(other, "_batch_size", ()))
         if whole and len(found) != len(data):
             return None
         for key in data if whole else found:
             leaf, source = data.get(key, _ABSENT), found.get(key, _ABSENT)
-            if type(leaf) is Tensor and type(source) is Tensor:
+            if type(leaf) is type(source) is Tensor:
                 mine.append(leaf)
                 theirs.append(source)
             elif isinstance(leaf, TensorCollection):
                 if type(source) is not type(leaf) and not (given and type(source) is dict):
                     return None
-                if not given and leaf._batch_size[dims:] != getattr(source, "_batch_size", ())[there:]:
+                if not given and not same_tail(self, leaf, other, source):
                     return None
                 inner = leaf._beside(source, mine, theirs, write, whole)
                 if inner is None:
@@ -272,33 +275,34 @@ class TensorDict(TensorDictBase):
                 data[key] = fn(value)
             elif isinstance(value, (Tensor, Node)):
                 still = _stilled(value)
-                data[key] = held(still._make([fn(leaf) for leaf in still._leaves(kind)], batch_size, names, kind))
+                data[key] = _remade(key, still, [fn(leaf) for leaf in still._leaves(kind)], batch_size, names, kind)
         return self._of(data, batch_size, self._device, names, plain)
 
     def _index(self, index: Index) -> Self:
-        quick = self._sliced(index) if type(index) is int or type(index) is slice else None
-        return super()._index(index) if quick is None else quick
-
-    def _sliced(self, index: int | slice) -> Self | None:
-        """The elements at an int or slice, of all but entry nodes; None leaves it to the general way."""
-        size, rows = self._batch_size, self._data.copy()
-        plain, first = self._plain, None  # after the copy, as in `_open`
-        count = size[0] if size else 0
-        if not size or self._names is not None or (type(index) is int and not -count <= index < count):
-            return None
-        for key, value in rows.items():
-            if plain or type(value) is Tensor:
-                rows[key] = first = value[index]
-            elif isinstance(value, TensorCollection) and not value._stacked:  # a stack would give a member away
-                rows[key] = first = value._index(index)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # every container has it
-            elif isinstance(value, Tensor) and not has_rows(value, size):
-                rows[key] = first = value[index]
-            elif isinstance(value, (Tensor, TensorCollection, Node)):
-                return None
-        if first is None:
-            return None
-        size = size[1:] if type(index) is int else torch.Size((first.shape[0], *size[1:]))
-        return self._of(rows, size, self._device, None, plain)
+        """Ints and slices of all but entry nodes, stacks and named dims; what is left has a general way."""
+        size = self._batch_size
+        lost = lost_dims(index, size) if self._names is None and size else None
+        if lost is not None:
+            rows = self._data.copy()
+            plain, first = self._plain, None  # after the copy, as in `_open`
+            for key, value in rows.items():
+                if plain or type(value) is Tensor:
+                    rows[key] = first = value[index]
+                elif isinstance(value, TensorCollection):
+                    cls: Any = type(value)
+                    inner: Any = value._store if cls._layered else value  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
+                    if inner._stacked:  # it would give a member away
+                        return super()._index(index)
+                    found = inner._index(index)
+                    rows[key] = first = found if inner is value else cls._wrap(found)
+                elif isinstance(value, Tensor) and not has_rows(value, size):
+                    rows[key] = first = value[index]
+                elif isinstance(value, (Tensor, Node)):
+                    return super()._index(index)
+            if first is not None:
+                size = size[1:] if type(index) is int else first.shape[: len(size) - lost]
+                return self._of(rows, size, self._device, None, plain)
+        return super()._index(index)
 
     def _refill(
         self, leaves: Iterable[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
@@ -318,10 +322,7 @@ class TensorDict(TensorDictBase):
                 elif isinstance(value, (Tensor, Node)):
                     value = over(value) if isinstance(value, Tensor) else value
                     new = [next(leaves) for _ in value._leaves(kind)]
-                    try:
-                        data[key] = held(value._make(new, batch_size, names, kind))
-                    except StructureError as error:
-                        raise StructureError(f"field `{key}`: {error}") from None
+                    data[key] = _remade(key, value, new, batch_size, names, kind)
         self._batch_size = batch_size
         self._names = names or None  # as in `_of`
         return self
@@ -341,9 +342,9 @@ class TensorDict(TensorDictBase):
 
     def _set_device(self, device: torch.device | None) -> None:
         self._device = device
-        if not self._plain:
-            for child in children(self):
-                child._set_device(device)
+        for value in () if self._plain else list(self._data.values()):
+            if type(value) is not Tensor and isinstance(value, TensorCollection):
+                value._set_device(device)
 
     def _layout(self) -> Layout:
         return tuple(self._data) if self._plain else super()._layout()
@@ -564,6 +565,14 @@ class TensorDict(TensorDictBase):
 def _stilled(value: Any) -> Any:
     """An entry node, or the rows of a nested tensor as one, that other threads do not change."""
     return (over(value) if isinstance(value, Tensor) else value)._still()
+
+
+def _remade(key: str, node: Any, leaves: list[Tensor], *args: Any) -> Any:
+    """An entry node, or what it is held as, around new leaves."""
+    try:
+        return held(node._make(leaves, *args))
+    except StructureError as error:
+        raise StructureError(f"field `{key}`: {error}") from None
 
 
 TensorCollection._dense = TensorDict

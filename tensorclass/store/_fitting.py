@@ -33,6 +33,13 @@ def below(holder: Any, value: Any, size: torch.Size, names: Names) -> tuple[torc
     return size + own[dims:], inner_names(names, value._names, dims, size + own[dims:])
 
 
+def same_tail(holder: Any, value: Any, other: Any, partner: Any) -> bool:
+    """Whether two nested containers have the same batch dims behind those of their holders; most have no more."""
+    mine, theirs = value._batch_size, partner._batch_size
+    dims, there = len(holder._batch_size), len(other._batch_size)
+    return (len(mine) == dims and len(theirs) == there) or mine[dims:] == theirs[there:]
+
+
 def inner_names(names: Names, inner: Names, outer_dims: int, size: torch.Size) -> Names:
     """The dim names of a nested container, from those of its holder and its own."""
     if names is None and inner is None:
