@@ -60,10 +60,11 @@ class DeviceOps(CastMethods, ApplyOps):
 
     def _cast(self, dtype: torch.dtype, cast_filter: CastFilter = None) -> Self:
         """A twin whose leaves have a dtype; a filter of path and leaf says which ones are cast."""
-        twin = self._twin()
-        leaves = twin._leaves(VALUES)
+        leaves: list[Tensor] = []
+        finished = self._beside(self, leaves, [])  # None where there are entry nodes or stacks
+        twin = self._open(leaves := [], VALUES) if finished is None else finished
         if [leaf.dtype for leaf in leaves].count(dtype) == len(leaves):
-            return twin
+            return self._twin() if finished is None else finished
         if cast_filter is not None and self._stacked:
             return self._cast_members("_cast", dtype, cast_filter)
         if cast_filter is None:
@@ -76,8 +77,7 @@ class DeviceOps(CastMethods, ApplyOps):
         new = [convert(v) if cast else v for v, cast in zip(leaves, wanted, strict=True)]
         if cast_filter is not None:  # the filter alone decides, so that the declaration is asked about the result
             twin._accept(leaves, new, "a cast")
-        fill = twin._refill if twin._plain else twin._make  # other threads may change an entry node, as it reads it
-        return fill(new, twin._batch_size, twin._names, VALUES)
+        return twin._refill(new, twin._batch_size, twin._names, VALUES)
 
     def _paths(self) -> list[Path]:
         return [(path,) if isinstance(path, str) else path for path in self._layout()]

@@ -467,10 +467,10 @@ def _join_tables(
     `keeps`: equal objects stay one; else they are joined as the class of `items` says, None where each field has a say.
     """
     joined, torch_fn = tables[0], how.torch_fn  # it becomes the result: each value is read before it is replaced
-    if len(set(map(len, tables))) > 1:
+    keys = [*map(list, tables)]
+    if keys.count(keys[0]) < len(keys):
         return None
-    for key in joined:
-        column = [table[key] for table in tables]
+    for key, column in zip(keys[0], [*zip(*[table.values() for table in tables])]):  # noqa: B905  # a keyword takes time
         value = column[0]
         if isinstance(value, Tensor):  # dim 0 is the default, and naming it costs a tenth
             joined[key] = torch_fn(column, at) if at else torch_fn(column)
@@ -482,7 +482,7 @@ def _join_tables(
             return None
         elif items and not keeps:
             how.sizes = [item._batch_size for item in items]
-            joined[key] = items[0]._join_objects(key, column, at, how)
+            joined[key] = items[0]._join_objects(key, [*column], at, how)
     return joined or None
 
 

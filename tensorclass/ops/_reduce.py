@@ -189,20 +189,23 @@ def _quick(self: Any, reducer: Reducer, dim: int, declared: bool, stays: bool = 
     size, function = tuple(store._batch_size), reducer.function
     if store._stacked or store._names is not None or not -len(size) <= dim < len(size):
         return None
-    leaves: list[Tensor] = []
-    twin = store._beside(store, leaves, [])
-    if twin is None:
-        return None
     at = dim % len(size)
+    left = store._batch_size if stays else torch.Size(size[:at] + size[at + 1 :])
+    typed = declared and store is not self
+    rigid = typed and self._is_rigid(True)
+    leaves: list[Tensor] = []
     try:
+        if rigid and not store._plain:
+            return self._wrap(store._solid()._each(lambda leaf: function(leaf, at), left, None, VALUES))
+        twin = store._beside(store, leaves, [])
+        if twin is None:
+            return None
         new = [function(leaf, at) for leaf in leaves]
     except (RuntimeError, IndexError):  # the general way says of which leaf
         return None
-    typed = declared and store is not self
-    free = not (typed or (declared and not twin._plain)) or self._is_rigid(True)  # of declarations, here and below
+    free = rigid or not declared or (twin._plain and not typed)  # of declarations, here and below
     if not free and [v.dtype for v in leaves] != [v.dtype for v in new]:
         return None
-    left = store._batch_size if stays else torch.Size(size[:at] + size[at + 1 :])
     result = (twin if declared else untyped(twin))._refill(new, left, None, VALUES)
     return self._wrap(result) if typed else result
 

@@ -145,21 +145,21 @@ class KnownWrite(NamedTuple):
     Args:
         rows: how many elements an index takes, None for an int, `WHOLE` without an index.
         left: how often a write of another kind may still be remembered instead.
-        count: of the tensors.
+        tensors: how many there are.
         check: compares, in one call, what the look at each tensor depended on: class, dtype, device, shape, strides,
             whether autograd tracks it and inference mode made it, and the modes and transforms that are on.
     """
 
     rows: int | None
     left: int
-    count: int = 0
+    tensors: int = 0
     check: Callable[..., bool] = bool
 
 
 def is_known(holder: Any, rows: int | None, leaves: list[Tensor], sources: list[Tensor]) -> bool:
     """Whether a write of such tensors went well before; where they lie may differ, and is still to be asked."""
     known = None if is_dynamo_compiling() else getattr(holder, "_known_write", None)
-    if known is None or known.rows != rows or known.count != 2 * len(leaves):
+    if known is None or known.rows != rows or known.tensors != 2 * len(leaves):
         return False
     return known.check(*leaves, *sources)  # type: ignore[no-any-return]  # a bool
 

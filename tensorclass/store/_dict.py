@@ -32,8 +32,8 @@ from ..errors import ArgumentError, BatchSizeError, StructureError, too_deep
 from ..ops import UNSET, Index, Join, get_defaults_to_none, list_to_stack
 from ..ops._apply import ApplyOps
 from ..ops._compare import same_atom
-from ..ops._inplace import Copy
 from ..ops._index import lost_dims
+from ..ops._inplace import Copy
 from ..ops._join import joined_size
 from ..ops._mapping import items_of, require_once
 from ..ops._nesting import build, nested_entries
@@ -199,8 +199,7 @@ class TensorDict(TensorDictBase):
         self, leaves: Sequence[Tensor], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED
     ) -> Self:
         if not self._plain:
-            rest = iter(leaves)
-            return self._each(lambda leaf: next(rest), batch_size, names, kind)
+            return self._twin()._refill(leaves, batch_size, names, kind)
         data = dict(zip(self._data, leaves))  # noqa: B905  # a keyword takes longer than the rest
         if len(data) != len(leaves) or len(data) != len(self._data):
             raise StructureError(_CHANGED)
@@ -243,20 +242,26 @@ class TensorDict(TensorDictBase):
             return self if write else self._of(data, self._batch_size, self._device, self._names, True)
         if whole and len(found) != len(data):
             return None
-        for key in data if whole else found:
-            leaf, source = data.get(key, _ABSENT), found.get(key, _ABSENT)
+        keys = [*data] if whole else [*found]
+        partners: Any = found.values() if not whole or [*found] == keys else [found.get(key, _ABSENT) for key in keys]
+        for key, source in zip(keys, [*partners]):  # noqa: B905  # a keyword takes time
+            leaf = data.get(key, _ABSENT)
             if type(leaf) is type(source) is Tensor:
                 mine.append(leaf)
                 theirs.append(source)
             elif isinstance(leaf, TensorCollection):
                 if type(source) is not type(leaf) and not (given and type(source) is dict):
                     return None
-                if not given and not same_tail(self, leaf, other, source):
+                bare = leaf._layered and not (write or given)  # else its class says whether it is frozen
+                inner, partner = (leaf._store, source._store) if bare else (leaf, source)  # type: ignore[attr-defined,union-attr]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
+                if bare and type(partner) is not type(inner):
                     return None
-                inner = leaf._beside(source, mine, theirs, write, whole)
-                if inner is None:
+                if not given and leaf is not source and not same_tail(self, inner, other, partner):
                     return None
-                data[key] = inner
+                twin = inner._beside(partner, mine, theirs, write, whole)
+                if twin is None:
+                    return None
+                data[key] = leaf._wrap(twin) if bare else twin  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
             elif not same_atom(leaf, source):
                 return None
         return self if write else self._of(data, self._batch_size, self._device, self._names, plain)
@@ -289,12 +294,11 @@ class TensorDict(TensorDictBase):
                 if plain or type(value) is Tensor:
                     rows[key] = first = value[index]
                 elif isinstance(value, TensorCollection):
-                    cls: Any = type(value)
-                    inner: Any = value._store if cls._layered else value  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
+                    inner: Any = value._store if value._layered else value  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
                     if inner._stacked:  # it would give a member away
                         return super()._index(index)
                     found = inner._index(index)
-                    rows[key] = first = found if inner is value else cls._wrap(found)
+                    rows[key] = first = found if inner is value else value._wrap(found)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # a class over a store
                 elif isinstance(value, Tensor) and not has_rows(value, size):
                     rows[key] = first = value[index]
                 elif isinstance(value, (Tensor, Node)):

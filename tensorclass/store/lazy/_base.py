@@ -361,9 +361,6 @@ class Place(TensorCollection):
     def _twin(self) -> Self:
         return self
 
-    def _each(self, fn: Any, batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
-        return self._refill([fn(self)], batch_size, names, kind)
-
     def _refill(self, leaves: Iterable[Any], batch_size: torch.Size, names: Names = None, kind: Kind = BATCHED) -> Any:
         """What the operation gave, as a container that nobody else has, with the dim names of its holder."""
         new = next(iter(leaves))._twin()  # it may be a member
