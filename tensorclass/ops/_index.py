@@ -264,11 +264,6 @@ class IndexOps(NameOps):
                 self._normalised(index)
             names = self._names
             return self._each(lambda leaf: leaf[index], size[1:], names and names[1:])
-        if type(index) is slice and size:
-            twin = self._open(leaves)
-            if leaves:
-                new = [v[index] for v in leaves]
-                return twin._refill(new, torch.Size((new[0].shape[0], *size[1:])), self._names)
         if type(index) is Tensor and size and index.ndim == 1 and index.dtype is torch.int64:
             twin = self._open(leaves)
             if leaves:

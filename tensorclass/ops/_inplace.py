@@ -41,8 +41,8 @@ from ._index import Index, IndexOps, indexed_size, normalise
 from ._lengths import Ragged, has_lengths, lent, take_back
 from ._levels import by_level
 from ._mapping import MappingOps, foreach_is_safe, require_once, wanted_paths
-from ._steps import WHOLE, apart, carry_out, copied, copied_alike, is_known, write_all
 from ._steps import Copy as Copy
+from ._steps import apart, carry_out, copied, copied_alike
 from ._writable import NUMBERS, as_source, rank, require_writable, scalar_like, takes
 
 
@@ -116,12 +116,11 @@ class InplaceOps(IndexOps):
         sources: list[Tensor] = []
         if self._beside(source, targets, sources, "whole", whole) is None:
             return False
-        own = store_of(self)
-        if is_known(own, WHOLE, targets, sources):
-            write_all(targets, None, sources, non_blocking)
-            return True
-        alike = getattr(source, "_batch_size", None) == self._batch_size and self._is_rigid()
-        return copied_alike(targets, targets, sources, alike, non_blocking, holder=None if own._stacked else own)
+        holder = None if self._stacked else store_of(self)
+        return copied_alike(
+            targets, sources, lambda: not given and source._batch_size == self._batch_size and self._is_rigid(),
+            non_blocking, holder=holder,
+        )  # fmt: skip
 
     def _update_in_place(self, values: Mapping[Any, Any], non_blocking: bool) -> Self:
         return InplaceOps.update_(self, values, non_blocking=non_blocking)
@@ -249,13 +248,11 @@ class InplaceOps(IndexOps):
         if self._beside(value, leaves, sources, "index", whole) is None or not leaves:
             return False
         rows = None if kind is int else len(range(*index.indices(size[0])))
-        if is_known(own, rows, leaves, sources):
-            write_all(leaves, index, sources)
-            return True
-        alike = kind is int and self._layered and not given and self._is_rigid()
-        alike = alike and value._store._batch_size == size[1:]  # pyright: ignore[reportAttributeAccessIssue]  # of one class
-        views = None if alike else [leaf[index] for leaf in leaves]
-        return copied_alike(leaves, views, sources, alike, index=index, holder=own, rows=rows)
+
+        def alike() -> bool:
+            return kind is int and not given and value._batch_size == size[1:] and self._is_rigid()
+
+        return copied_alike(leaves, sources, alike, index=index, holder=own, rows=rows)
 
     def _fill_at(self, index: Any, value: Any, key: str | None = None) -> bool:
         """Write a number to the elements at an int, a slice or a mask; False leaves all else to the general way."""

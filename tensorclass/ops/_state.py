@@ -375,7 +375,7 @@ def _copied(table: dict[Path, Any], copies: dict[Path, Any]) -> bool:
     holders = [table[path] for path in {path[:-1] for path in copies}]
     if any([holder._stacked or holder._layered for holder in holders]):
         return False
-    return copied_alike(targets, targets, sources, False)
+    return copied_alike(targets, sources)
 
 
 def _copies(holder: Any, entry: Any, value: Tensor, path: Path) -> list[tuple[Any, Any, Path]]:

@@ -70,51 +70,56 @@ def _kept(index: Any, written: list[Tensor]) -> Any:
 
 
 def copied_alike(
-    leaves: list[Tensor], views: list[Tensor] | None, sources: list[Tensor], alike: bool, non_blocking: bool = False,
+    leaves: list[Tensor], sources: list[Tensor], alike: Callable[[], bool] = bool, non_blocking: bool = False,
     index: Any = None, holder: Any = None, rows: int | None = WHOLE,
 ) -> bool:  # fmt: skip
     """Copy sources of dtype and shape of their targets into leaves that are surely writable; else False, and nothing.
 
     Args:
-        leaves: the tensors that hold the targets.
-        views: the targets; None for the leaves at an index, where no view of them has to be looked at.
-        sources: one for each target.
-        alike: a declaration and the batch sizes say that dtypes and shapes are the same.
+        leaves: the tensors that are written, or hold what is written.
+        sources: one for each leaf.
+        alike: whether a declaration and the batch sizes say that dtypes and shapes are the same.
         non_blocking: whether copies may be asynchronous.
-        index: where in the leaves the targets are.
+        index: which elements of the leaves are written; all of them when omitted.
         holder: the store that remembers this kind of write.
         rows: how many elements the index takes, see `KnownWrite`.
     """
-    targets = leaves if views is None else views
-    try:
-        for target, source in () if alike else zip(targets, sources):  # noqa: B905  # a keyword takes time
-            if target.dtype is not source.dtype or target.shape != source.shape:
-                return False
-    except RuntimeError:  # a nested tensor has no shape that can be read
-        return False
-    if is_dynamo_compiling():  # which can't ask whether a tensor was made in inference mode
-        if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
+    traced = is_dynamo_compiling()  # dynamo can't call the check, nor ask whether inference mode made a tensor
+    known: Any = None if traced else getattr(holder, "_known_write", None)
+    fits = known is not None and known.rows == rows and known.tensors == 2 * len(leaves)
+    if not (fits and known.check(*leaves, *sources)):
+        same = alike()
+        targets = leaves if same or index is None else [leaf[index] for leaf in leaves]
+        if not (same or _alike(targets, sources)):
             return False
-        targets = [leaf[index] for leaf in leaves] if views is None else views
-        _copy(targets, apart(targets, sources), non_blocking)
-        return True
-    if _any_tracked(*leaves) or not all(map(_contiguous, leaves)) or any(map(_inference, leaves)):
-        return False
-    write_all(leaves, index, sources, non_blocking)
-    if holder is not None:
-        _note(holder, rows, leaves, sources)
-    return True
-
-
-def write_all(leaves: list[Tensor], index: Any, sources: list[Tensor], non_blocking: bool = False) -> None:
-    """Write to leaves, or to the elements at an index; sources that overlap a target are copied first."""
+        if traced:
+            if True in [leaf.requires_grad or not leaf.is_contiguous() for leaf in leaves]:
+                return False
+            targets = [leaf[index] for leaf in leaves] if same and index is not None else targets
+            _copy(targets, apart(targets, sources), non_blocking)
+            return True
+        if _any_tracked(*leaves) or not all(map(_contiguous, leaves)) or any(map(_inference, leaves)):
+            return False
+        if holder is not None:
+            _note(holder, rows, leaves, sources)
     if index is None:
         _copy(leaves, apart(leaves, sources), non_blocking)
-        return
+        return True
     if _interpreters() is not None or _aliases(tuple(leaves), {}, tuple(sources)):
         sources = apart([leaf[index] for leaf in leaves], sources)
     for leaf, source in zip(leaves, sources):  # noqa: B905  # a keyword takes time
         leaf[index] = source  # torch makes no object of this view
+    return True
+
+
+def _alike(targets: list[Tensor], sources: list[Tensor]) -> bool:
+    try:
+        for target, source in zip(targets, sources):  # noqa: B905  # a keyword takes time
+            if target.dtype is not source.dtype or target.shape != source.shape:
+                return False
+    except RuntimeError:  # a nested tensor has no shape that can be read
+        return False
+    return True
 
 
 def _copy(targets: list[Tensor], sources: list[Tensor], non_blocking: bool) -> None:
@@ -154,14 +159,6 @@ class KnownWrite(NamedTuple):
     left: int
     tensors: int = 0
     check: Callable[..., bool] = bool
-
-
-def is_known(holder: Any, rows: int | None, leaves: list[Tensor], sources: list[Tensor]) -> bool:
-    """Whether a write of such tensors went well before; where they lie may differ, and is still to be asked."""
-    known = None if is_dynamo_compiling() else getattr(holder, "_known_write", None)
-    if known is None or known.rows != rows or known.tensors != 2 * len(leaves):
-        return False
-    return known.check(*leaves, *sources)  # type: ignore[no-any-return]  # a bool
 
 
 def _note(holder: Any, rows: int | None, leaves: list[Tensor], sources: list[Tensor]) -> None:
