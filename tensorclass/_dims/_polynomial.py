@@ -39,11 +39,13 @@ class Polynomial:
     ('n+3', 5)
     """
 
+    __slots__ = ("constant", "names", "terms")
+
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         found = {_sorted(monomial): count for monomial, count in terms.items() if count}
         # Higher powers first, then by name, so that equal polynomials print alike.
-        self.terms: dict[Monomial, int] = dict(sorted(found.items(), key=_order))
-        self.constant = found.get((), 0) if not found or set(found) == {()} else None
+        self.terms: dict[Monomial, int] = found if len(found) < 2 else dict(sorted(found.items(), key=_order))
+        self.constant = found.get((), 0) if not found or (() in found and len(found) == 1) else None
         """The value, if there are no names; else None."""
         self.names = _names(self.terms)
         """All names, including those inside floor divisions, in order of appearance."""
@@ -105,7 +107,7 @@ class Polynomial:
         """
         if not any(name in sizes for name in self.names):
             return self
-        if len(self.names) == 1 and self.terms == {self.names: 1}:  # a single name, the common case
+        if self.is_name:  # as most sizes are
             return Polynomial.of(sizes[self.names[0]])
         total = Polynomial({})
         for monomial, count in self.terms.items():
@@ -114,6 +116,11 @@ class Polynomial:
                 product = product * _replace(atom, sizes)
             total = total + product
         return total
+
+    @property
+    def is_name(self) -> bool:
+        """Whether the size is just one name."""
+        return len(self.names) == 1 and self.terms.get(self.names) == 1 and len(self.terms) == 1
 
     def value(self, sizes: Mapping[str, int]) -> int | None:
         """The value of this size; None if a name has no size.

@@ -29,7 +29,7 @@ def compile_function(
     text = f"def make({', '.join(names)}):\n{indent(source, '    ')}    return {name}\n"
     made: dict[str, Any] = {}
     exec(compile(text, filename, "exec"), space, made)
-    function: Callable[..., Any] = made["make"](**names)
+    function: Callable[..., Any] = made["make"](*names.values())  # keywords would be looked up one by one
     function.__qualname__ = f"{owner.__qualname__}.{name}"
     # Debuggers, tracebacks and `inspect.getsource` show the text as long as the code exists.
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)

@@ -7,27 +7,42 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tensorclass import TensorClass
 from tensorclass.nn import TensorClassSequential
 from tensorclass.typing import Float32
 from tests.nn._pipelines import step
 
+DIMS: dict[str, Callable[[int], str]] = {
+    "one name": lambda i: "d",
+    "numbers": lambda i: "8",
+    "sizes that shrink": lambda i: f"n-{i}" if i else "n",
+    "equations that wait": lambda i: ("a b", "a*b")[i % 2],
+    "open shapes": lambda i: "... d",
+}
 
-def _class(name: str, fields: list[str]) -> Any:
-    annotations = dict.fromkeys(fields, Float32[Tensor, "d"])
+
+def _class(name: str, fields: dict[str, str]) -> Any:
+    annotations = {key: Float32[Tensor, dims] for key, dims in fields.items()}
     return type(name, (TensorClass,), {"__annotations__": annotations, "__module__": __name__})
 
 
-def _chain(count: int) -> Any:
-    names = [f"h{i}" for i in range(count + 1)]
-    middle = _class("Middle", names)
-    refs = [getattr(middle, name) for name in names]
-    steps = [step(torch.relu, before, after) for before, after in itertools.pairwise(refs)]
-    given, made = _class("Given", names[:1]), _class("Made", names[-1:])
-    return TensorClassSequential(*steps, input=given, output=made, probe=False)
+def _parts(count: int, dims: Callable[[int], str]) -> tuple[list[Any], dict[str, Any]]:
+    fields = {f"h{i}": dims(i) for i in range(count + 1)}
+    middle = _class("Middle", fields)
+    refs = [getattr(middle, name) for name in fields]
+    called = nn.Linear(8, 8) if dims(0) == "8" else torch.relu
+    steps = [step(called, before, after) for before, after in itertools.pairwise(refs)]
+    (first, *_, last) = fields.items()
+    return steps, {"input": _class("Given", dict([first])), "output": _class("Made", dict([last])), "probe": False}
+
+
+def _chain(count: int, dims: Callable[[int], str]) -> Any:
+    steps, options = _parts(count, dims)
+    return TensorClassSequential(*steps, **options)
 
 
 def _calls(run: Callable[[], object]) -> int:
@@ -46,9 +61,20 @@ def _calls(run: Callable[[], object]) -> int:
     return found
 
 
-def test_check_explain_and_code_are_linear():
+@pytest.mark.filterwarnings("ignore:.*W203")
+@pytest.mark.parametrize("dims", DIMS)
+def test_check_explain_and_code_are_linear(dims):
     """Twenty times the modules take twenty times the calls."""
-    small, large = _chain(10), _chain(200)
+    small, large = _chain(10, DIMS[dims]), _chain(200, DIMS[dims])
     for run in (lambda p: p._declared(), lambda p: p.explain(), lambda p: p._generate(), lambda p: p.on(p.input_class)):
         few, many = _calls(lambda run=run: run(small)), _calls(lambda run=run: run(large))
         assert many < 21 * few
+
+
+def test_sorting_is_linear():
+    """Modules that are listed in reverse."""
+    counts = []
+    for count in (10, 200):
+        steps, options = _parts(count, DIMS["one name"])
+        counts.append(_calls(lambda s=steps, o=options: TensorClassSequential(*s[::-1], **o, sort=True)))
+    assert counts[1] < 21 * counts[0]

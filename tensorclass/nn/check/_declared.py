@@ -5,9 +5,10 @@ After an error it continues with the declared outputs of the module, so that one
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -15,7 +16,7 @@ from torch import nn
 from ..._schema import FieldSpec
 from ...classes import FieldRef
 from ...core import Path
-from ..parts._arity import admits_none, arity_problem, signature_of, swallowed
+from ..parts._arity import admits_none, arity_problem, signature_of, swallowed, target_of
 from ..parts._diagnostics import Diagnostic
 from ..parts._slots import Slot, fields_of, specs_along
 from ..parts._stage import WHOLE, Stage
@@ -23,8 +24,7 @@ from ._known import INPUT, FlowState, Mismatch, Place, agree, suggest
 from ._unify import DimScope, Terms
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """One value that a module reads or writes, with the facts that the whole pipeline implies about it."""
 
     slot: Slot
@@ -108,6 +108,8 @@ class DeclaredCheck:
         self.written: list[Place] = []
         self.missed: set[Path] = set()
         self.gates: list[list[int]] = [[] for _ in stages]
+        self.signatures: dict[int, tuple[object, inspect.Signature | None]] = {}
+        """By the id of a function, with the function."""
 
     def run(self) -> Report:
         """Check all modules in order, then the output, then unused fields."""
@@ -166,7 +168,7 @@ class DeclaredCheck:
 
     def _optional(self, index: int, position: int, slot: Slot, place: Place) -> None:
         module, names = self.modules[index], self.stages[index].how.parameters
-        if admits_none(module, signature_of(module), names[position] if names else position):
+        if admits_none(module, self._signature(module), names[position] if names else position):
             return
         if self.stages[index].partial:
             self.gates[index].append(position)
@@ -179,8 +181,15 @@ class DeclaredCheck:
             "`partial=True` skip the module",
         )  # fmt: skip
 
+    def _signature(self, module: Callable[..., Any]) -> inspect.Signature | None:
+        """The signature of a callable; modules of one class have one."""
+        function = getattr(target_of(module), "__func__", target_of(module))
+        if id(function) not in self.signatures:
+            self.signatures[id(function)] = function, signature_of(module)
+        return self.signatures[id(function)][1]
+
     def _arity(self, index: int, stage: Stage) -> None:
-        signature = signature_of(self.modules[index])
+        signature = self._signature(self.modules[index])
         problem = None if signature is None else arity_problem(signature, len(stage.reads), stage.how.parameters)
         if problem is not None:
             names = ", ".join(slot.label for slot in stage.reads) or "none"

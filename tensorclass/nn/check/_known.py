@@ -17,7 +17,7 @@ INPUT = -1
 V = TypeVar("V")
 
 
-@dataclass
+@dataclass(slots=True)
 class Place:
     """One field of the state.
 
@@ -47,21 +47,24 @@ class ByPath(dict[Path, V]):
 
     def __init__(self, known: Mapping[Path, V] = types.MappingProxyType({})) -> None:
         super().__init__()
-        self._roots: dict[str, dict[Path, None]] = {}
+        self._longer: dict[str, dict[Path, None]] = {}
         for path, value in known.items():
             self[path] = value
 
     def __setitem__(self, path: Path, value: V) -> None:
         super().__setitem__(path, value)
-        self._roots.setdefault(path[0], {})[path] = None
+        if len(path) > 1:
+            self._longer.setdefault(path[0], {})[path] = None
 
     def __delitem__(self, path: Path) -> None:
         super().__delitem__(path)
-        del self._roots[path[0]][path]
+        if len(path) > 1:
+            del self._longer[path[0]][path]
 
     def overlapping(self, path: Path) -> list[Path]:
         """The paths that are a prefix of this one, or of which it is a prefix."""
-        return [other for other in self._roots.get(path[0], ()) if overlap(other, path)]
+        roots = [path[:1]] if path[:1] in self else []
+        return roots + [other for other in self._longer.get(path[0], ()) if overlap(other, path)]
 
 
 @dataclass

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
+from ...core import Path
 from ..parts._diagnostics import Diagnostic, Location, build_error
 from ..parts._slots import Slot, has_path
 from ._known import overlap
@@ -32,40 +35,45 @@ def topological(nodes: Sequence[Listed], input: type, title: str) -> list[int]:
         BuildError: E101, which names a cycle, if there is no such order.
     """
     waits = _waits(nodes, input)
-    order: list[int] = []
-    while len(order) < len(nodes):
-        ready = (i for i in range(len(nodes)) if i not in order and not waits[i].keys() - order)
-        found = next(ready, None)
-        if found is None:
-            raise build_error(f"the pipeline {title} has no order", [_cycle(nodes, waits, set(order))])
-        order.append(found)
+    sorter, ready, order = TopologicalSorter(waits), list[int](), list[int]()
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        raise build_error(f"the pipeline {title} has no order", [_cycle(nodes, waits, error.args[1])]) from None
+    while sorter:
+        for index in sorter.get_ready():
+            heapq.heappush(ready, index)
+        order.append(heapq.heappop(ready))
+        sorter.done(order[-1])
     return order
 
 
 def _waits(nodes: Sequence[Listed], input: type) -> Edges:
     """For each module, the modules that must run before it, each with the field that requires it."""
     waits: Edges = {index: {} for index in range(len(nodes))}
-    for path in dict.fromkeys(slot.path for node in nodes for slot in node.writes):
-        writers = [i for i, node in enumerate(nodes) if any(s.path == path for s in node.writes)]
+    made: dict[Path, list[int]] = {}
+    read: dict[str, dict[int, None]] = {}
+    for index, node in enumerate(nodes):
+        for slot in node.writes:
+            made.setdefault(slot.path, []).append(index)
+        for slot in node.reads:
+            read.setdefault(slot.path[0], {})[index] = None
+    for path, writers in made.items():
         updaters = [i for i in writers if nodes[i].update]
         sources = [i for i in writers if i not in updaters]
         if not sources and not has_path(input, path):
             sources = updaters[:1]
-        users = [i for i, node in enumerate(nodes) if i in updaters or any(overlap(s.path, path) for s in node.reads)]
-        for user in set(users) - set(sources):
+        readers = (i for i in read.get(path[0], ()) if any(overlap(s.path, path) for s in nodes[i].reads))
+        users = {*updaters, *readers}
+        for user in users - set(sources):
             before = {*sources, *(i for i in users if i < user and (i in updaters or user in updaters))}
             for other in before:
                 waits[user].setdefault(other, ".".join(path))
     return waits
 
 
-def _cycle(nodes: Sequence[Listed], waits: Edges, done: set[int]) -> Diagnostic:
-    here = next(i for i in range(len(nodes)) if i not in done)
-    seen: list[int] = []
-    while here not in seen:
-        seen.append(here)
-        here = next(i for i in waits[here] if i not in done)
-    cycle = seen[seen.index(here) :]
+def _cycle(nodes: Sequence[Listed], waits: Edges, found: list[int]) -> Diagnostic:
+    cycle = found[:0:-1]  # it ends where it begins, and the writers come first
     first = min(cycle)
     cycle = cycle[cycle.index(first) :] + cycle[: cycle.index(first)]
     who = [f"module {i} `{nodes[i].name}`" for i in cycle]

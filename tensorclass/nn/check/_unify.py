@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..._schema import AnyDim, Dim, Dims, Polynomial, Variadic
 
@@ -31,20 +32,25 @@ class Clash(Exception):
 class DimScope:
     """The names of one module occurrence, or of one instance of a class: equal names are one variable."""
 
+    __slots__ = ("_fresh", "_suffix")
+
     def __init__(self, number: int) -> None:
         self._suffix = f"@{number}"
-        self._fresh = itertools.count()
+        self._fresh = 0
 
     def terms(self, dims: Dims | None) -> Terms:
         """The dims of a declaration over the variables of this scope."""
-        return tuple(map(self._term, dims.tokens)) if dims is not None else (Rest(self._anonymous("...")),)
+        if dims is None:
+            return (Rest(self._anonymous("...")),)
+        return tuple(map(self._term, dims.tokens))
 
     def variable(self, name: str) -> str:
         """The variable of a declared name."""
         return name + self._suffix
 
     def _anonymous(self, text: str) -> str:
-        return f"{text}{next(self._fresh)}{self._suffix}"
+        self._fresh += 1
+        return f"{text}{self._fresh - 1}{self._suffix}"
 
     def _term(self, token: Dim | AnyDim | Variadic) -> Term:
         if isinstance(token, Dim):
@@ -69,8 +75,10 @@ class Unifier:
     def __init__(self) -> None:
         self._sizes: dict[str, Polynomial] = {}
         self._rests: dict[str, Terms] = {}
-        self._waiting: list[Polynomial] = []
-        self._signs: list[str] = []
+        self._waiting: tuple[tuple[str, Polynomial], ...] = ()
+        """Sizes that are zero, and sizes of variables, which must not become negative."""
+        self._watched: set[str] = set()
+        """The variables in these: nothing else is looked at again."""
         self._scopes = itertools.count()
 
     def scope(self) -> DimScope:
@@ -86,7 +94,7 @@ class Unifier:
         before = self._mark()
         try:
             self._unify_terms(self.resolve(have), self.resolve(want))
-            self._recheck()
+            self._recheck(before[0])
         except (Clash, ZeroDivisionError) as error:
             self._undo(*before)
             raise Clash(str(error)) from None
@@ -101,17 +109,16 @@ class Unifier:
         self._undo(*before)
         return True
 
-    def _mark(self) -> tuple[int, int, list[Polynomial], int]:
+    def _mark(self) -> tuple[int, int, Any]:
         """The current bindings, as counts: a variable is bound only once."""
-        return len(self._sizes), len(self._rests), self._waiting.copy(), len(self._signs)
+        return len(self._sizes), len(self._rests), self._waiting
 
-    def _undo(self, sizes: int, rests: int, waiting: list[Polynomial], signs: int) -> None:
+    def _undo(self, sizes: int, rests: int, waiting: Any) -> None:
         """Undo the bindings since a mark."""
         for bound, count in ((self._sizes, sizes), (self._rests, rests)):
             while len(bound) > count:
                 bound.popitem()
         self._waiting = waiting
-        del self._signs[signs:]
 
     def resolve(self, terms: Terms) -> Terms:
         """The same shape with every bound variable replaced."""
@@ -136,7 +143,7 @@ class Unifier:
     @property
     def waiting(self) -> list[Polynomial]:
         """Sizes that must be zero, but have too many variables to be solved."""
-        return [self._size(zero) for zero in self._waiting]
+        return [self._size(zero) for name, zero in self._waiting if not name]
 
     # ---- the algorithm -------------------------------------------------------------------------------------------
 
@@ -182,7 +189,11 @@ class Unifier:
 
     def _equate(self, left: Polynomial, right: Polynomial, position: int) -> None:
         left, right = self._size(left), self._size(right)
-        if not self._solve(left - right):
+        if left.is_name and right.is_name:  # as most are: the younger one is bound
+            older, younger = sorted((left, right), key=lambda size: (_age(size.names[0]), size.names))
+            if older != younger:
+                self._sizes[younger.names[0]] = older
+        elif not self._solve(left - right):
             raise Clash(f"event dim {position} is {_plain(left)}, here it is declared {_plain(right)}")
 
     def _solve(self, zero: Polynomial) -> bool:
@@ -200,24 +211,36 @@ class Unifier:
             found = zero.isolate(name)
             if found is not None:
                 self._sizes[name] = found
-                self._signs += [name] if any(count < 0 for count in found.terms.values()) else []
+                if any(count < 0 for count in found.terms.values()):
+                    self._wait(name, found)
                 return True
-        self._waiting.append(zero)
+        self._wait("", zero)
         return True
 
-    def _recheck(self) -> None:
-        """Check equations whose variables are known now, and sizes that must not be negative."""
-        progress = True
-        while progress and self._waiting:
-            waiting, self._waiting = self._waiting, []
-            for zero in waiting:
-                if not self._solve(self._size(zero)):
+    def _wait(self, name: str, size: Polynomial) -> None:
+        self._waiting += ((name, size),)
+        self._watched.update(size.names)
+
+    def _recheck(self, start: int) -> None:
+        """Equations whose variables are known by now, and sizes that must not have become negative.
+
+        Only what holds a variable that was bound since `start` is looked at.
+        """
+        while len(self._sizes) > start:
+            bound = set(itertools.islice(reversed(self._sizes), len(self._sizes) - start))
+            start = len(self._sizes)
+            if bound.isdisjoint(self._watched):
+                return
+            again = [one for one in self._waiting if not bound.isdisjoint(one[1].names)]
+            self._waiting = tuple(one for one in self._waiting if bound.isdisjoint(one[1].names))
+            for name, size in sorted(again, key=lambda one: one[0]):  # equations first
+                size = self._size(size)
+                if not name and not self._solve(size):
                     raise Clash("the sizes that its expressions need contradict each other")
-            progress = len(self._waiting) < len(waiting)
-        for name in self._signs:
-            value = self._size(Polynomial.of(name)).constant
-            if value is not None and value < 0:
-                raise Clash(f"`{_plain(Polynomial.of(name))}` would be {value}")
+                if name and size.constant is None:
+                    self._wait(name, size)
+                elif name and (size.constant or 0) < 0:
+                    raise Clash(f"`{plain_name(name)}` would be {size}")
 
 
 def _rest_at(terms: Terms) -> int | None:

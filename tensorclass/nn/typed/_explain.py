@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -21,8 +22,7 @@ from ..parts._stage import Stage, module_of
 Size = int | str
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """One field: its dtype or type as text, its shape with batch dims, and its bytes if all sizes are known."""
 
     name: str
@@ -31,8 +31,7 @@ class Value:
     nbytes: int | None
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """The input, a module or the output: the values that it writes, and the values that exist afterwards."""
 
     title: str
@@ -89,7 +88,8 @@ def explain(
         ModuleError: for the size of a dim that the pipeline doesn't have.
     """
     places = [*report.inputs.values(), *(use.place for uses in report.writes for use in uses if use is not None)]
-    _refuse_unknown(report.state.unifier, places, sizes)
+    if sizes:
+        _refuse_unknown(report.state.unifier, places, sizes)
     if not all(isinstance(size, int) and size >= 0 for size in batch_size):
         raise ModuleError(f"batch_size={list(batch_size)!r:.80}: batch dims are whole numbers from 0")
     seen, fixed = _probed(report)
@@ -145,7 +145,8 @@ def _last_uses(stages: Sequence[Stage], report: Report, output: type) -> dict[in
     last: dict[int, int] = {}
     for index, stage in enumerate(stages):
         for slot in stage.reads:
-            last.update({id(state[path]): index for path in state.overlapping(slot.path)})
+            for path in state.overlapping(slot.path):
+                last[id(state[path])] = index
         for use in report.writes[index]:
             if use is not None:
                 for path in state.overlapping(use.slot.path):
@@ -177,9 +178,9 @@ def _event(terms: Terms, sizes: Mapping[str, int], fixed: Mapping[str, int]) -> 
         if isinstance(term, Rest):
             found.append("...")
             continue
-        given = {n: sizes.get(plain_name(n), fixed.get(n, Polynomial.of(plain_name(n)))) for n in term.names}
-        size = term.substitute({name: Polynomial.of(value) for name, value in given.items()})
-        found.append(str(size) if size.constant is None else int(size.constant))
+        names = ((name, plain_name(name)) for name in term.names)
+        size = term.substitute({name: sizes.get(plain, fixed.get(name, plain)) for name, plain in names})
+        found.append(str(size) if size.constant is None else size.constant)
     return found
 
 
@@ -188,13 +189,10 @@ def _refuse_unknown(unifier: Unifier, places: Sequence[Place], sizes: Mapping[st
     names = {plain_name(name) for term in terms for name in term.names} - {"_"}
     for name, size in sizes.items():
         if name not in names:
-            raise ModuleError(f"no dim of the pipeline is called `{name}`{did_you_mean(name, names)}; {_named(names)}")
+            text = f"the open dims are {', '.join(sorted(names))}" if names else "all its dims are known"
+            raise ModuleError(f"no dim of the pipeline is called `{name}`{did_you_mean(name, names)}; {text}")
         if not isinstance(size, int) or size < 0:
             raise ModuleError(f"{name}={size!r}: the size of a dim is a whole number from 0")
-
-
-def _named(names: set[str]) -> str:
-    return f"the open dims are {', '.join(sorted(names))}" if names else "all its dims are known"
 
 
 def _weights(module: nn.Module, seen: set[int]) -> int:

@@ -151,8 +151,9 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         members = _as_members(over_fields(modules, self.input_class, self.output_class))
         self._members: tuple[tuple[str, int, int], ...] = ()
         self._stages: tuple[Stage, ...] = ()
+        taken: dict[str, int] = {}
         for index in self._order(members) if sort else range(len(members)):
-            self._add(members[index], partial, skip_existing)
+            self._add(members[index], partial, skip_existing, taken)
         self._fresh = True
         self._build(self._check(), warn=True)
 
@@ -165,12 +166,12 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
             nodes.append(Listed(name, location, tuple(needs(stages, ())), tuple(writes.values()), update))
         return topological(nodes, self.input_class, self._title())
 
-    def _add(self, member: Typed, partial: bool, skip_existing: bool) -> None:
+    def _add(self, member: Typed, partial: bool, skip_existing: bool, taken: dict[str, int]) -> None:
         """Register a member under its name if it is a module, and add its stages."""
         index, start = len(self._members), len(self._stages)
         name, stages, registered = _stages_of(member, index)
-        twin = next((i for i, (other, _, _) in enumerate(self._members) if other == name), None)
-        if twin is not None:
+        twin = taken.setdefault(name, index)
+        if twin != index:
             where = f"({stages[0].location})"
             raise BuildError(f"modules {twin} and {index} are both named `{name}` {where}; give one another `name=`")
         if hasattr(self, name):
