@@ -170,10 +170,11 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         """Register a member under its name if it is a module, and add its stages."""
         index, start = len(self._members), len(self._stages)
         name, stages, registered = _stages_of(member, index)
-        twin = taken.setdefault(name, index)
-        if twin != index:
+        if taken.setdefault(name, index) != index:
             where = f"({stages[0].location})"
-            raise BuildError(f"modules {twin} and {index} are both named `{name}` {where}; give one another `name=`")
+            raise BuildError(
+                f"modules {taken[name]} and {index} are both named `{name}` {where}; give one another `name=`"
+            )
         if hasattr(self, name):
             raise BuildError(f"name={name!r} would hide an attribute of the pipeline; take another name")
         if registered is not None:
