@@ -171,10 +171,8 @@ class TensorClassSequential(Hooked, Generic[In, Out]):
         index, start = len(self._members), len(self._stages)
         name, stages, registered = _stages_of(member, index)
         if taken.setdefault(name, index) != index:
-            where = f"({stages[0].location})"
-            raise BuildError(
-                f"modules {taken[name]} and {index} are both named `{name}` {where}; give one another `name=`"
-            )
+            both = f"modules {taken[name]} and {index} are both named `{name}` ({stages[0].location})"
+            raise BuildError(f"{both}; give one another `name=`")
         if hasattr(self, name):
             raise BuildError(f"name={name!r} would hide an attribute of the pipeline; take another name")
         if registered is not None:
