@@ -27,10 +27,8 @@ class Digits(TensorClass):
 
 
 class Code(TensorClass):
-    """A normal distribution over codes, and a code drawn from it."""
+    """A code drawn from the normal distribution of an image."""
 
-    center: Float32[Tensor, "8"]
-    log_variance: Float32[Tensor, "8"]
     code: Float32[Tensor, "8"]
 
 

@@ -45,13 +45,6 @@ class Metrics(TensorClass):
     accuracy: Float32[Tensor, ""]
 
 
-class Run(TensorClass):
-    """The metrics of training and validation; the logger groups them by these field names."""
-
-    training: Metrics | None = None
-    validation: Metrics | None = None
-
-
 class Classifier(lightning.LightningModule):
     """A pipeline and its training; the pipeline is checked when the module is created, before there is a trainer."""
 
@@ -75,12 +68,12 @@ class Classifier(lightning.LightningModule):
     def training_step(self, wines: Wine, index: int) -> Tensor:
         """Log `training/loss` and `training/accuracy`."""
         metrics = self.metrics(wines)
-        self.log_dict(Run(training=metrics).scalars(), on_step=False, on_epoch=True, batch_size=len(wines))
+        self.log_dict(metrics.scalars(prefix="training/"), on_step=False, on_epoch=True, batch_size=len(wines))
         return metrics.loss
 
     def validation_step(self, wines: Wine, index: int) -> None:
         """Log the metrics; the trainer averages them over all batches, weighted by batch size."""
-        self.log_dict(Run(validation=self.metrics(wines)).scalars(), batch_size=len(wines))
+        self.log_dict(self.metrics(wines).scalars(prefix="validation/"), batch_size=len(wines))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Use Adam."""

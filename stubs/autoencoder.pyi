@@ -57,15 +57,11 @@ class Digits(_t.Declared, TensorClass):
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
 class Code(_t.Declared, TensorClass):
-    """A normal distribution over codes, and a code drawn from it."""
-    center: Float32[Tensor, "8"]
-    log_variance: Float32[Tensor, "8"]
+    """A code drawn from the normal distribution of an image."""
     code: Float32[Tensor, "8"]
     def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     def __init__(
         self,
-        center: Tensor,
-        log_variance: Tensor,
         code: Tensor,
         *,
         batch_size: _t.BatchSize = ...,
@@ -78,18 +74,16 @@ class Code(_t.Declared, TensorClass):
         _changes: _Any = ...,
         /,
         *,
-        center: Tensor = ...,
-        log_variance: Tensor = ...,
         code: Tensor = ...,
     ) -> Code: ...
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __getitem__(self, index: _Literal["center", "log_variance", "code"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def __getitem__(self, index: _Literal["code"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload
     def __getitem__(self, index: _t.Subscript) -> _Any: ...
     @_overload
     def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def get(self, key: _Literal["center", "log_variance", "code"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
+    def get(self, key: _Literal["code"]) -> Tensor: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     @_overload
     def get(self, key: _t.Tensor) -> _t.Tensor: ...
     @_overload

@@ -137,44 +137,6 @@ class Metrics(_t.Declared, TensorClass):
     @_overload
     def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
 
-class Run(_t.Declared, TensorClass):
-    """The metrics of training and validation; the logger groups them by these field names."""
-    training: Metrics | None = None
-    validation: Metrics | None = None
-    def __exactly__(self, other: _Self, /) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __init__(
-        self,
-        training: Metrics | None = ...,
-        validation: Metrics | None = ...,
-        *,
-        batch_size: _t.BatchSize = ...,
-        device: _t.Device = ...,
-        names: _t.Names = ...,
-    ) -> None: ...
-    @_t.changed  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def replace(  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-        self,
-        _changes: _Any = ...,
-        /,
-        *,
-        training: Metrics | None = ...,
-        validation: Metrics | None = ...,
-    ) -> Run: ...
-    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def __getitem__(self, index: _Literal["training", "validation"]) -> Metrics | None: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload
-    def __getitem__(self, index: _t.Subscript) -> _Any: ...
-    @_overload
-    def __getitem__(self, index: _t.BatchIndex) -> _Self: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    def get(self, key: _Literal["training", "validation"]) -> Metrics | None: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-    @_overload
-    def get(self, key: _t.Tensor) -> _t.Tensor: ...
-    @_overload
-    def get(self, key: _t.Key) -> _Any: ...
-    @_overload
-    def get(self, key: _t.Key, default: _Any, **options: _Any) -> _Any: ...  # type: ignore[override, unused-ignore]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-
 class Classifier(lightning.LightningModule):
     """A pipeline and its training; the pipeline is checked when the module is created, before there is a trainer."""
     def __init__(self) -> None: ...

@@ -46,6 +46,7 @@ _HERE: Final = {
     "seed random_state random_seed rng": "generator", "mask predicate function func fn": "keep fn",
     "n k num count size num_samples batch_size chunk_size": "n size chunks chunksize",
     "padding_value pad_value fill_value": "value",
+    "values data rows tokens": "tensors",
     "path_or_buf f fp file file_name filename": "path prefix", "sections": "split_size chunks",
 }  # fmt: skip
 """Keywords of pandas, torch, polars and numpy, and the options that may be meant by them."""
@@ -58,6 +59,7 @@ _SAID: Final = {
     "axis dim": "it works along the rows; `transpose` first for another batch dim",
     "by keys key subset on": 'fields are named without a keyword: `{op}("a", "b")`',
     "columns items like regex include exclude usecols": "choose fields first: `batch.select(...)`",
+    "offsets": "`lengths=offsets.diff()`",
     "orient as_series": "rows are `[row.to_dict() for row in batch]`", "copy": "`batch.clone()` copies",
     "sort dropna": "groups are in order; nan is one of them",
     "dtype": "cast first: `batch.to(dtype)`", "indent": "`json.dumps(json.loads(text), indent=2)`",
@@ -69,6 +71,7 @@ _SAID: Final = {
 def _unexpected(function: Any, word: str) -> ArgumentError:
     """The error for an option that a function does not have."""
     code, op = unwrap(function).__code__, function.__name__
+    op = function.__qualname__.split(".")[-2] if op == "__init__" else op
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name not in _SELF]
     meant = next((options.split() for words, options in _HERE.items() if word in words.split()), [])
     here = next((f"write `{name}=`" for name in meant if name in names), None)
@@ -85,7 +88,7 @@ def _too_many(function: Any, args: tuple[Any, ...], most: int) -> ArgumentError:
     given = args[skipped:]
     sizes = (
         f"; several sizes are one argument: `{function.__name__}({given})`"
-        if all([type(a) is int for a in given])
+        if most > skipped and all([type(a) is int for a in given])
         else ""
     )
     return ArgumentError(f"{function.__name__}() takes {most - skipped} positional arguments, got {len(given)}{sizes}")

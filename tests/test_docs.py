@@ -167,18 +167,23 @@ runpy.run_path({!r}, None, "__main__")
 """
 
 
+def run_program(program: Path, folder: Path) -> str:
+    """Run a program in a folder, where it draws the pictures that it names; returns what it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    start = ["-c", DECLARED.format(str(program))] if program.stem.startswith(IMPORTS_VISION) else [str(program)]
+    command = [sys.executable, *start]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    pictures = re.findall(r'= Path\("build", "([\w.-]+)"\)', program.read_text("utf-8"))
+    assert [name for name in pictures if (folder / "build" / name).stat().st_size < 1000] == []
+    return done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("program", EXAMPLES, ids=lambda program: program.stem)
 def test_example(program, tmp_path):
     """Every example runs to its end as a program of its own, from any folder, and draws the pictures that it names."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    start = ["-c", DECLARED.format(str(program))] if program.stem in IMPORTS_VISION else [str(program)]
-    command = [sys.executable, *start]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    pictures = re.findall(r'= Path\("build", "([\w.-]+)"\)', program.read_text("utf-8"))
-    assert [name for name in pictures if (tmp_path / "build" / name).stat().st_size < 1000] == []
-    reached = [*numbers(done.stdout), *asserted(program.read_text("utf-8"))]
+    reached = [*numbers(run_program(program, tmp_path)), *asserted(program.read_text("utf-8"))]
     assert [claim for claim in claims(program.name) if not any(close(claim, one) for one in reached)] == []
 
 

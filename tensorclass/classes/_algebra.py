@@ -161,7 +161,9 @@ def path_of(field: Any) -> Path:
     path = getattr(field, "__field_path__", field)
     path = tuple(path.split(".")) if isinstance(path, str) else path
     if not isinstance(path, tuple) or not path or not all([isinstance(part, str) for part in path]):
-        raise ArgumentError(f"a field is a name, a path or a reference such as `Digits.image`, got {field!r:.60}")
+        several = "; several are several arguments" if isinstance(field, list) else ""
+        known = "a field is a name, a path or a reference such as `Digits.image`"
+        raise ArgumentError(f"{known}, got {field!r:.60}{several}")
     return path
 
 

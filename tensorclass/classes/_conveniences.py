@@ -122,7 +122,7 @@ class Conveniences:
 
     @classmethod
     def full(
-        cls, batch_size: Sequence[int] | int, fill_value: complex, /, *, device: Device = None,
+        cls, batch_size: Sequence[int] | int, /, fill_value: complex, *, device: Device = None,
         fields: Mapping[str, Any] | None = None, **dims: int,
     ) -> Self:  # fmt: skip
         """Allocate an instance filled with a number; see `zeros`.

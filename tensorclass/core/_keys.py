@@ -80,9 +80,11 @@ def _collect(key: Key, whole: Key, parts: list[str]) -> None:
     else:
         path = getattr(key, "__field_path__", None)
         if path is None:
+            inside = f" inside {whole!r}" if key is not whole else ""
+            several = "; several keys are several arguments" if isinstance(key, list) else ""
             raise InvalidKeyError(
                 f"a key is a string, a tuple of strings or a field reference, got {key!r} of type "
-                f"{type(key).__name__}" + (f" inside {whole!r}" if key is not whole else "")
+                f"{type(key).__name__}{inside}{several}"
             )
         # A reference as dynamo shows it is a property whose path can be subscripted, not iterated.
         parts += [path[0]] if type(key) is property else path

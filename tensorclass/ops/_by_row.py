@@ -23,11 +23,30 @@ from ._conversions import ConversionOps
 T = TypeVar("T")
 
 
+def as_mask(given: Any, device: torch.device | None = None, each: str = "each row") -> Tensor:
+    """The bools that a user gives `filter`, as a tensor."""
+    try:
+        mask = torch.as_tensor(given, device=device)
+    except (TypeError, ValueError, RuntimeError):
+        what = f"a {type(given).__name__} {given!r:.60}"
+        raise ArgumentError(f"filter: one bool for {each} is expected, got {what}") from None
+    mask = mask if mask.numel() else mask.bool()  # an empty list has no dtype
+    if mask.dtype is not torch.bool:
+        raise ArgumentError(f"filter: one bool for {each} is expected, got {mask.dtype} {list(mask.shape)}")
+    return mask
+
+
 class Groups(dict[Any, T]):
     """The result of `group_by`: a dict from each value to its rows. Iterating gives pairs, as in pandas."""
 
     def __iter__(self) -> Iterator[tuple[Any, T]]:  # pairs, not keys
         return iter(self.items())
+
+    def __getattr__(self, name: str) -> Any:
+        if name[0] == "_":
+            return object.__getattribute__(self, name)
+        way = f"`{{value: rows.{name}() for value, rows in groups}}` asks each group"
+        raise AttributeError(f"groups are a dict without `{name}`; {way}", name=name, obj=self)
 
     def __missing__(self, value: Any) -> T:
         hint = "; iterating gives pairs: `for value, rows in groups`" if isinstance(value, tuple) else ""
@@ -173,15 +192,7 @@ class RowOps(ConversionOps):
         tensor([3, 4])
         """
         count = _count(self, "filter")
-        given: Any = keep(self) if callable(keep) else keep
-        what = f"a {type(given).__name__} {given!r:.60}"
-        try:
-            mask = torch.as_tensor(given)
-        except (TypeError, ValueError, RuntimeError):
-            raise ArgumentError(f"filter: one bool for each row is expected, got {what}") from None
-        mask = mask if mask.numel() else mask.bool()  # an empty list has no dtype
-        if mask.dtype is not torch.bool:
-            raise ArgumentError(f"filter: one bool for each row is expected, got {mask.dtype} {list(mask.shape)}")
+        mask = as_mask(keep(self) if callable(keep) else keep)
         if mask.shape != (count,):
             raise BatchSizeError(
                 f"filter: one bool for each of the {count} rows is expected, got shape {list(mask.shape)}; a mask over "
@@ -236,7 +247,7 @@ class RowOps(ConversionOps):
         return describe(self)
 
     def scalars(
-        self, separator: str = "/", *, reduce: Literal["mean", "sum", "min", "max"] | None = None
+        self, separator: str = "/", *, prefix: str = "", reduce: Literal["mean", "sum", "min", "max"] | None = None
     ) -> dict[str, float]:
         """The numbers of the batch by name, for loggers: `writer.log(batch.scalars())`.
 
@@ -245,6 +256,7 @@ class RowOps(ConversionOps):
 
         Args:
             separator: the string that joins names.
+            prefix: the string that every name begins with, as in `scalars(prefix="training/")`.
             reduce: how to reduce entries with several numbers; by default each entry must be one number.
 
         Raises:
@@ -255,6 +267,8 @@ class RowOps(ConversionOps):
         >>> step = TensorDict({"loss": {"actor": torch.tensor(0.5)}, "length": 7, "reward": torch.ones(3)})
         >>> step.scalars(reduce="mean")
         {'loss/actor': 0.5, 'length': 7, 'reward': 1.0}
+        >>> TensorDict(loss=torch.tensor(0.5)).scalars(prefix="training/")
+        {'training/loss': 0.5}
         """
         if reduce not in (None, "mean", "sum", "min", "max"):
             raise ArgumentError(f'scalars: reduce is "mean", "sum", "min" or "max", got {reduce!r:.80}')
@@ -265,7 +279,7 @@ class RowOps(ConversionOps):
             way = "" if reduce else '; give `reduce="mean"`, or'
             given = ", ".join(f"`{name}` ({describe_entry(flat.get(name), torch.Size())})" for name in wrong)
             raise ArgumentError(f"scalars: not one number: {given}{way or ';'} leave them out with `exclude(...)`")
-        return found
+        return {f"{prefix}{name}": number for name, number in found.items()}
 
     def asdict(self) -> dict[str, Any]:
         """A plain dict around the same tensors, with nested containers as dicts; `to_dict` has options.

@@ -408,8 +408,7 @@ def joined_size(sizes: Sequence[torch.Size], dim: int, how: Join) -> torch.Size:
         if not same:
             rule = "the same batch size" if how.new_dim else f"batch sizes that agree but for dim {dim}"
             raise BatchSizeError(
-                f"{how.op} joins containers of {rule}{where}: {list(first)} at position 0, {list(size)} at position "
-                f"{position}"
+                f"{how.op} needs {rule}{where}: {list(first)} at position 0, {list(size)} at position {position}"
             )
     if how.new_dim:
         return torch.Size((*first[:dim], len(sizes), *first[dim:]))
@@ -492,7 +491,7 @@ def _require_containers(items: list[Any], op: str) -> None:
     for position, item in enumerate(items):
         if not isinstance(item, JoinOps):
             raise ArgumentError(
-                f"{op} joins containers, got a {type(item).__name__} at position {position}; take the field first"
+                f"{op} joins containers, got a {type(item).__name__} at position {position}; `torch.{op}` joins tensors"
             )
 
 

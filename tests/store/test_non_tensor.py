@@ -321,7 +321,7 @@ def test_stacks_of_objects_stand_alone() -> None:
         _ = stack.data
     with pytest.raises(UnsupportedOperationError, match=r"torch\.sin"):
         torch.sin(stack)  # type: ignore[call-overload]  # what the test is about
-    with pytest.raises(BatchSizeError, match="do not join"):
+    with pytest.raises(BatchSizeError, match="stack needs the same batch size"):
         torch.stack([stack, stack[0]])
     with pytest.raises(BatchSizeError):
         _ = stack == stack[0]

@@ -11,9 +11,8 @@ from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
-from typing_extensions import Self
 
-from ...core import BATCHED, Path
+from ...core import Path
 from ...ops._lengths import Ragged
 from ._ragged import RaggedTensor
 from ._rows import Held, Rows
@@ -59,10 +58,6 @@ class NestedEntry(RaggedTensor):
         for _ in self.shape[1:]:
             nested = nested.unsqueeze(1)
         return nested
-
-    def reshape(self, size: torch.Size) -> Self:
-        """The same elements in another batch shape."""
-        return self._make([self._at.reshape(size)], size, None, BATCHED)
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
         if isinstance(value, Tensor) and value.is_nested:  # dims of size one lie between the first and the rows

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
@@ -220,10 +221,10 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return values[0]
 
     def _stands_for(self) -> Tensor:
-        return self._index
+        return self._leaves(BATCHED)[0]
 
-    def _through(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        node = self._moved(fn(self._leaves(BATCHED)[0]))
+    def _picked(self, new: Tensor) -> Self:
+        node = self._moved(new)
         node._free = True
         return node
 
@@ -281,8 +282,7 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         self._from = grown._from
 
     @classmethod
-    def _join_many(cls, nodes: Sequence[Any], dim: int, op: str) -> Any:
-        how = Join(op, torch.stack if op == "stack" else torch.cat, op == "stack")
+    def _join_many(cls, nodes: Sequence[Any], dim: int, how: Join) -> Any:
         return cls._join_nodes([cls.of_one(node, node.shape) for node in nodes], dim, how, "").clone()
 
     def _item(self) -> Any:
@@ -386,10 +386,14 @@ class NonTensorStack(Follower, UsedAsObject, Node, TensorEntry, Generic[T]):
         return found
 
     def __eq__(self, other: object) -> Any:
-        """Element by element as a bool tensor, against another stack or one object."""
+        """Element by element as a bool tensor, against another stack, a list of the batch shape, or one object."""
         table, index = self._held
         if not isinstance(other, NonTensorStack):
-            other = NonTensorStack.of_one(other, index.shape)
+            kind: Any = next((k for k in (list, Tensor, np.ndarray) if isinstance(other, k)), None)
+            if kind is None or any([isinstance(mine, kind) for mine in table]):  # objects of that kind
+                other = NonTensorStack.of_one(other, index.shape)
+            else:
+                other = NonTensorStack.of(other if kind is list else kind.tolist(other), index.shape)
         if other.shape != index.shape:
             raise BatchSizeError(f"==: batch shapes differ: {list(other.shape)} and {list(index.shape)}")
         found, places = other._held

@@ -6,7 +6,7 @@ although it looks like a tensor, a number or a mapping, `MetaData` that it belon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -139,8 +139,8 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
         """The same value for a batch on another device."""
         return self._bound(self._size, as_device(device), self._names)
 
-    def _through(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        return self._bound(fn(self._stands_for()).shape, self._device, None)
+    def _picked(self, new: Tensor) -> Self:
+        return self._bound(new.shape, self._device, None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the value."""
@@ -198,12 +198,11 @@ class NonTensorDataBase(Follower, Node, Generic[T]):
         return NonTensorStack._join_nodes(stacks, dim, how, key)
 
     @classmethod
-    def _join_many(cls, nodes: Sequence[Any], dim: int, op: str) -> Any:
-        how = Join(op, torch.stack if op == "stack" else torch.cat, op == "stack")
+    def _join_many(cls, nodes: Sequence[Any], dim: int, how: Join) -> Any:
         size = how.torch_fn([node._stands_for() for node in nodes], dim).shape
         if all(type(node) is type(nodes[0]) for node in nodes) and nodes[0]._stays_one(nodes, how):
             return nodes[0]._bound(size, nodes[0]._device, None)
-        return NonTensorStack._join_many([node.maybe_to_stack() for node in nodes], dim, op)
+        return NonTensorStack._join_many([node.maybe_to_stack() for node in nodes], dim, how)
 
 
 @trusted

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast, overload
 
+import numpy as np
 import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
@@ -26,10 +27,11 @@ from ...core._pytree import trusted
 from ...core._repr import short_dtype
 from ...errors import ArgumentError, BatchSizeError, StructureError, UnsupportedOperationError
 from ...ops import Join
-from ...ops._index import is_plain, normalise
+from ...ops._index import is_plain
+from ...ops._operands import SCALARS
 from ...ops._writable import as_source, rank, same_storage, unwritable
 from ._nodes import Node
-from ._ragged_ops import NUMBERS, RaggedOps, mask_of
+from ._ragged_ops import RaggedOps, mask_of
 from ._rows import Held, Rows, counted, holds, leaves_of, nesting, pack, padded_rows, spans_of, table_of, write_rows
 from ._slots import is_view
 
@@ -78,6 +80,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         self, tensors: Elements | RaggedTensor | Tensor, lengths: Tensor | Sequence[int] | Sequence[Any] | None = None
     ) -> None:
         rows: Any = tensors
+        rows = torch.from_numpy(rows) if isinstance(rows, np.ndarray) else rows
         made = self._read(rows, None) if lengths is None else self._of(rows, counted(rows, lengths), True)
         self._rows, self._at, self._seen, self._copy = made._rows, made._at, None, None
 
@@ -198,30 +201,6 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
     def shape(self) -> torch.Size:
         """The batch shape: one tensor for each element."""
         return self._at.shape
-
-    @property
-    def batch_size(self) -> torch.Size:
-        """The batch shape, under the name that containers use.
-
-        >>> import torch
-        >>> from tensorclass import RaggedTensor
-        >>> words = RaggedTensor([torch.arange(2), torch.arange(3)])
-        >>> words.batch_size
-        torch.Size([2])
-        """
-        return self.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of batch dims.
-
-        >>> import torch
-        >>> from tensorclass import RaggedTensor
-        >>> words = RaggedTensor([torch.arange(2), torch.arange(3)])
-        >>> words.ndim, words[0].ndim
-        (1, 0)
-        """
-        return len(self.shape)
 
     @property
     def event_shape(self) -> torch.Size:
@@ -349,13 +328,11 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         nested: list[Any] = found if self.shape else found[0]
         return nested
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise ArgumentError("len() of a RaggedTensor without batch dims; `item()` gives its tensor")
-        return self.shape[0]
+    def _picked(self, new: Tensor) -> Self:
+        return self._make([new], self.shape, None, BATCHED)
 
-    def __getitem__(self, index: Any) -> RaggedTensor:
-        return self._make([self._at[normalise(index, self.shape)]], self.shape, None, BATCHED)
+    def _stands_for(self) -> Tensor:
+        return self._at
 
     def __iter__(self) -> Iterator[Any]:
         count = len(self)
@@ -462,8 +439,9 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         tables = [table for table, spans in parts if spans.numel()] or [parts[0][0]]
         for table in tables:
             if table.shape[1:] != tables[0].shape[1:] or table.device != tables[0].device:
+                where = f": field `{how.at(key)}`" if key else ""
                 raise StructureError(
-                    f"{how.op}: field `{how.at(key)}`: the event shapes {list(tables[0].shape[1:])} and "
+                    f"{how.op}{where}: the event shapes {list(tables[0].shape[1:])} and "
                     f"{list(table.shape[1:])} on {tables[0].device} and {table.device} differ; elements "
                     "differ only in length"
                 )
@@ -482,7 +460,7 @@ class RaggedTensor(RaggedOps, Node, TensorEntry):
         return self._of(*pack(torch.cat([table, theirs]), chosen), True)
 
     def _plan_write(self, value: Any, parts: Any, size: torch.Size, path: Path) -> Any:
-        if isinstance(value, NUMBERS) or (isinstance(value, Tensor) and not value.ndim):
+        if isinstance(value, SCALARS) or (isinstance(value, Tensor) and not value.ndim):
             table, spans, _ = self._parts
             number = as_source(value, table, path)
             if rank(number) <= rank(table):

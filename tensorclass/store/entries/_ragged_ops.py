@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,9 +12,21 @@ from typing_extensions import Self
 
 from ..._flags import answers
 from ...errors import ArgumentError, BatchSizeError, StructureError
+from ...ops._by_row import as_mask
+from ...ops._operands import SCALARS
+from ._follow import Follower
 from ._slots import Pointing
 
-NUMBERS = (bool, int, float, complex)
+R = TypeVar("R", bound="RaggedOps")
+
+
+def _binary(function: Callable[[Any, Any], Tensor], swapped: bool = False) -> Callable[[R, object], R]:
+    """The method of an operator."""
+
+    def method(self: R, other: object) -> R:
+        return self._pointwise(function, other, swapped)
+
+    return method
 
 
 def mask_of(lengths: Tensor) -> Tensor:
@@ -24,17 +36,13 @@ def mask_of(lengths: Tensor) -> Tensor:
 
 
 @answers
-class RaggedOps(Pointing):
+class RaggedOps(Follower, Pointing):
     """Methods of `RaggedTensor` over its rows, which are one after another in `values`."""
 
     __slots__ = ()
+    __array_ufunc__: ClassVar[None] = None  # numpy scalars on the left leave the operation to the ragged tensor
     _instead = "`apply(function)` is for all rows, `pad()` gives a tensor, `item()` one element, `tolist()` all of them"
     _parts: Any
-
-    @property
-    def shape(self) -> torch.Size:
-        """The batch shape."""
-        raise NotImplementedError
 
     @property
     def values(self) -> Tensor:
@@ -108,7 +116,7 @@ class RaggedOps(Pointing):
         [tensor([1., 2.]), tensor([3.])]
         """
         table, spans = self._packed()
-        found: Any = function(table)
+        found: Any = function(table) if callable(function) else function
         if not isinstance(found, Tensor) or found.shape[:1] != (len(table),):
             given = f"shape {list(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
             raise StructureError(
@@ -138,12 +146,10 @@ class RaggedOps(Pointing):
         if isinstance(given, RaggedOps):
             self._require_aligned(given, "filter")
             given = given.values
-        mask = torch.as_tensor(given, device=table.device)
-        mask = mask if mask.numel() else mask.bool()  # an empty list has no dtype
-        if mask.dtype is not torch.bool or mask.shape != (len(table),):
-            raise StructureError(
-                f"filter: one bool for each of the {len(table)} rows is expected, got {mask.dtype} {list(mask.shape)}"
-            )
+        each = f"each of the {len(table)} rows"
+        mask = as_mask(given, table.device, each)
+        if mask.shape != (len(table),):
+            raise StructureError(f"filter: one bool for {each} is expected, got shape {list(mask.shape)}")
         counts = _sum(mask.long(), self.segment_ids, spans[..., 1].numel()).reshape(spans.shape[:-1])
         return self._of(
             table[mask], torch.stack([counts.flatten().cumsum(0).reshape(counts.shape) - counts, counts], -1), True
@@ -235,9 +241,10 @@ class RaggedOps(Pointing):
         elif isinstance(other, Tensor) and other.ndim > len(self.event_shape):
             raise StructureError(
                 f"{function.__name__}: a tensor meets every row {list(self.event_shape)}, and {list(other.shape)} has "
-                "more dims; a value for each row is a `RaggedTensor(rows, lengths=x.lengths)`"
+                "more dims; a value for each row is a `RaggedTensor(rows, lengths=x.lengths)`, where a value for each "
+                "element gives the rows `values[x.segment_ids]`"
             )
-        elif not isinstance(other, (*NUMBERS, Tensor)):
+        elif not isinstance(other, (*SCALARS, Tensor)):
             return NotImplemented  # type: ignore[no-any-return]  # what Python expects of an operator
         return self._of(function(right, table) if swapped else function(table, right), spans, True)
 
@@ -252,44 +259,30 @@ class RaggedOps(Pointing):
                 f"{int(theirs[tuple(at)])} long"
             )
 
-    def __lt__(self, other: object) -> Self:
-        return self._pointwise(operator.lt, other)
-
-    def __le__(self, other: object) -> Self:
-        return self._pointwise(operator.le, other)
-
-    def __gt__(self, other: object) -> Self:
-        return self._pointwise(operator.gt, other)
-
-    def __ge__(self, other: object) -> Self:
-        return self._pointwise(operator.ge, other)
+    __lt__ = _binary(operator.lt)
+    __le__ = _binary(operator.le)
+    __gt__ = _binary(operator.gt)
+    __ge__ = _binary(operator.ge)
+    __add__ = _binary(operator.add)
+    __sub__ = _binary(operator.sub)
+    __mul__ = _binary(operator.mul)
+    __truediv__ = _binary(operator.truediv)
+    __pow__ = _binary(operator.pow)
+    __and__ = _binary(operator.and_)
+    __or__ = _binary(operator.or_)
+    __radd__ = _binary(operator.add, True)
+    __rsub__ = _binary(operator.sub, True)
+    __rmul__ = _binary(operator.mul, True)
+    __rtruediv__ = _binary(operator.truediv, True)
 
     def __neg__(self) -> Self:
         return self.apply(operator.neg)
 
-    def __add__(self, other: object) -> Self:
-        return self._pointwise(operator.add, other)
+    def __abs__(self) -> Self:
+        return self.apply(operator.abs)
 
-    def __sub__(self, other: object) -> Self:
-        return self._pointwise(operator.sub, other)
-
-    def __mul__(self, other: object) -> Self:
-        return self._pointwise(operator.mul, other)
-
-    def __truediv__(self, other: object) -> Self:
-        return self._pointwise(operator.truediv, other)
-
-    def __radd__(self, other: object) -> Self:
-        return self._pointwise(operator.add, other, True)
-
-    def __rsub__(self, other: object) -> Self:
-        return self._pointwise(operator.sub, other, True)
-
-    def __rmul__(self, other: object) -> Self:
-        return self._pointwise(operator.mul, other, True)
-
-    def __rtruediv__(self, other: object) -> Self:
-        return self._pointwise(operator.truediv, other, True)
+    def __invert__(self) -> Self:
+        return self.apply(operator.invert)
 
 
 def over(index: Tensor, values: Tensor) -> Tensor:

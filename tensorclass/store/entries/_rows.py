@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ...core._forks import forked
 from ...errors import ArgumentError, BatchSizeError, StructureError
+from ...ops._operands import SCALARS
 from ...ops._writable import rank, same_storage, unwritable
 
 Held: TypeAlias = "tuple[Tensor, Tensor, bool]"
@@ -191,6 +192,8 @@ def padded_rows(padded: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor
 
 def holds(dtype: torch.dtype, value: complex) -> bool:
     """Whether a dtype can hold a number; a floating one may round it."""
+    if not isinstance(value, SCALARS):
+        raise ArgumentError(f"a number is expected, got {value!r:.60} of type {type(value).__name__}")
     try:
         number = torch.tensor(value, dtype=dtype)
     except (RuntimeError, OverflowError):  # too large, or complex where the dtype is real

@@ -45,7 +45,6 @@ class UsedAsObject(Pointing):
     """A stack without dims prints, counts and is true as its one object."""
 
     __slots__ = ()
-    _instead = "the objects themselves are `.item()` or `.tolist()`"
 
     def __format__(self: Any, spec: str) -> str:
         return object.__format__(self, spec) if self.shape else format(self._item(), spec)

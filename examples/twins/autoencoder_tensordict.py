@@ -1,0 +1,111 @@
+"""`../autoencoder.py` with tensordict: the weights are a `TensorDict` there too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from matplotlib.figure import Figure
+from sklearn.datasets import load_digits
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModule, TensorDictSequential
+from torch import Tensor, nn
+
+EPOCHS, WIDTH = 50, 8
+PICTURE = Path("build", "autoencoder.png")
+
+
+class Encoder(nn.Module):
+    """Map an image to the center and the log-variance of its code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 2 * WIDTH))
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        """Return two tensors `[batch, 8]`."""
+        center, log_variance = self.layers(image).chunk(2, -1)
+        return center, log_variance
+
+
+def draw_code(center: Tensor, log_variance: Tensor) -> Tensor:
+    """Draw one code, with gradients for both parameters."""
+    return center + torch.randn_like(center) * (log_variance / 2).exp()
+
+
+def build() -> TensorDictSequential:
+    """Build encoder, sampler and decoder; call a part by index, such as `model[-1]`."""
+    decoder = nn.Sequential(nn.Linear(WIDTH, 128), nn.ReLU(), nn.Linear(128, 64))
+    return TensorDictSequential(
+        TensorDictModule(Encoder(), in_keys=["image"], out_keys=["center", "log_variance"]),
+        TensorDictModule(draw_code, in_keys=["center", "log_variance"], out_keys=["code"]),
+        TensorDictModule(decoder, in_keys=["code"], out_keys=["logits"]),
+    )
+
+
+def loss_of(drawn: TensorDict) -> Tensor:
+    """Return the negative evidence lower bound in nats per image; the model leaves the image beside what it writes."""
+    image = nn.functional.binary_cross_entropy_with_logits(drawn["logits"], drawn["image"], reduction="none").sum(-1)
+    log_variance = drawn["log_variance"]
+    code = (drawn["center"].square() + log_variance.exp() - log_variance - 1).sum(-1) / 2
+    return (image + code).mean()
+
+
+def train(
+    model: TensorDictSequential, training: TensorDict, test: TensorDict
+) -> tuple[TensorDict, list[tuple[float, float]]]:
+    """Train; return the averaged weights, and the test losses of the current and the averaged weights."""
+    weights = TensorDict.from_module(model).data
+    average, losses = weights.clone(), list[tuple[float, float]]()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(EPOCHS):
+        for batch in training[torch.randperm(len(training))].split(64):
+            loss = loss_of(model(batch))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            average.lerp_(weights, 0.01)
+        with torch.no_grad():
+            plain = loss_of(model(test)).item()
+            with average.to_module(model):  # use the averaged weights inside this block
+                losses.append((plain, loss_of(model(test)).item()))
+    return average, losses
+
+
+def draw(drawn: TensorDict, new: Tensor, losses: list[tuple[float, float]]) -> None:
+    """Draw the loss curve, and three rows of digits: given, decoded from their codes, and new."""
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    curve, pictures = figure.subplots(1, 2)
+    curve.plot(losses, label=["weights of the step", "averaged weights"])
+    curve.set(xlabel="epoch", ylabel="nats for an image", ylim=(None, losses[2][0]))
+    curve.legend()
+    rows = torch.stack([drawn["image"][:10], drawn["logits"][:10].sigmoid(), new[:10]])
+    pictures.imshow(rows.reshape(3, 10, 8, 8).permute(0, 2, 1, 3).reshape(24, 80), cmap="gray_r")
+    pictures.set(xticks=[], yticks=[4, 12, 20], yticklabels=["given", "decoded", "new"])
+    PICTURE.parent.mkdir(exist_ok=True)
+    figure.savefig(PICTURE)
+
+
+def main() -> None:
+    """Train, then draw given and new digits with the averaged weights."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    images = torch.tensor(load_digits(return_X_y=True)[0], dtype=torch.float32) / 16
+    digits = TensorDict({"image": images[torch.randperm(len(images))]}, [len(images)])
+    test, training = digits[:300], digits[300:]
+    model = build()
+    average, losses = train(model, training, test)
+    with torch.no_grad(), average.to_module(model):
+        drawn = model(test)
+        new = model[-1].module(torch.randn(10, WIDTH)).sigmoid()
+    draw(drawn, new, losses)
+    plain, averaged = (sum(loss) / 10 for loss in zip(*losses[-10:], strict=True))
+    print(
+        f"last ten epochs: loss {plain:.2f} nats, {averaged:.2f} with averaged weights; digits are drawn in {PICTURE}"
+    )
+    assert averaged < 25
+    assert averaged < plain
+
+
+if __name__ == "__main__":
+    main()

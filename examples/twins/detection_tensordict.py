@@ -1,0 +1,146 @@
+"""`../detection.py` with tensordict: boxes and kinds are nested tensors of torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from tensordict import TensorDict, lazy_stack
+from tensordict.nn import TensorDictModule
+from torch import Tensor, nn
+from torch.nested import nested_tensor_from_jagged
+
+SIZE, CELLS, EPOCHS = 64, 16, 4
+PICTURE = Path("build", "detection.png")
+
+
+def scene(random: torch.Generator) -> TensorDict:
+    """Make a picture with one to five rectangles whose centers are in different cells."""
+    picture, boxes, kinds = torch.rand(1, SIZE, SIZE, generator=random) * 0.3 + 0.35, [], []
+    for place in torch.randperm(16, generator=random)[: int(torch.randint(1, 6, (), generator=random))].tolist():
+        size = torch.randint(6, 15, (2,), generator=random)
+        first = torch.tensor([place % 4, place // 4]) * 16 + (torch.rand(2, generator=random) * (15 - size)).long()
+        (left, top), (right, bottom) = first.tolist(), (first + size).tolist()
+        kind = int(torch.randint(2, (), generator=random))
+        picture[0, top:bottom, left:right] += 0.35 if kind else -0.35
+        boxes.append([left, top, right, bottom])
+        kinds.append(kind)
+    return TensorDict({"picture": picture, "boxes": torch.tensor(boxes).float(), "kinds": torch.tensor(kinds)})
+
+
+class Network(nn.Module):
+    """Make five layers: two halve the picture, and the last gives seven numbers for each cell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 16, 5, 2, 2), nn.BatchNorm2d(16), nn.ReLU(),
+            nn.Conv2d(16, 32, 5, 2, 2), nn.BatchNorm2d(32), nn.ReLU(),
+            nn.Conv2d(32, 32, 5, 1, 2), nn.BatchNorm2d(32), nn.ReLU(),
+            nn.Conv2d(32, 32, 5, 1, 2), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 7, 1),
+        )  # fmt: skip
+
+    def forward(self, picture: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return scores of centers `[batch, 16, 16]` and kinds `[batch, 2, 16, 16]`, and boxes `[batch, 4, 16, 16]`."""
+        cells = self.layers(picture)
+        return cells[:, 0], cells[:, 1:3], cells[:, 3:]
+
+
+def build() -> TensorDictModule:
+    """Build the pipeline; it reads only the picture, so the model never sees the answers."""
+    return TensorDictModule(Network(), in_keys=["picture"], out_keys=["middle", "kind", "place"])
+
+
+def loss_of(grid: TensorDict, scenes: TensorDict) -> Tensor:
+    """Handle all boxes of the batch at once: a nested tensor has the boxes of all pictures, one after another."""
+    boxes, lengths = scenes["boxes"].values(), scenes["boxes"].offsets().diff()
+    image = torch.arange(len(lengths)).repeat_interleave(lengths)
+    middles = (boxes[:, :2] + boxes[:, 2:]) / 2 * CELLS / SIZE
+    column, row = middles.long().unbind(-1)
+    there = torch.zeros_like(grid["middle"])
+    there[image, row, column] = 1
+    place = torch.cat([middles - middles.floor(), ((boxes[:, 2:] - boxes[:, :2]) / 10).log()], -1)
+    return (
+        nn.functional.binary_cross_entropy_with_logits(grid["middle"], there, pos_weight=torch.tensor(10.0))
+        + nn.functional.cross_entropy(grid["kind"][image, :, row, column], scenes["kinds"].values())
+        + nn.functional.smooth_l1_loss(grid["place"][image, :, row, column], place)
+    )
+
+
+def overlap(one: Tensor, other: Tensor) -> Tensor:
+    """Return intersection over union: boxes `[n, 4]` and `[k, 4]` to `[n, k]`."""
+    first, last = torch.maximum(one[:, None, :2], other[:, :2]), torch.minimum(one[:, None, 2:], other[:, 2:])
+    shared = (last - first).clamp(min=0).prod(-1)
+    areas = [(boxes[:, 2:] - boxes[:, :2]).prod(-1) for boxes in (one, other)]
+    return shared / (areas[0][:, None] + areas[1] - shared)
+
+
+def find(grid: TensorDict) -> TensorDict:
+    """Turn cells into boxes if they are likely centers, and likelier than their neighbors."""
+    best = nn.functional.max_pool2d(grid["middle"][:, None], 3, 1, 1)[:, 0]
+    image, row, column = ((grid["middle"] == best) & (grid["middle"] > 0)).nonzero().unbind(-1)
+    place = grid["place"][image, :, row, column]
+    middle = (torch.stack([column, row], -1) + place[:, :2]) * SIZE / CELLS
+    half = place[:, 2:].exp() * 10 / 2
+    lengths = image.bincount(minlength=len(grid))
+    boxes, kinds = torch.cat([middle - half, middle + half], -1), grid["kind"][image, :, row, column].argmax(-1)
+    nested = {
+        name: nested_tensor_from_jagged(rows, lengths=lengths) for name, rows in (("boxes", boxes), ("kinds", kinds))
+    }
+    return TensorDict(nested, [len(grid)])
+
+
+def hits(found: TensorDict, scenes: TensorDict) -> int:
+    """Count true boxes whose intersection over union with a prediction of their kind is above one half."""
+    count = 0
+    for one, truth in zip(found.unbind(0), scenes.unbind(0), strict=True):
+        same = truth["kinds"][:, None] == one["kinds"]
+        count += int(((overlap(truth["boxes"], one["boxes"]) > 0.5) & same).any(1).sum())
+    return count
+
+
+def draw(found: TensorDict, scenes: TensorDict) -> None:
+    """Draw eight pictures: truth in white, predictions in red for bright and blue for dark."""
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    for axes, one, truth in zip(figure.subplots(2, 4).flat, found.unbind(0), scenes.unbind(0), strict=False):
+        axes.imshow(truth["picture"][0], cmap="gray", vmin=0, vmax=1)
+        axes.axis("off")
+        colors = ["white"] * len(truth["boxes"]) + [("blue", "red")[kind] for kind in one["kinds"].tolist()]
+        for box, color in zip([*truth["boxes"], *one["boxes"]], colors, strict=True):
+            left, top, right, bottom = box.tolist()
+            axes.add_patch(Rectangle((left - 0.5, top - 0.5), right - left, bottom - top, fill=False, color=color))
+    PICTURE.parent.mkdir(exist_ok=True)
+    figure.savefig(PICTURE)
+
+
+def main() -> None:
+    """Make pictures, train, find, draw."""
+    torch.set_num_threads(1)
+    random = torch.manual_seed(0)
+    scenes = lazy_stack([scene(random) for _ in range(700)]).densify(layout=torch.jagged)
+    test, training = scenes[:100], scenes[100:]
+    model = build()
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    loss = torch.zeros(())
+    for epoch in range(EPOCHS):
+        for index in torch.randperm(len(training)).split(32):
+            batch = training[index]
+            loss = loss_of(model(batch), batch)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        print(f"epoch {epoch}: loss {loss.item():.3f}")
+    with torch.no_grad():
+        found = find(model.eval()(test))
+    right, given, true = hits(found, test), len(found["boxes"].values()), len(test["boxes"].values())
+    counts = found["boxes"].offsets().diff()[:5].tolist()
+    print(f"{true} boxes, {given} found, {right} right; the first pictures have {counts}")
+    draw(found, test)
+    assert right > 0.9 * true
+    assert given < 1.1 * true
+
+
+if __name__ == "__main__":
+    main()

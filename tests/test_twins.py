@@ -1,0 +1,167 @@
+"""Ten examples and their twins: the same programs with dicts, and with `tensordict`, and how many lines each has."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests._sources import ROOT, Source
+from tests.test_budget import code_lines
+from tests.test_docs import asserted, claims, close, numbers, run_program
+
+EXAMPLES = ROOT / "examples"
+PROGRAMS = {
+    "lightning_module": "Lightning module",
+    "service": "web service",
+    "recommender": "recommender",
+    "autoencoder": "autoencoder",
+    "digits": "digits",
+    "ppo": "reinforcement learning",
+    "language": "language model",
+    "captions": "images with captions",
+    "detection": "boxes",
+    "graphs": "graphs",
+}
+FORMS = ("dict", "tensordict")
+TWINS = [(name, form) for name in PROGRAMS for form in FORMS]
+HEAD = "| program | dict | tensordict | tensorclass | classes and build in it |\n|---|---:|---:|---:|---:|"
+
+
+def twin(name: str, form: str) -> Path:
+    """The same program in another form."""
+    return EXAMPLES / "twins" / f"{name}_{form}.py"
+
+
+def source(path: Path) -> Source:
+    """A program as text and tree."""
+    return Source(path.name, path.read_text("utf-8"))
+
+
+def declared_lines(program: Source) -> int:
+    """How many lines declare typed classes, and the pipeline in `build`."""
+    declared, bases = [], {"TensorClass"}
+    for node in program.tree.body:
+        if isinstance(node, ast.ClassDef) and bases & {ast.unparse(base) for base in node.bases}:
+            bases.add(node.name)
+            declared.append(node)
+        elif isinstance(node, ast.FunctionDef) and node.name == "build":
+            declared.append(node)
+    lines = program.text.splitlines()
+    return sum(code_lines(Source("part", "\n".join(lines[n.lineno - 1 : n.end_lineno]))) for n in declared)
+
+
+def table() -> str:
+    """The lines of all programs in all forms, as a table of the page."""
+    rows = [HEAD]
+    for name, title in PROGRAMS.items():
+        typed = source(EXAMPLES / f"{name}.py")
+        counts = [*(code_lines(source(twin(name, form))) for form in FORMS), code_lines(typed), declared_lines(typed)]
+        rows.append(f"| {title} | {' | '.join(map(str, counts))} |")
+    return "\n".join(rows)
+
+
+def assigned(program: Source) -> dict[str, str]:
+    """The settings of a program: its names of upper case."""
+    return {
+        ast.unparse(node.targets[0]): ast.unparse(node.value)
+        for node in program.tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).strip("()").isupper()
+    }
+
+
+def imported(program: Source) -> set[str]:
+    """The packages that a program imports."""
+    nodes = list(ast.walk(program.tree))
+    names = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {
+        name.partition(".")[0]
+        for name in names | {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    }
+
+
+def test_every_program_has_its_twins():
+    """Ten programs in two other forms, and nothing else lies there."""
+    assert len(PROGRAMS) == 10
+    assert sorted((EXAMPLES / "twins").glob("*.py")) == sorted(twin(*pair) for pair in TWINS)
+
+
+def test_the_page_has_the_lines():
+    """The table of the page is what one function counts: lines of code without docstrings, comments and blanks."""
+    assert table() in (ROOT / "docs" / "which-tool.md").read_text("utf-8"), f"docs/which-tool.md needs\n{table()}"
+
+
+@pytest.mark.parametrize(("name", "form"), TWINS)
+def test_twins_do_the_same_work(name: str, form: str):
+    """A twin has the settings of the example, asserts the same numbers, and has only its own tool."""
+    typed, other = source(EXAMPLES / f"{name}.py"), source(twin(name, form))
+    assert ("tensordict" in imported(other), "tensorclass" in imported(other)) == (form == "tensordict", False)
+    settings, wanted = assigned(other), assigned(typed)
+    if name == "digits":
+        del wanted["PICTURE"]  # of the pipeline, which only a declared one has
+    assert {key: settings.get(key) for key in wanted} == wanted
+    of_bytes = {2, 200} if name == "service" else set()  # clients that send bytes need the declaration
+    assert set(asserted(typed.text)) - {1, 100} - of_bytes == set(asserted(other.text)) - {1, 100}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "form"), TWINS)
+def test_twin_reaches_the_same(name: str, form: str, tmp_path: Path):
+    """Each twin runs to its end, where it asserts its result, and reaches what the page of examples says."""
+    path = twin(name, form)
+    reached = [*numbers(run_program(path, tmp_path)), *asserted(path.read_text("utf-8"))]
+    assert [claim for claim in claims(f"{name}.py") if not any(close(claim, one) for one in reached)] == []
+
+
+MISTAKES = {
+    "a misspelled field": {
+        "dict": ('digits["image"], digits', 'digits["imgae"], digits'),
+        "tensordict": ('in_keys=["image"]', 'in_keys=["imgae"]'),
+        "tensorclass": ("in_fields=Digits.image", "in_fields=Digits.imgae"),
+    },
+    "a layer of the wrong width": dict.fromkeys((*FORMS, "tensorclass"), ("nn.Linear(128, 10)", "nn.Linear(64, 10)")),
+    "labels of the wrong dtype": dict.fromkeys(
+        (*FORMS, "tensorclass"),
+        ("torch.tensor(labels, dtype=torch.int64)", "torch.tensor(labels, dtype=torch.float32)"),
+    ),
+}
+FOUND = {
+    "a misspelled field": ("`train()`: KeyError", "`train()`: KeyError", "`build()`: UnknownFieldError"),
+    "a layer of the wrong width": ("`train()`: RuntimeError", "`train()`: RuntimeError", "`build()`: BuildError"),
+    "labels of the wrong dtype": ("`train()`: RuntimeError", "`train()`: RuntimeError", "`load()`: SchemaError"),
+}
+"""In which function of the program a mistake is found, and by what error."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_where_mistakes_are_found(mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The page says in which function of `digits.py` a mistake becomes an error, in each form of the program."""
+    monkeypatch.chdir(tmp_path)
+    found = []
+    for form in (*FORMS, "tensorclass"):
+        path = EXAMPLES / "digits.py" if form == "tensorclass" else twin("digits", form)
+        right, wrong = MISTAKES[mistake][form]
+        text = path.read_text("utf-8")
+        assert text.count(right) == 1
+        module = ModuleType("mistaken")
+        module.__file__ = str(path)
+        monkeypatch.setitem(sys.modules, "mistaken", module)
+        exec(compile(text.replace(right, wrong), str(path), "exec"), module.__dict__)
+        with pytest.raises(Exception) as info:  # compared below
+            module.main()
+        inside = [entry.name for entry in info.traceback if str(entry.path) == str(path)]
+        found.append(f"`{inside[1]}()`: {info.type.__name__}")
+    assert tuple(found) == FOUND[mistake]
+    assert f"| {mistake} | {' | '.join(found)} |" in (ROOT / "docs" / "which-tool.md").read_text("utf-8")
+
+
+def test_lines_are_counted():
+    """Docstrings, comments and blank lines don't count; classes and `build` are found."""
+    text = '"""Doc."""\n\nimport torch  # why\n\n# why\nclass A(TensorClass):\n    """Doc."""\n\n    x: int\n'
+    text += "\n\nclass B(A):\n    y: int\n\n\nclass C:\n    z: int\n\n\ndef build():\n    return A(\n        1\n    )\n"
+    assert code_lines(Source("a", text)) == 11
+    assert declared_lines(Source("a", text)) == 8
