@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import torch
@@ -22,14 +23,9 @@ class Run(NamedTuple):
     sizes: list[int]
 
     @property
-    def numel(self) -> int:
-        """The number of their elements."""
-        return sum(self.sizes)
-
-    @property
     def room(self) -> int:
         """The number of their bytes, rounded up."""
-        return -(-self.numel * self.dtype.itemsize // _ALIGN) * _ALIGN
+        return -(-sum(self.sizes) * self.dtype.itemsize // _ALIGN) * _ALIGN
 
 
 def runs_of(leaves: Sequence[Tensor]) -> list[Run]:
@@ -48,16 +44,37 @@ def joined(leaves: Sequence[Tensor], run: Run, device: torch.device) -> Tensor:
     return torch.cat([leaves[place].reshape(-1).to(device) for place in run.places])
 
 
-def parted(block: Tensor, leaves: Sequence[Tensor], runs: Sequence[Run]) -> list[Tensor]:
-    """Views of a block with the dtypes and shapes of leaves."""
-    found: list[Tensor] = [block] * len(leaves)
-    begin = 0
-    for run in runs:
-        end = begin + run.numel * run.dtype.itemsize
-        for place, part in zip(run.places, block[begin:end].view(run.dtype).split(run.sizes), strict=True):
-            found[place] = part.view(leaves[place].shape)
-        begin += run.room
-    return found
+class Views:
+    """Views of a block with the dtypes and shapes of leaves.
+
+    Args:
+        block: bytes.
+        leaves: tensors with these dtypes and shapes.
+        runs: the leaves by dtype.
+    """
+
+    def __init__(self, block: Tensor, leaves: Sequence[Tensor], runs: Sequence[Run]) -> None:
+        self._each: list[Tensor] = [block] * len(leaves)
+        begin = 0
+        for run in runs:
+            flat = block[begin : begin + sum(run.sizes) * run.dtype.itemsize].view(run.dtype)
+            for place, part in zip(run.places, flat.split(run.sizes), strict=True):
+                self._each[place] = part.view(leaves[place].shape)
+            begin += run.room
+        even = len({(leaf.dtype, leaf.shape) for leaf in leaves}) == 1
+        self._stacked = flat.view(len(leaves), *leaves[0].shape) if even else None
+
+    def fill(self, leaves: list[Tensor]) -> None:
+        """Copy values into the block."""
+        if self._stacked is not None:
+            with suppress(RuntimeError), torch.no_grad():  # those of several devices are copied one by one
+                torch.stack(leaves, out=self._stacked)
+                return
+        write(self._each, leaves)
+
+    def read(self, leaves: list[Tensor]) -> None:
+        """Copy the block into leaves, in place."""
+        write(leaves, self._each)
 
 
 def check_writable(leaves: Sequence[Tensor], names: Sequence[str]) -> None:
@@ -77,5 +94,5 @@ def check_writable(leaves: Sequence[Tensor], names: Sequence[str]) -> None:
 def write(leaves: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     """Write values into leaves in place."""
     if leaves:
-        with torch.no_grad():
-            torch._foreach_copy_(list(leaves), list(values))  # pyright: ignore[reportPrivateImportUsage]  # its name
+        with torch.inference_mode():  # which is faster than `no_grad`
+            torch._foreach_copy_([*leaves], [*values])  # pyright: ignore[reportPrivateImportUsage]  # its name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import torch
@@ -10,93 +9,91 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..core import VALUES
-from ..errors import ArgumentError, StructureError, TensorClassError, UnsupportedOperationError, WorkerError
+from ..errors import ArgumentError, StructureError, UnsupportedOperationError, WorkerError
 from ._blocks import Run, check_writable, joined, write
 from ._engines import at_least
-from ._links import BUCKET, all_bytes, bytes_on, device_of, group_of, peer_of, pieces, rank_in, talking
+from ._links import BUCKET, bytes_on, device_of, group_of, peer_of, rank_in, talking
 from ._structure import Structure, difference
-from ._transfer import Incoming, outgoing, packed, parts_of, problem_message, take, unpacked, whole_message
+from ._transfer import FRAME, Incoming, message_in, moved, outgoing, problem_message, said, sent
 
 _REMOTE = 2**29
 """The tag of `init_remote`; `send` can't use it."""
 _GLOO = {
     torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.uint8, torch.int32, torch.int64,
 }  # fmt: skip
-FAULTS = (TensorClassError, RuntimeError, TypeError)
 
 
-# ---- operations that send the structure
-# ----------------------------------------------------------------------------------
+# ---- operations that send the structure -----------------------------------------------------------------------------
 
 
-def _bytes_of(batch: Any) -> tuple[Tensor, Exception | None]:
-    """A container as bytes. If it can't be sent, the error is sent instead, so no rank waits forever."""
-    try:
-        return packed(batch), None
-    except FAULTS as error:
-        return packed({"problem": f"{type(error).__name__}: {error}"}), error
-
-
-def _container(raw: Tensor, rank: int, device: Any) -> Any:
-    found = unpacked(raw)
-    if isinstance(found, dict):
-        raise WorkerError(f"rank {rank} could not send its container: {found['problem']:.2000}")
+def _container(whole: Tensor, rank: int, device: Any) -> Any:
+    message = message_in(whole)
+    message.check(rank)
+    found = message.container()
     return found if device is None else found.to(device)
+
+
+def _gathered(group: Any, mine: Tensor) -> list[Tensor]:
+    """The messages of all ranks."""
+
+    def move(parts: list[Tensor], where: slice) -> None:
+        given = mine[where]
+        group.allgather([parts], [torch.cat([given, given.new_zeros(len(parts[0]) - len(given))])]).wait()
+
+    return moved([bytes_on(mine.device, FRAME) for _ in range(group.size())], move)
 
 
 def broadcast(batch: Any, src: int, group: Any, device: Any) -> Any:
     """See `TensorDictBase.broadcast`."""
     found = group_of(group)
-    root = rank_in(found, src, "src")
-    here, mine = device_of(found), root == found.rank()
-    raw, error = _bytes_of(batch) if mine else (torch.empty(0, dtype=torch.uint8), None)
+    root, here = rank_in(found, src, "src"), device_of(found)
+    mine = root == found.rank()
+    block, error = said(batch, here) if mine else (None, None)
     with talking(found, f"broadcast from rank {root}"):
-        size = torch.tensor([len(raw)], device=here)
-        found.broadcast(size, root).wait()
-        block = raw.to(here) if mine else bytes_on(here, int(size))
-        for piece in pieces(block):
-            found.broadcast(piece, root).wait()
+        (whole,) = moved(
+            [block.whole if block else bytes_on(here, FRAME)], lambda parts, _: found.broadcast(parts[0], root).wait()
+        )
     if error is not None:
         raise error
-    return batch if mine else _container(block, root, device)
+    return batch if mine else _container(whole, root, device)
 
 
 def scatter(batch: Any, src: int, batches: Any, group: Any, device: Any) -> Any:
     """See `TensorDictBase.scatter`."""
     found = group_of(group)
-    root, world = rank_in(found, src, "src"), found.size()
-    here, mine = device_of(found), root == found.rank()
+    root, world, here = rank_in(found, src, "src"), found.size(), device_of(found)
     parts: list[Tensor] = []
     error: Exception | None = None
-    if mine:
+    if root == found.rank():
         given = list(batches) if isinstance(batches, (list, tuple)) else []
         if len(given) != world:
             what = f"scatter: rank {root} gives one container for each of {world} ranks"
             error = ArgumentError(f"{what}, got {len(given)}")
-        said = [(packed({"problem": str(error)}), error)] * world if error else [_bytes_of(one) for one in given]
-        parts = [raw for raw, _ in said]
-        error = next((problem for _, problem in said if problem is not None), None)
+        told = [(problem_message(error, here), error)] * world if error else [said(one, here) for one in given]
+        most = max([len(block.whole) for block, _ in told])
+        for block, _ in told:
+            block.head[2] = most  # all ranks move as much
+            parts.append(torch.cat([block.whole, block.whole.new_zeros(most - len(block.whole))]))
+        error = next((problem for _, problem in told if problem is not None), None)
     with talking(found, f"scatter from rank {root}"):
-        sizes = torch.tensor([len(raw) for raw in parts] if mine else [0] * world, device=here)
-        found.broadcast(sizes, root).wait()
-        room = bytes_on(here, int(sizes.max()))
-        rows = [torch.cat([raw, raw.new_zeros(len(room) - len(raw))]).to(here) for raw in parts]
-        for number, piece in enumerate(pieces(room)):
-            found.scatter(piece, [pieces(row)[number] for row in rows], root).wait()
+        (whole,) = moved(
+            [bytes_on(here, FRAME)],
+            lambda into, where: found.scatter(into[0], [part[where] for part in parts], root).wait(),
+        )
     if error is not None:
         raise error
-    return _container(room[: int(sizes[found.rank()])], root, device)
+    return _container(whole, root, device)
 
 
 def all_gather(batch: Any, group: Any) -> list[Any]:
     """See `TensorDictBase.all_gather`."""
     found = group_of(group)
-    raw, error = _bytes_of(batch)
+    block, error = said(batch, device_of(found))
     with talking(found, "all_gather"):
-        blocks = all_bytes(found, raw.to(device_of(found)))
+        wholes = _gathered(found, block.whole)
     if error is not None:
         raise error
-    return [_container(block, rank, None) for rank, block in enumerate(blocks)]
+    return [_container(whole, rank, None) for rank, whole in enumerate(wholes)]
 
 
 def init_remote(batch: Any, dst: Any, group: Any, use_broadcast: bool) -> None:
@@ -106,14 +103,9 @@ def init_remote(batch: Any, dst: Any, group: Any, use_broadcast: bool) -> None:
         broadcast(batch, found.rank() if group is None else dist.get_rank(), group, None)
         return
     found, peer = peer_of(dst, group, None, "dst")
-    error: Exception | None = None
-    try:
-        whole = whole_message(packed(batch), device_of(found))
-    except FAULTS as problem:
-        error, whole = problem, problem_message(problem, device_of(found))
+    block, error = said(batch, device_of(found))
     with talking(found, f"init_remote to rank {peer}"):
-        for part in parts_of(whole):
-            found.send([part], peer, 2 * _REMOTE).wait()
+        sent(found, block, peer, _REMOTE)
     if error is not None:
         raise error
 
@@ -123,14 +115,10 @@ def from_remote_init(src: int, group: Any, device: Any, use_broadcast: bool) -> 
     if use_broadcast:
         return broadcast(None, src, group, device)
     found, peer = peer_of(src, group, None, "src")
-    message: Any = Incoming(found, peer, _REMOTE).message()
-    if message.is_problem:
-        raise WorkerError(f"rank {peer} could not send its container: {message.text.decode()}")
-    return _container(message.values, peer, device)
+    return _container(Incoming(found, peer, _REMOTE).message().block.whole, peer, device)
 
 
-# ---- operations that fill a structure
-# -------------------------------------------------------------------------------------
+# ---- operations that fill a structure -------------------------------------------------------------------------------
 
 
 def _agree(group: Any, structure: Structure | None, problem: Exception | None, doing: str) -> Structure:
@@ -144,9 +132,9 @@ def _agree(group: Any, structure: Structure | None, problem: Exception | None, d
         if structure is not None and high == -low and not wrong:
             return structure
         rows = () if structure is None else structure.rows
-        said = pickle.dumps((rows, None if problem is None else f"{type(problem).__name__}: {problem}"))
-        raw = torch.frombuffer(bytearray(said), dtype=torch.uint8).to(device)
-        told = [pickle.loads(one.cpu().numpy().tobytes()) for one in all_bytes(group, raw)]
+        text = None if problem is None else f"{type(problem).__name__}: {problem}"
+        block, _ = said((rows, text), device)
+        told = [_container(whole, rank, None) for rank, whole in enumerate(_gathered(group, block.whole))]
     if problem is not None:
         raise problem
     for rank, (_, text) in enumerate(told):
@@ -161,14 +149,14 @@ class Reducing:
 
     def __init__(self, group: Any, structure: Structure, op: Any, root: int | None, bucket: int | None) -> None:
         self._group, self._structure, self._root = group, structure, root
-        self._runs = structure.runs
+        self._doing = "all_reduce" if root is None else f"reduce to rank {root}"
         self._average = op == dist.ReduceOp.AVG
         device = device_of(group)
         self._flat: list[Tensor] = []
         self._works: list[Any] = []
         given = dist.ReduceOp.SUM if self._average else op
         with talking(group, self._doing):
-            for run in self._runs:
+            for run in self._structure.runs:
                 flat = joined(structure.leaves, run, device)
                 self._flat.append(flat)
                 real = torch.view_as_real(flat).view(-1) if flat.is_complex() else flat
@@ -176,10 +164,6 @@ class Reducing:
                     self._works.append(
                         group.allreduce([piece], given) if root is None else group.reduce(piece, root, given)
                     )
-
-    @property
-    def _doing(self) -> str:
-        return "all_reduce" if self._root is None else f"reduce to rank {self._root}"
 
     def wait(self, timeout: Any = None) -> bool:
         """Wait for all ranks, then write the result.
@@ -198,7 +182,7 @@ class Reducing:
     def _write(self) -> None:
         leaves = self._structure.leaves
         values: list[Tensor] = list(leaves)
-        for run, flat in zip(self._runs, self._flat, strict=True):
+        for run, flat in zip(self._structure.runs, self._flat, strict=True):
             whole = flat / self._group.size() if self._average else flat
             for place, part in zip(run.places, whole.split(run.sizes), strict=True):
                 values[place] = part.view(leaves[place].shape)
@@ -224,7 +208,7 @@ def _reduction(batch: Any, op: Any, group: Any, root: Any, early: bool, bucket: 
         check_writable(structure.leaves, structure.names)
         for run in structure.runs:
             _check_reducible(run, structure.names, wanted, found)
-    except FAULTS as error:
+    except Exception as error:  # whatever it is, the other ranks are told
         problem = error
     reducing = Reducing(found, _agree(found, structure, problem, "reduce"), wanted, to, bucket)
     if early:
@@ -263,7 +247,7 @@ def gather_and_stack(batch: Any, dst: int, group: Any) -> Any:
     """See `TensorDictBase.gather_and_stack`."""
     found = group_of(group)
     root, mine = rank_in(found, dst, "dst"), found.rank()
-    problem, structure = None, None
+    problem, structure, block = None, None, None
     try:
         if mine == root and (not batch.batch_size or batch.batch_size[0] != found.size() - 1):
             size = list(batch.batch_size)
@@ -276,18 +260,18 @@ def gather_and_stack(batch: Any, dst: int, group: Any) -> Any:
         if mine == root:
             whole = Structure(batch)
             check_writable(whole.leaves, whole.names)
-    except FAULTS as error:
+        else:
+            block = outgoing(batch, structure, False, found)
+    except Exception as error:  # whatever it is, the other ranks are told
         problem = error
     structure = _agree(found, structure, problem, "gather_and_stack")
-    if mine != root:
-        parts, _ = outgoing(batch, structure, False, device_of(found))
+    if block is not None:
         with talking(found, f"gather_and_stack to rank {root}"):
-            for part in parts:
-                found.send([part], root, 2 * _REMOTE).wait()
+            sent(found, block, root, _REMOTE)
         return None
     others = [rank for rank in range(found.size()) if rank != root]
-    messages = [Incoming(found, rank, _REMOTE).message() for rank in others]
-    for number, message in enumerate(filter(None, messages)):
+    awaited = [Incoming(found, rank, _REMOTE) for rank in others]  # all at once
+    for number, message in enumerate([one.message() for one in awaited]):
         target = batch[number]
-        take(target, Structure(target), message)
+        awaited[number].take(message, target, Structure(target))
     return batch

@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -134,9 +135,13 @@ def _folder(data: Data, out: Any) -> str:
     return path
 
 
-def _function(fn: Any, verb: str) -> None:
+def _function(fn: Any, verb: str) -> str:
+    """The name of a function, which a call that goes on has too; of a module or an object, that of its class."""
     if not callable(fn):
         raise ArgumentError(f"{verb} takes a function of a batch, got {fn!r:.80}")
+    while isinstance(fn, partial):
+        fn = fn.func
+    return f"function {getattr(fn, '__qualname__', type(fn).__qualname__)}"
 
 
 def _skips(data: Data, errors: Any) -> bool:
@@ -147,20 +152,19 @@ def _skips(data: Data, errors: Any) -> bool:
 
 def map_rows(data: Data, fn: Callable[[Any], Any], cls: Any, seed: int, errors: str, **how: Any) -> Data:
     """See `TensorClassDataset.map`."""
-    _function(fn, "map")
+    name = _function(fn, "map")
     if cls is not None:
         class_of_rows(cls, "cls")
     given = How(**how)
     order = Order(len(data), given.per(data, len(data)))
-    return _run(data, given, "map", order, fn, cls, seed, _skips(data, errors))
+    return _run(data, given, "map", order, fn, cls, seed, _skips(data, errors), name)
 
 
 def filter_rows(data: Data, fn: Callable[[Any], Any], errors: str, **how: Any) -> Data:
     """See `TensorClassDataset.filter`."""
-    _function(fn, "filter")
-    given, cls = How(**how), needed_class(data, "filter")
+    name, given, cls = _function(fn, "filter"), How(**how), needed_class(data, "filter")
     order = Order(len(data), given.per(data, len(data)))
-    return _run(data, given, "filter", order, fn, cls, skip=_skips(data, errors))
+    return _run(data, given, "filter", order, fn, cls, skip=_skips(data, errors), detail=name)
 
 
 def shuffle_rows(data: Data, seed: int, **how: Any) -> Data:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -87,11 +86,6 @@ def bytes_on(device: torch.device, size: int) -> Tensor:
     return torch.empty(size, dtype=torch.uint8, device=device)
 
 
-def pieces(block: Tensor) -> Sequence[Tensor]:
-    """A block in parts of at most `BUCKET` bytes."""
-    return block.split(BUCKET) if len(block) > BUCKET else [block] if len(block) else []
-
-
 class talking:  # a class like `torch.no_grad`: a generator takes three times as long
     """A context in which other ranks must answer.
 
@@ -113,21 +107,3 @@ class talking:  # a class like `torch.no_grad`: a generator takes three times as
             f"time-out of the group; nothing was written here. The connections of this group are closed: start a new "
             f"one in all ranks, or end the program ({error!s:.300})"
         ) from error
-
-
-def gathered(group: Any, mine: Tensor) -> list[Tensor]:
-    """Gather a tensor from each rank, of the same size on all ranks."""
-    found = [torch.empty_like(mine) for _ in range(group.size())]
-    group.allgather([found], [mine]).wait()
-    return found
-
-
-def all_bytes(group: Any, mine: Tensor) -> list[Tensor]:
-    """Gather bytes of any size from each rank: uint8 `[n]`."""
-    sizes = [int(one) for one in gathered(group, torch.tensor([len(mine)], device=mine.device))]
-    room = bytes_on(mine.device, max(sizes))
-    room[: len(mine)] = mine
-    if not len(room):
-        return [room] * len(sizes)
-    parts = zip(*[gathered(group, piece) for piece in pieces(room)], strict=True)
-    return [torch.cat(part)[:size] for part, size in zip(parts, sizes, strict=True)]

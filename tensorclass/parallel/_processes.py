@@ -140,8 +140,10 @@ class ProcessEngine:
         process = self._context.Process(target=_work, args=(there, others, self._job, self._threads), daemon=True)
         try:
             process.start()
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
+        except Exception as error:  # whatever the classes of the objects raise; the system says itself what it lacks
             here.close()
+            if isinstance(error, OSError):
+                raise
             raise ArgumentError(unpicklable(getattr(self._job, "fn", self._job), error)) from error
         finally:
             there.close()

@@ -21,7 +21,7 @@ Row = tuple[str, Any]
 """A path, and its entry: a description, or the dtype and shape of a tensor."""
 _LAYOUTS: dict[Any, Layout] = {}
 _MOST = 256
-_TENSORS = (Tensor, torch.nn.Parameter)
+_TENSORS = frozenset((Tensor, torch.nn.Parameter))
 _DTYPE, _SHAPE, _LAYOUT = map(attrgetter, ("dtype", "shape", "layout"))
 
 
@@ -32,6 +32,7 @@ class Layout(NamedTuple):
     names: list[str]
     digest: int
     runs: list[Run]
+    size: int
 
 
 class Structure:
@@ -45,6 +46,7 @@ class Structure:
         leaves: the tensors, those of ragged entries included.
         names: their paths.
         runs: the leaves by dtype.
+        size: the bytes of their values.
         ragged: for each leaf the container, key and node where it is the values of a ragged entry, else None.
         plain: whether all entries are tensors.
     """
@@ -59,14 +61,15 @@ class Structure:
             self._look(batch)
             rows = tuple(self._found)
             digest = int.from_bytes(hashlib.sha256(repr(rows).encode()).digest()[:8], "little") >> 1
-            found = Layout(rows, self.names, digest, runs_of(self.leaves))
+            runs = runs_of(self.leaves)
+            found = Layout(rows, self.names, digest, runs, sum([run.room for run in runs]))
             if key is not None:
                 if len(_LAYOUTS) >= _MOST:
                     _LAYOUTS.clear()
                 _LAYOUTS[key] = found
         else:
             self.ragged: list[Any] = [None] * len(self.leaves)
-        self.rows, self.names, self.digest, self.runs = found
+        self.rows, self.names, self.digest, self.runs, self.size = found
 
     def _look(self, batch: Any) -> None:
         self._found: list[Row] = []
@@ -132,16 +135,17 @@ def _nodes(batch: Any, key: list[Any], leaves: list[Tensor]) -> bool:
         return False
     entries = batch._entries()
     names = sorted(entries)
+    values = [*map(entries.__getitem__, names)]
     key += (type(batch).__qualname__, batch.batch_size, *names, None)
-    for name in names:
-        value = entries[name]
-        if type(value) in _TENSORS:
-            leaves.append(value)
-        elif not isinstance(value, TensorCollection):
-            return False
-        else:
+    if _TENSORS.issuperset(map(type, values)):
+        leaves += values
+    else:
+        for name, value in zip(names, values, strict=True):
+            if type(value) in _TENSORS:
+                leaves.append(value)
+                continue
             key.append(name)
-            if not _nodes(value, key, leaves):
+            if not isinstance(value, TensorCollection) or not _nodes(value, key, leaves):
                 return False
     key.append(None)
     return True

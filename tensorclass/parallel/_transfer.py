@@ -8,54 +8,54 @@ so that its peer does not wait.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import torch
 from torch import Tensor
 
-from .._flags import count
-from ..errors import ArgumentError, StructureError, TensorClassError, WorkerError
-from ._blocks import check_writable, parted, write
-from ._links import bytes_on, device_of, peer_of, pieces, talking
+from ..errors import ArgumentError, StructureError, WorkerError
+from ._blocks import Views, check_writable
+from ._links import BUCKET, bytes_on, device_of, peer_of, talking
 from ._structure import Structure, difference
 from ._wire import Parcel, take_apart
 
 FRAME = 1 << 14
 """Bytes of the first part of a message: small containers are one part."""
-_HEAD = 64
+HEAD = 64
 _KEPT = 1 << 24
 """The memory of messages up to this many bytes is kept for the next message."""
 _MAGIC = 0x7463_0001
+_MOST = 8
+"""The number of structures whose views are kept, and of spare blocks."""
 _PLAIN, _WHOLE, _PROBLEM = 0, 1, 2
+_FRAME, _ONCE = 0, -1
 
 
 class Block:
     """The memory of a message: a head, then the values of the leaves, then text.
 
     Args:
-        structure: what is sent or received.
-        device: the device that the group sends from.
-        text: a description of the structure, for a peer that doesn't know it.
+        whole: the memory.
+        digest: of the structure in the head; `_FRAME` for a frame, `_ONCE` for memory that isn't reused.
         apart: the part after the frame has its own tag, that of the structure, so that a receiver that knows the
             structure can receive both at the same time.
     """
 
-    def __init__(
-        self, structure: Structure, device: torch.device, text: bytes = b"", apart: bool = False
-    ) -> None:  # fmt: skip
-        size = sum([run.room for run in structure.runs])
-        self.digest = structure.digest
-        self.whole, room = _message(_PLAIN, structure.digest, size, text, bool(text), device, apart)
-        self.expected = [_MAGIC, _PLAIN, structure.digest, size, len(text), bool(text), apart, 0]
-        self.views = parted(room, structure.leaves, structure.runs)
-        self.parts = parts_of(self.whole)
+    def __init__(self, whole: Tensor, digest: int = _ONCE, apart: bool = False) -> None:
+        self.whole, self.digest, self.apart = whole, digest, apart
+        self.parts = [whole[:FRAME], *(whole[FRAME:].split(BUCKET) if len(whole) > FRAME else ())]
+        self.head = whole[:HEAD].view(torch.int64)
+        self._views: dict[int, Views] = {}
 
-
-def parts_of(whole: Tensor) -> list[Tensor]:
-    """The parts of a message, in the order in which they are sent."""
-    return [whole[:FRAME], *pieces(whole[FRAME:])]
+    def views(self, structure: Structure) -> Views:
+        """Views of the values, which are kept: new ones take longer than a copy."""
+        if structure.digest not in self._views:
+            if len(self._views) == _MOST:
+                self._views.clear()
+            self._views[structure.digest] = Views(self.whole[HEAD:], structure.leaves, structure.runs)
+        return self._views[structure.digest]
 
 
 class _Known:
@@ -68,24 +68,25 @@ class _Known:
         """Structures that peers have sent, by peer and digest."""
         self.answers: list[tuple[Any, Tensor]] = []
         """Answers that may not have been sent completely."""
-        self.ahead: dict[tuple[int, int], Any] = {}
-        """By peer and tag, the block and the pending receives after the frame, for messages that have not arrived."""
+        self.ahead: dict[tuple[int, int], tuple[Block, list[Any]]] = {}
+        """By peer and tag the blocks and the works of what is awaited behind frames that have not come."""
         self._spare: list[Block] = []
 
-    def lent(self, structure: Structure, device: torch.device) -> Block:
-        """Take memory for a message.
-
-        It is reused, since fresh pages take as long as a copy, and new views even longer.
-        """
+    def lent(self, device: torch.device, structure: Structure | None = None) -> Block:
+        """Take memory for a message, or a frame; it is reused, since fresh pages take as long as a copy."""
+        digest = _FRAME if structure is None else structure.digest
         for place, block in enumerate(self._spare):
-            if block.digest == structure.digest:
+            if block.digest == digest:
                 return self._spare.pop(place)
-        return Block(structure, device, apart=device.type == "cpu")  # other backends have no tags
+        if structure is None:
+            return Block(bytes_on(device, FRAME), _FRAME)
+        apart = _tags(device)
+        return Block(_message(_PLAIN, device, digest, structure.size, apart=apart), digest, apart)
 
     def returned(self, block: Block | None) -> None:
         """Give memory back that nothing reads or writes any more."""
-        if block is not None and len(block.whole) <= _KEPT:
-            self._spare = [*self._spare[-3:], block]
+        if block is not None and block.digest != _ONCE and len(block.whole) <= _KEPT:
+            self._spare = [*self._spare[1 - _MOST :], block]
 
 
 _KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
@@ -93,91 +94,77 @@ _LAST: WeakValueDictionary[Any, Receiving] = WeakValueDictionary()
 """By group, peer and tag, the last transfer that was requested; transfers end in that order."""
 
 
-def _known(group: Any) -> _Known:
-    return _KNOWN.setdefault(group, _Known())
+def _tags(device: torch.device) -> bool:
+    """Whether the backend tells messages by their tags."""
+    return device.type == "cpu"
+
+
+def known_of(group: Any) -> _Known:
+    return _KNOWN.get(group) or _KNOWN.setdefault(group, _Known())
 
 
 def _message(
-    kind: int, digest: int, values: int, text: bytes, ask: bool, device: torch.device, apart: bool = False
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """A message with its head (magic, kind, digest, sizes, `ask` and `apart`), and the memory for its values."""
-    whole = bytes_on(device, max(FRAME, _HEAD + values + len(text)))
-    head = torch.tensor([_MAGIC, kind, digest, values, len(text), ask, apart, 0], dtype=torch.int64)
-    whole[:_HEAD].view(torch.int64).copy_(head)
+    kind: int, device: torch.device, digest: int = 0, size: int = 0, text: bytes = b"", ask: bool = False,
+    apart: bool = False,
+) -> Tensor:  # fmt: skip
+    """A message with its head (magic, kind, digest, sizes, whether to answer, `apart`), and memory for its values."""
+    whole = bytes_on(device, max(FRAME, HEAD + size + len(text)))
+    head = torch.tensor([_MAGIC, kind, digest, size, len(text), ask, apart, 0], dtype=torch.int64)
+    whole[:HEAD].view(torch.int64).copy_(head)
     if text:
-        whole[_HEAD + values : _HEAD + values + len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-    return whole, whole[_HEAD : _HEAD + values]
-
-
-def outgoing(
-    batch: Any, structure: Structure, ask: bool, device: torch.device, known: _Known | None = None
-) -> tuple[list[Tensor], Block | None]:  # fmt: skip
-    """A container as parts of a message, and the memory that can be reused."""
-    text = pickle.dumps(structure.rows) if ask else b""
-    if structure.plain:
-        block = Block(structure, device, text) if ask or known is None else known.lent(structure, device)
-        write(block.views, structure.leaves)
-        return block.parts, None if ask else block
-    return parts_of(whole_message(packed(batch), device, structure.digest, text)), None
-
-
-def whole_message(raw: Tensor, device: torch.device, digest: int = 0, text: bytes = b"") -> Tensor:
-    """The result of `packed` as a message."""
-    whole, room = _message(_WHOLE, digest, len(raw), text, bool(text), device)
-    room.copy_(raw)
+        whole[HEAD + size : HEAD + size + len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     return whole
 
 
-def problem_message(error: Exception, device: torch.device) -> Tensor:
-    """The reason why nothing can be sent, as a message."""
-    return _message(_PROBLEM, 0, 0, f"{type(error).__name__}: {error}".encode()[:4096], False, device)[0]
+def outgoing(batch: Any, structure: Structure, ask: bool, group: Any) -> Block:
+    """A container as a message."""
+    device, rows = device_of(group), structure.rows if ask else ()
+    if not structure.plain:
+        return _whole(batch, device, structure.digest, rows)
+    if ask:
+        text = pickle.dumps((rows, b"", []))
+        block = Block(_message(_PLAIN, device, structure.digest, structure.size, text, True))
+    else:
+        block = known_of(group).lent(device, structure)
+    block.views(structure).fill(structure.leaves)
+    return block
 
 
-def packed(batch: Any) -> Tensor:
-    """A container with its structure, as bytes: uint8 `[n]`."""
-    parcel = take_apart(batch)
-    about = pickle.dumps((parcel.pickled, parcel.shapes))
-    start = -(-(8 + len(about)) // 64) * 64
-    raw = torch.zeros(start + parcel.size, dtype=torch.uint8, device="cpu")
-    raw[:8].view(torch.int64)[0] = len(about)
-    raw[8 : 8 + len(about)] = torch.frombuffer(bytearray(about), dtype=torch.uint8)
+def _whole(value: Any, device: torch.device, digest: int = 0, rows: Any = ()) -> Block:
+    """Any picklable object as a message that includes its structure."""
+    parcel = take_apart(value)
+    text = pickle.dumps((rows, parcel.pickled, parcel.shapes))
+    block = Block(_message(_WHOLE, device, digest, parcel.size, text, bool(rows)))
     if parcel.shapes:
-        parcel.fill(raw[start:])
-    return raw
+        parcel.fill(block.whole[HEAD : HEAD + parcel.size])
+    return block
 
 
-def unpacked(raw: Tensor) -> Any:
-    """The container of `packed`, whose tensors are views of the bytes."""
-    raw = raw.cpu()
-    if raw.storage_offset() % 64:
-        raw = raw.clone()
-    size = int(raw[:8].view(torch.int64)[0])
-    pickled, shapes = pickle.loads(raw[8 : 8 + size].numpy().tobytes())
-    return Parcel(pickled, shapes, []).rebuilt(raw[-(-(8 + size) // 64) * 64 :])
+def problem_message(error: Exception, device: torch.device) -> Block:
+    """The reason why nothing can be sent, as a message."""
+    return Block(_message(_PROBLEM, device, text=f"{type(error).__name__}: {error}".encode()[:4096]))
 
 
 class Sending:
     """A started transfer; `wait()` ends it."""
 
     def __init__(self, batch: Any, group: Any, peer: int, tag: int) -> None:
-        self._group, self._peer, self._tag = group, peer, tag
-        device = device_of(group)
+        self._group, self._peer = group, peer
+        self._known = known_of(group)
         self._problem: Exception | None = None
-        self._asked, self._block = False, None
+        self._asked = False
         try:
             structure = Structure(batch)
             self._digest = structure.digest
-            self._asked = (peer, self._digest) not in _known(group).agreed
-            self._parts, self._block = outgoing(batch, structure, self._asked, device, _known(group))
-        except (TensorClassError, RuntimeError, TypeError) as error:
+            self._asked = (peer, self._digest) not in self._known.agreed
+            self._block = block = outgoing(batch, structure, self._asked, group)
+        except Exception as error:  # whatever it is, the other rank does not wait for it
             self._problem, self._asked = error, False
-            self._parts = [problem_message(error, device)]
+            self._block = block = problem_message(error, device_of(group))
         with talking(group, f"send to rank {peer}"):
-            rest = 2 * tag if self._block is None else _tag_of(self._block.expected, tag)
-            self._works = [group.send([self._parts[0]], peer, 2 * tag)]
-            self._works += [group.send([part], peer, rest) for part in self._parts[1:]]
+            self._works = posted(group, block, peer, tag)
             if self._asked:
-                self._answer = bytes_on(device, FRAME)
+                self._answer = bytes_on(device_of(group), FRAME)
                 self._works.append(group.recv([self._answer], peer, 2 * tag + 1))
 
     def wait(self, timeout: Any = None) -> bool:
@@ -192,95 +179,165 @@ class Sending:
             for work in works:
                 work.wait()
         if works:
-            _known(self._group).returned(self._block)
+            self._known.returned(self._block)
         if self._problem is not None:
             raise self._problem
         if self._asked and works:
-            head = _head(self._answer)
-            if head[1] == _PROBLEM:
-                raise StructureError(_text(self._answer, head).decode())
-            _known(self._group).agreed.add((self._peer, self._digest))
+            answer = message_in(self._answer)
+            if answer.kind == _PROBLEM:
+                raise StructureError(answer.text.decode())
+            self._known.agreed.add((self._peer, self._digest))
         return True
 
 
-def _tag_of(head: list[int], tag: int) -> int:
+def _tag_of(digest: int, apart: bool, tag: int) -> int:
     """The tag of the part after a frame."""
-    return 2**30 + 2 + (head[2] + tag) % (2**30 - 4) if head[6] else 2 * tag
+    return 2**30 + 2 + (digest + tag) % (2**30 - 4) if apart else 2 * tag
 
 
-def _head(frame: Tensor) -> list[int]:
-    head = frame[:_HEAD].view(torch.int64).tolist()
+def posted(group: Any, block: Block, peer: int, tag: int) -> list[Any]:
+    """Start to send a message: first its frame, then the rest."""
+    rest = _tag_of(block.digest, block.apart, tag)
+    return [group.send([part], peer, rest if place else 2 * tag) for place, part in enumerate(block.parts)]
+
+
+def sent(group: Any, block: Block, peer: int, tag: int) -> None:
+    """Send a message, and wait for it."""
+    for work in posted(group, block, peer, tag):
+        work.wait()
+    known_of(group).returned(block)
+
+
+def head_of(numbers: Tensor) -> list[int]:
+    """The head of a message.
+
+    Raises:
+        WorkerError: if this is not a message.
+    """
+    head: list[int] = numbers.tolist()
     if head[0] != _MAGIC:
         raise WorkerError("what came is not a container: the ranks do not call send and recv in turn, or share a tag")
     return head
 
 
-def _text(whole: Tensor, head: list[int]) -> bytes:
-    begin = _HEAD + head[3]
-    return whole[begin : begin + head[4]].cpu().numpy().tobytes() if head[4] else b""
-
-
 class Message(NamedTuple):
     """A received message."""
 
+    block: Block
     kind: int
     digest: int
-    values: Tensor
-    text: bytes
-    ask: bool
+    size: int
+    length: int
+    ask: int
+    apart: int
 
     @property
-    def is_problem(self) -> bool:
-        """Whether it gives a reason why there is no container."""
-        return self.kind == _PROBLEM
+    def text(self) -> bytes:
+        """The text after the values."""
+        return self.block.whole[HEAD + self.size :][: self.length].cpu().numpy().tobytes()
+
+    def check(self, rank: int) -> None:
+        """Check that it contains a container.
+
+        Raises:
+            WorkerError: if the sender reports that it has none.
+        """
+        if self.kind == _PROBLEM:
+            raise WorkerError(f"rank {rank} could not send its container: {self.text.decode()}")
+
+    def container(self) -> Any:
+        """The object that was sent with its structure; its tensors are views of the memory."""
+        _, pickled, shapes = pickle.loads(self.text)
+        return Parcel(pickled, shapes, []).rebuilt(self.block.whole[HEAD : HEAD + self.size].cpu())
+
+
+def message_in(whole: Tensor) -> Message:
+    """The message in some memory."""
+    block = Block(whole)
+    return Message(block, *head_of(block.head)[1:7])
+
+
+def said(batch: Any, device: torch.device) -> tuple[Block, Exception | None]:
+    """A container as a message; if it can't be sent, the reason, so that no rank waits."""
+    try:
+        return _whole(batch, device), None
+    except Exception as error:  # whatever it is
+        return problem_message(error, device), error
+
+
+def moved(found: list[Tensor], move: Callable[[list[Tensor], slice], Any]) -> list[Tensor]:
+    """Move messages of one or several ranks; those that fit into a frame take one transfer.
+
+    Args:
+        found: memory for one frame of each rank, or the message itself.
+        move: moves one part of each message; gets the parts and their place.
+    """
+    move([one[:FRAME] for one in found], slice(0, FRAME))
+    heads = [head_of(one[:HEAD].view(torch.int64)) for one in found]
+    end = max([max(most, HEAD + size + text) for _, _, most, size, text, *_ in heads])
+    if len(found[0]) < end:
+        found = [torch.cat([frame, frame.new_empty(end - FRAME)]) for frame in found]
+    for at in range(FRAME, end, BUCKET):
+        move([one[at : at + BUCKET] for one in found], slice(at, at + BUCKET))
+    return found
 
 
 class Incoming:
-    """A message that is being received.
+    """A message that is being received. It is requested before this rank looks at its own container.
 
     Args:
         group: the process group.
         peer: the sender.
         tag: the tag of the sender.
-        block: the memory that receives it, if it is the expected message.
     """
 
-    def __init__(self, group: Any, peer: int, tag: int, block: Block | None = None) -> None:
-        self._group, self._peer, self._tag, self.block = group, peer, tag, block
-        known = _known(group)
-        self._works: list[Any] = []
+    def __init__(self, group: Any, peer: int, tag: int) -> None:
+        self._group, self._peer, self._tag, self._known = group, peer, tag, known_of(group)
+        self._device = device_of(group)
+        self._frame = self._known.lent(self._device)
         with talking(group, f"recv from rank {peer}"):
-            if block is not None and block.expected[6] and (peer, block.digest) in known.heard:
-                self._place = peer, _tag_of(block.expected, tag)
-                self.block, self._works = known.ahead.pop(self._place, None) or (block, self._await(block.parts[1:]))
-            self._frame = bytes_on(device_of(group), FRAME) if self.block is None else self.block.parts[0]
-            self._work = group.recv([self._frame], peer, 2 * tag)
+            self._work = group.recv([self._frame.whole], peer, 2 * tag)
 
-    def _await(self, parts: Sequence[Tensor], tag: int | None = None) -> list[Any]:
-        tag = self._place[1] if tag is None else tag
-        return [self._group.recv([part], self._peer, tag) for part in parts]
+    def expect(self, structure: Structure) -> None:
+        """Request the part after the frame too, for a structure that the peer has sent before."""
+        place = self._peer, _tag_of(structure.digest, True, self._tag)
+        known = (self._peer, structure.digest) in self._known.heard and _tags(self._device)
+        if HEAD + structure.size > FRAME and known and place not in self._known.ahead:
+            block = self._known.lent(self._device, structure)
+            with talking(self._group, f"recv from rank {self._peer}"):
+                self._known.ahead[place] = block, self._await(block, place[1])
 
-    def message(self) -> Message | None:
-        """The whole message; None if it is in the block."""
-        whole, block, works = self._frame, self.block, self._works
+    def _await(self, block: Block, tag: int) -> list[Any]:
+        return [self._group.recv([part], self._peer, tag) for part in block.parts[1:]]
+
+    def message(self, wanted: Structure | None = None) -> Message:
+        """The whole message; memory is reused if it has the wanted structure."""
+        frame = self._frame
         with talking(self._group, f"recv from rank {self._peer}"):
             self._work.wait()
-            head = _head(whole)
-            if block is not None and head == block.expected:
-                for work in works:
-                    work.wait()
-                return None
-            ahead = _known(self._group).ahead
-            if works and block is not None:
-                ahead[self._place] = block, works
-            size, tag = _HEAD + head[3] + head[4], _tag_of(head, self._tag)
-            if size > FRAME:
-                other, others = ahead.pop((self._peer, tag), (None, []))
-                whole = bytes_on(whole.device, size) if other is None else other.whole
-                whole[:FRAME] = self._frame
-                for work in others or self._await(pieces(whole[FRAME:]), tag):
-                    work.wait()
-        return Message(head[1], head[2], whole[_HEAD : _HEAD + head[3]], _text(whole, head), bool(head[5]))
+            found = Message(frame, *head_of(frame.head)[1:7])
+            end = HEAD + found.size + found.length
+            if end <= FRAME:
+                return found
+            tag = _tag_of(found.digest, bool(found.apart), self._tag)
+            block, works = self._known.ahead.pop((self._peer, tag), (None, []))
+            if block is None and wanted is not None and found[1:5] == (_PLAIN, wanted.digest, wanted.size, 0):
+                block = self._known.lent(self._device, wanted)
+            block = block or Block(bytes_on(self._device, end))
+            for work in works or self._await(block, tag):
+                work.wait()
+            block.parts[0].copy_(frame.whole)
+        self._known.returned(frame)
+        return found._replace(block=block)
+
+    def take(self, message: Message, batch: Any, structure: Structure) -> None:
+        """Write a received message into a container of this structure."""
+        if message.kind == _PLAIN:
+            message.block.views(structure).read(structure.leaves)
+        else:
+            with torch.no_grad():
+                batch.copy_(message.container())
+        self._known.returned(message.block)
 
 
 class Receiving:
@@ -309,28 +366,21 @@ class Receiving:
         return True
 
     def _receive(self) -> None:
-        group, peer, known = self._group, self._peer, _known(self._group)
+        group, peer, known = self._group, self._peer, known_of(self._group)
         problem: Exception | None = None
         structure: Structure | None = None
-        block: Block | None = None
+        incoming = Incoming(group, peer, self._tag)
         try:
             structure = Structure(self._batch)
             check_writable(structure.leaves, structure.names)
-            block = known.lent(structure, device_of(group)) if structure.plain else None
-        except (TensorClassError, RuntimeError, TypeError) as error:
+            incoming.expect(structure)
+        except Exception as error:  # whatever it is, the other rank is told
             problem = error
-        incoming = Incoming(group, peer, self._tag, block)
-        message, block = incoming.message(), incoming.block
-        if message is None and block is not None and structure is not None:
-            write(structure.leaves, block.views)
-            known.returned(block)
-            return
-        assert message is not None  # it is None only for a block
-        if message.is_problem:
-            raise WorkerError(f"rank {peer} could not send its container: {message.text.decode()}")
+        message = incoming.message(structure)
+        message.check(peer)
         heard = known.heard
         if message.ask:
-            heard[peer, message.digest] = pickle.loads(message.text)
+            heard[peer, message.digest] = pickle.loads(message.text)[0]
         if problem is None and structure is not None and structure.digest != message.digest:
             theirs = heard.get((peer, message.digest), ())
             where = difference(structure.rows, theirs, f"rank {group.rank()}", f"rank {peer}, which sent it")
@@ -339,24 +389,15 @@ class Receiving:
             self._reply("" if problem is None else f"rank {group.rank()} refused the container: {problem}")
         if problem is not None or structure is None:
             raise problem or WorkerError("nothing was received")
-        take(self._batch, structure, message)
+        incoming.take(message, self._batch, structure)
 
     def _reply(self, text: str) -> None:
         """Answer without waiting for the sender."""
-        known = _known(self._group)
+        known = known_of(self._group)
         kind = _PROBLEM if text else _PLAIN
-        whole, _ = _message(kind, 0, 0, text.encode()[: FRAME - 2 * _HEAD], False, device_of(self._group))
+        whole = _message(kind, device_of(self._group), text=text.encode()[: FRAME - 2 * HEAD])
         known.answers = [pair for pair in known.answers if not pair[0].is_completed()]
         known.answers.append((self._group.send([whole], self._peer, 2 * self._tag + 1), whole))
-
-
-def take(batch: Any, structure: Structure, message: Message) -> None:
-    """Write a received message of this structure into a container."""
-    if message.kind == _PLAIN:
-        write(structure.leaves, parted(message.values, structure.leaves, structure.runs))
-        return
-    with torch.no_grad():
-        batch.copy_(unpacked(message.values))
 
 
 # ---- the methods -----------------------------------------------------------------------------------------------------
@@ -377,7 +418,6 @@ def piped(pipe: Any, name: str) -> Callable[..., Any]:
 
 
 def _tag(init_tag: int) -> int:
-    count(init_tag=init_tag)
     if not 0 <= init_tag < 2**29:
         raise ArgumentError(f"init_tag is a number from 0, below 2**29, got {init_tag!r:.40}")
     return init_tag

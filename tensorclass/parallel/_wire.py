@@ -71,7 +71,7 @@ def take_apart(value: object, pickler: Any = pickle.Pickler) -> Parcel:
         taking.dump(value)
     except TensorClassError:
         raise
-    except (pickle.PicklingError, AttributeError, TypeError, RecursionError, RuntimeError) as error:
+    except Exception as error:  # whatever the classes of the objects raise
         raise ArgumentError(unpicklable(value, error)) from error
     return Parcel(buffer.getvalue(), [(tensor.dtype, tensor.shape) for tensor in taking.found], taking.found)
 

@@ -2,6 +2,7 @@
 
 python -m tests.benchmarks._kills processes 50
 python -m tests.benchmarks._kills ray 50
+python -m tests.benchmarks._kills dask 50 drivers
 """
 
 from __future__ import annotations
@@ -144,8 +145,8 @@ def _shards(folder: Path) -> int:
         return 0
 
 
-def main(engine: str, kills: int) -> None:
-    """Workers are killed, then drivers."""
+def main(engine: str, kills: int, who: str = "workers, drivers") -> None:
+    """Workers are killed, then drivers; or one of them."""
     folder = Path(tempfile.mkdtemp())
     count = max(400, (400 if engine in CLUSTERS else 100) * kills)
     with TensorClassDataset.create(folder / "source", Row, rows_per_shard=100) as writer:
@@ -153,12 +154,13 @@ def main(engine: str, kills: int) -> None:
         writer.append(Row(labels, labels[:, None].expand(count, 16).float()))
     data = TensorClassDataset(folder / "source", Row)
     with cluster(engine) as address:
-        if engine != "threads":
+        if "workers" in who and engine != "threads":
             workers(data, folder, kills, engine, address)
-        drivers(data, folder, kills, engine, address)
+        if "drivers" in who:
+            drivers(data, folder, kills, engine, address)
 
 
 if __name__ == "__main__":
     from tests.benchmarks._kills import main  # workers import the class of the rows
 
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

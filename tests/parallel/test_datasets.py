@@ -10,6 +10,7 @@ import random
 import resource
 import signal
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -380,12 +381,17 @@ def test_who_writes(data: Any, tmp_path: Path) -> None:
             TensorClassDataset.create(tmp_path / "out", Item, resume=True)
         return batch
 
+    nested.__qualname__ = same.__qualname__
     data.map(nested, **how)
     for other in ({"batch_size": 3}, {"seed": 3}, {"errors": "skip"}, {"rows_per_shard": 5}, {"cls": Scored}):
         with pytest.raises(ArgumentError, match=r"choose another folder|rows are of"):
             data.map(same, resume=True, **{**how, **other})
     with pytest.raises(ArgumentError, match="verb"):
         data.filter(lambda batch: batch.label > 0, resume=True, **how)
+    for fn in (Counting(tmp_path / "calls"), lambda batch: batch, partial(Counting, tmp_path)):
+        with pytest.raises(ArgumentError, match=r"'function same', this one 'function .*choose another folder"):
+            data.map(fn, resume=True, **how)
+    assert len(data.map(partial(same), resume=True, **how)) == 50
     with TensorClassDataset.create(data.path, Item, resume=True) as writer:
         writer.append(items(1))
     with pytest.raises(ArgumentError, match="the dataset has changed"):

@@ -306,6 +306,7 @@ def test_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is larger than a bucket moves in several parts, whatever moves it, the first time and later."""
     monkeypatch.setattr(_links, "BUCKET", 999)
     monkeypatch.setattr(_collectives, "BUCKET", 999)
+    monkeypatch.setattr(_transfer, "BUCKET", 999)
 
     def body(rank: int, world: int) -> Any:
         size = 12_345
@@ -370,13 +371,13 @@ def test_blocks_live_where_the_backend_moves_them(monkeypatch: pytest.MonkeyPatc
     data = TensorDict(a=torch.rand(9000), i=torch.arange(9000), batch_size=[9000])
     structure = Structure(data)
     _transfer.Sending(data, group, 1, 0)  # asks
-    _transfer._known(group).agreed.add((1, structure.digest))
+    _transfer.known_of(group).agreed.add((1, structure.digest))
     _transfer.Sending(data, group, 1, 0)
     _transfer.Sending(items(3), group, 1, 0)
-    block = _transfer._known(group).lent(structure, group._device_types[0])
-    assert {view.device.type for view in block.views} == {"meta"}
-    assert not block.expected[6], "other backends have no tags"
-    _transfer.Incoming(group, 1, 0, block)
+    block = _transfer.known_of(group).lent(group._device_types[0], structure)
+    assert {view.device.type for view in block.views(structure)._each} == {"meta"}
+    assert not block.apart, "other backends have no tags"
+    _transfer.Incoming(group, 1, 0).expect(structure)
     _collectives.Reducing(group, structure, dist.ReduceOp.SUM, None, None)
     assert len(moved) > 8
     assert {part.device.type for part in moved} == {"meta"}
@@ -389,6 +390,40 @@ def test_blocks_live_where_the_backend_moves_them(monkeypatch: pytest.MonkeyPatc
 
     assert _links.device_of(Cuda()) == torch.device("cuda", 3)
     assert _links.device_of(object()) == torch.device("cpu")
+
+
+@pytest.mark.parametrize("tags", [True, False], ids=["gloo", "without tags"])
+def test_structures_in_turn(tags: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small, large and other containers to one receiver: memory that is used again never holds another one's values."""
+    monkeypatch.setattr(_transfer, "_tags", lambda device: tags)
+    monkeypatch.setattr(_transfer, "_MOST", 2)
+
+    def body(rank: int, world: int) -> Any:
+        many = {f"f{i}": torch.full((3, 2), float(i)) for i in range(1, 41)}
+        kinds: dict[str, Any] = {
+            "even": TensorDict(many, [3]), "large": TensorDict(a=torch.rand(9000), b=torch.arange(9000)),
+            "larger": TensorDict(a=torch.rand(50_000).double()), "typed": items(3), "one": TensorDict(a=torch.rand(3)),
+            "uneven": TensorDict(a=torch.rand(2, 2), b=torch.arange(4), c=torch.ones(1).byte()), "none": TensorDict(),
+        }  # fmt: skip
+        found = []
+        for number in range(5):
+            for kind, given in kinds.items():
+                data = given if kind == "typed" else (given * (number + 1))
+                target = items(3, 3) if kind == "typed" else given.clone().zero_()
+                data.send(1) if rank == 0 else target.recv(0)
+                back = data.clone()
+                data.recv(1) if rank == 0 else target.send(0)
+                same = (data == back).all() if rank == 0 else all(map(torch.Tensor.any, target._leaves()))
+                found.append(bool(same))
+            wrong, right = kinds["large"], kinds["larger"]  # what was awaited for the wrong one comes later
+            error = failure(lambda: right.send(1) if rank == 0 else wrong.recv(0))  # noqa: B023  # called here
+            found.append((error is None) == (rank == 0))
+        return found
+
+    torch.manual_seed(0)
+    for found in run(body):
+        assert len(found) == 5 * 8
+        assert all(found)
 
 
 COLLECTIVES: dict[str, Any] = {
